@@ -1,0 +1,34 @@
+"""Training curves: reports/curves/NAME.tsv, one line an evaluation."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pipeline.core.atomic import write_text
+
+COLUMNS = ("step", "sentences", "lr", "train_loss")
+
+
+class CurvePoint(Protocol):
+    """One evaluation in the course of a training."""
+
+    step: int
+    sentences: int
+    lr: float
+    train_loss: float
+    dev_value: float
+
+
+def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path) -> None:
+    """Write a curve; `dev_name` heads the last column, `dev_sign` is -1 where a score was maximised."""
+    lines = ["\t".join([*COLUMNS, dev_name])]
+    for point in points:
+        numbers = (point.lr, point.train_loss, dev_sign * point.dev_value)
+        lines.append("\t".join([str(point.step), str(point.sentences), *(_number(number) for number in numbers)]))
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def _number(value: float) -> str:
+    """Before the first step there is no training loss: the cell stays empty."""
+    return "" if math.isnan(value) else f"{value:.6g}"

@@ -1,0 +1,54 @@
+"""Principal components of a view: pca/VIEW.safetensors."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from pipeline.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Pca:
+    """A fitted PCA of d dimensions: everything, of which each student slices what it needs."""
+
+    mean: NDArray[np.float64]
+    """(d,); zero where the fit was not centred."""
+    components: NDArray[np.float64]
+    """(d, d), one a row, by falling variance."""
+    explained_variance: NDArray[np.float64]
+    """(d,), per component."""
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the vectors it was fitted on."""
+        return len(self.mean)
+
+    def reduce(self, vectors: NDArray[np.floating], dim: int) -> NDArray[np.float32]:
+        """Coordinates in the first `dim` components: h = W (e - mean), HPD sec. 3. (n, d) -> (n, dim)."""
+        centred = vectors.astype(np.float32) - self.mean.astype(np.float32)
+        return centred @ self.components[:dim].T.astype(np.float32)
+
+
+def write(pca: Pca, path: Path) -> None:
+    """Write one view's PCA as safetensors."""
+    arrays = {"mean": pca.mean, "components": pca.components, "explained_variance": pca.explained_variance}
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+
+
+def read(folder: Path, view: str) -> Pca:
+    """Read pca/VIEW.safetensors.
+
+    Raises:
+        UserError: it is missing or unreadable.
+    """
+    path = folder / f"{view}.safetensors"
+    if not path.exists():
+        raise UserError(f"{path} does not exist; add {view!r} to encode.views and run `dvc repro fit_pca`")
+    try:
+        return Pca(**load_file(path))
+    except (SafetensorError, TypeError) as error:
+        raise UserError(f"{path} is not a PCA ({error}); run `dvc repro -f fit_pca`") from None

@@ -1,0 +1,49 @@
+"""A student: a sentence-transformers folder with safetensors weights and a model card."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline.core.atomic import atomic_folder
+from pipeline.core.errors import UserError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+CARD = "README.md"
+
+
+class Saveable(Protocol):
+    """A student that can save itself."""
+
+    def save(self, folder: Path) -> None:
+        """Write the folder's files."""
+        ...
+
+
+def write(student: Saveable, card: str, folder: Path) -> None:
+    """Write a student's folder and its model card, whole or not at all."""
+    with atomic_folder(folder) as temporary:
+        student.save(temporary)
+        (temporary / CARD).write_text(card, encoding="utf-8")
+
+
+def check(folder: Path, stage: str) -> None:
+    """Fail unless there is a student in `folder`, which `stage` writes.
+
+    Raises:
+        UserError: there is none.
+    """
+    if not (folder / "modules.json").exists():
+        raise UserError(f"{folder} is no student (it has no modules.json); run `dvc repro {stage}`")
+
+
+def read(folder: Path, stage: str) -> "SentenceTransformer":
+    """Load a student as any user would, on the CPU.
+
+    Raises:
+        UserError: there is none.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    check(folder, stage)
+    return SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True})

@@ -1,0 +1,45 @@
+"""Parquet tables with an explicit schema."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from pipeline.core.atomic import atomic_file
+from pipeline.core.errors import UserError
+
+Schema = Mapping[str, type[pl.DataType] | pl.DataType]
+
+
+def read_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) -> pl.DataFrame:
+    """Read the columns of `schema`.
+
+    Args:
+        path: the Parquet file.
+        schema: names and types of the columns.
+        stage: the stage that writes the file, for messages.
+        exact: whether further columns are an error; they are left out otherwise.
+
+    Raises:
+        UserError: the file is missing, unreadable or has another schema.
+    """
+    if not path.exists():
+        raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
+    try:
+        found = pl.read_parquet_schema(path)
+    except (pl.exceptions.ComputeError, OSError) as error:
+        raise UserError(f"{path} is not a readable Parquet file ({error}); run `dvc repro -f {stage}`") from None
+    wrong = [f"{name}: {found.get(name)} for {kind}" for name, kind in schema.items() if found.get(name) != kind]
+    surplus = [name for name in found if name not in schema] if exact else []
+    if wrong or surplus:
+        faults = ", ".join([*wrong, *(f"{name} is surplus" for name in surplus)])
+        raise UserError(f"{path} has another schema ({faults}); run `dvc repro -f {stage}`")
+    return pl.read_parquet(path, columns=list(schema))
+
+
+def write_table(table: pl.DataFrame, schema: Schema, path: Path) -> None:
+    """Write `table` with exactly the columns and types of `schema`; equal rows give equal bytes."""
+    with atomic_file(path) as temporary:
+        table.select(pl.col(name).cast(kind) for name, kind in schema.items()).write_parquet(
+            temporary, compression="zstd", statistics=True
+        )

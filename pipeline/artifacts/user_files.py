@@ -1,0 +1,194 @@
+"""Files of the user's: columns of .jsonl, .csv, .tsv and .parquet, lines of .txt; .gz of each but Parquet."""
+
+import csv
+import difflib
+import glob
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from pipeline.artifacts.utf8 import read_json_lines, read_utf8
+from pipeline.core.errors import UserError
+
+FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
+MAX_CELL = 1 << 24
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def expand(pattern: str) -> list[Path]:
+    """The files that a path or a glob (`**` included) names, sorted.
+
+    Raises:
+        UserError: there is none.
+    """
+    if Path(pattern).is_file():
+        return [Path(pattern)]
+    if Path(pattern).is_dir():
+        raise UserError(f"{pattern} is a folder; name a file or a glob such as {Path(pattern) / '*.txt'}")
+    found = sorted(Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
+    if not found:
+        what = "matches no file" if glob.has_magic(pattern) else "does not exist"
+        raise UserError(f"{pattern} {what}; correct the path in params.yaml (relative to the repository root)")
+    return found
+
+
+def read_texts(path: Path, column: str) -> pl.Series:
+    """One column of texts, or the lines of a .txt; an empty cell is null.
+
+    Raises:
+        UserError: see `read_columns`.
+    """
+    if _format(path) != ".txt":
+        return read_columns(path, [column])[column]
+    lines = read_utf8(path).split("\n")
+    return _not_empty(pl.Series("text", lines[:-1] if lines[-1] == "" else lines, dtype=pl.String), path)
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of a table, as text; an empty cell is null.
+
+    Raises:
+        UserError: the format is unknown, the file has no rows or lacks a column, or a line cannot be read.
+    """
+    match _format(path):
+        case ".jsonl":
+            table = _read_jsonl(path, columns)
+        case ".csv":
+            table = _read_delimited(path, columns, _rows(path, ",", csv.QUOTE_MINIMAL))
+        case ".tsv":
+            # The official STS files are tab-separated and hold lone quotation marks.
+            table = _read_delimited(path, columns, _rows(path, "\t", csv.QUOTE_NONE))
+        case ".parquet":
+            table = _read_parquet(path, columns)
+        case _:
+            raise UserError(f"{path} has no columns; use {', '.join(FORMATS[1:])}")
+    _not_empty(table[columns[0]], path)
+    return table
+
+
+def numbers(column: pl.Series, path: Path) -> pl.Series:
+    """The numbers that a column of texts holds.
+
+    Args:
+        column: as `read_columns` gives it.
+        path: for messages.
+
+    Raises:
+        UserError: a cell is empty or is no finite number.
+    """
+    values = column.str.strip_chars().cast(pl.Float64, strict=False)
+    wrong = (values.is_null() | ~values.fill_null(math.nan).is_finite()).arg_true()
+    if len(wrong):
+        row = int(wrong[0])
+        where = f"{path}, row {row + 1} of the data"
+        raise UserError(f"{where}: {column.name} is {column[row] or ''!r}, not a number; correct it")
+    return values
+
+
+def filled(column: pl.Series, path: Path) -> pl.Series:
+    """The column, if no cell is empty.
+
+    Raises:
+        UserError: naming the first row with an empty cell.
+    """
+    empty = (column.is_null() | (column.str.strip_chars() == "")).fill_null(True).arg_true()
+    if len(empty):
+        raise UserError(f"{path}, row {int(empty[0]) + 1} of the data: {column.name} is empty; fill it")
+    return column
+
+
+def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserError:
+    """The error for a column that a file lacks, with the likeliest of those that it has."""
+    names = list(found)
+    close = difflib.get_close_matches(column, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "name one of them in params.yaml"
+    return UserError(f"{path} has no column {column!r}; it has {', '.join(names) or 'none'}; {hint}")
+
+
+def _format(path: Path) -> str:
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    if name.suffix not in FORMATS or (path.suffix == ".gz" and name.suffix == ".parquet"):
+        allowed = f"{', '.join(FORMATS)}, each but .parquet also with .gz"
+        raise UserError(f"{path}: unknown format; allowed: {allowed}")
+    return name.suffix
+
+
+def _not_empty(texts: pl.Series, path: Path) -> pl.Series:
+    if texts.is_empty():
+        raise UserError(f"{path} is empty; remove it from params.yaml or fill it")
+    return texts
+
+
+def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a delimited file, with the number of the line on which each ends."""
+    reader = csv.reader(io.StringIO(read_utf8(path), newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+    csv.field_size_limit(MAX_CELL)
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}; correct the quotation marks") from None
+
+
+def _read_delimited(path: Path, columns: Sequence[str], rows: Iterator[tuple[int, list[str]]]) -> pl.DataFrame:
+    _, header = next(rows, (0, []))
+    if not header:
+        raise UserError(f"{path} is empty; remove it from params.yaml or fill it")
+    for column in columns:
+        if column not in header:
+            raise missing_column(path, column, header)
+    places = [header.index(column) for column in columns]
+    cells: list[list[str | None]] = [[] for _ in columns]
+    for line, row in rows:
+        if len(row) != len(header):
+            raise UserError(f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line")
+        for values, place in zip(cells, places, strict=True):
+            values.append(row[place] or None)
+    return pl.DataFrame({name: pl.Series(v, dtype=pl.String) for name, v in zip(columns, cells, strict=True)})
+
+
+def _read_jsonl(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    cells: list[list[str | None]] = [[] for _ in columns]
+    for number, value in read_json_lines(path):
+        for values, column in zip(cells, columns, strict=True):
+            if column not in value:
+                raise missing_column(f"{path}, line {number}", column, value)
+            values.append(_cell(value[column], f"{path}, line {number}: {column}"))
+    return pl.DataFrame({name: pl.Series(v, dtype=pl.String) for name, v in zip(columns, cells, strict=True)})
+
+
+def _cell(value: object, where: str) -> str | None:
+    """A JSON value as text."""
+    match value:
+        case None | "":
+            return None
+        case str():
+            if not value.isascii() and _SURROGATE.search(value):
+                raise UserError(f"{where} holds half a surrogate pair (\\ud800 to \\udfff); correct the line")
+            return value
+        case int() | float() if not isinstance(value, bool):
+            return str(value)
+        case _:
+            raise UserError(f"{where} is {json.dumps(value)[:40]}, not a text or a number; correct the line")
+
+
+def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    try:
+        found = pl.read_parquet_schema(path)
+        for column in columns:
+            if column not in found:
+                raise missing_column(path, column, found)
+            if not (found[column] == pl.String or found[column].is_numeric()):
+                raise UserError(f"{path}: {column} holds {found[column]}, not texts or numbers; name another column")
+        table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
+    except (pl.exceptions.ComputeError, OSError) as error:
+        raise UserError(f"{path} is not a readable Parquet file ({error})") from None
+    texts = table.select(pl.col(column).cast(pl.String) for column in columns)
+    return texts.with_columns(pl.all().replace("", None))

@@ -1,0 +1,144 @@
+"""Published teacher vectors: vectors/SET/NNNNN.parquet and, written last, manifest.json."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.core.errors import UserError
+
+MANIFEST = "manifest.json"
+ROW_GROUP_ROWS = 2048
+
+Ids = NDArray[np.uint64]
+Half = NDArray[np.float16]
+
+
+def to_table(ids: Ids, views: Mapping[str, Half]) -> pa.Table:
+    """An Arrow table of ids (n,) and one non-null float16 list column (n, d) per view."""
+    columns: dict[str, pa.Array] = {"text_id": pa.array(ids)}
+    fields = [pa.field("text_id", pa.uint64(), nullable=False)]
+    for view, vectors in views.items():
+        kind = pa.list_(pa.field("item", pa.float16(), nullable=False), vectors.shape[1])
+        columns[view] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), type=kind)
+        fields.append(pa.field(view, kind, nullable=False))
+    return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def write_shard(ids: Ids, views: Mapping[str, Half], to: Path | BinaryIO) -> None:
+    """Write one shard: fixed row groups, no dictionaries, no compression (vectors do not compress)."""
+    table = to_table(ids, views)
+    pq.write_table(
+        table, to, row_group_size=ROW_GROUP_ROWS, use_dictionary=False, compression="none", store_schema=True
+    )
+
+
+def column(table: pa.Table, view: str) -> Half:
+    """A view's column as an array (n, d), without Python objects."""
+    dim = table.schema.field(view).type.list_size
+    flat = table[view].combine_chunks().flatten()
+    return flat.to_numpy(zero_copy_only=True).reshape(-1, dim)
+
+
+@dataclass(frozen=True)
+class VectorSet:
+    """The vectors of one text set."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @property
+    def rows(self) -> int:
+        """How many texts there are."""
+        return int(self.manifest["rows"])
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Dimension of every view."""
+        return dict(self.manifest["dims"])
+
+    def batches(self, view: str) -> Iterator[tuple[Ids, Half]]:
+        """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.
+
+        Raises:
+            UserError: the view is absent, or a shard is missing, unreadable, of another size than the manifest
+                says, or holds a value that is not finite.
+        """
+        if view not in self.dims:
+            raise UserError(f"{self.path} has no view {view!r} ({', '.join(self.dims)}); add it to encode.views")
+        for shard in self.manifest["shards"]:
+            yield self._read_shard(shard, view)
+
+    def read(self, view: str) -> tuple[Ids, Half]:
+        """All ids (n,), ascending, and vectors (n, d) of a view."""
+        parts = list(self.batches(view))
+        if not parts:
+            return np.empty(0, np.uint64), np.empty((0, self.dims[view]), np.float16)
+        return np.concatenate([ids for ids, _ in parts]), np.concatenate([vectors for _, vectors in parts])
+
+    def _read_shard(self, shard: dict[str, Any], view: str) -> tuple[Ids, Half]:
+        path = self.path / shard["name"]
+        again = f"run `dvc repro -f encode@{self.path.name}`"
+        try:
+            table = pq.read_table(path, columns=["text_id", view])
+        except FileNotFoundError:
+            raise UserError(f"{path} is missing; {again}") from None
+        except (pa.ArrowException, OSError) as error:
+            raise UserError(f"{path} is not a readable shard ({error}); {again}") from None
+        vectors = column(table, view)
+        if vectors.shape != (shard["rows"], self.dims[view]):
+            raise UserError(f"{path} holds {vectors.shape}, the manifest says {shard['rows']} rows; {again}")
+        if not np.isfinite(vectors).all():
+            raise UserError(f"{path}: view {view!r} holds a value that is not finite; {again}")
+        return table["text_id"].to_numpy(), vectors
+
+
+def open_set(path: Path) -> VectorSet:
+    """Open vectors/SET.
+
+    Raises:
+        UserError: there is no complete set: the manifest, which is written last, is missing or broken.
+    """
+    manifest = path / MANIFEST
+    again = f"run `dvc repro encode@{path.name}`"
+    if not manifest.exists():
+        raise UserError(f"{manifest} does not exist; {again}")
+    try:
+        return VectorSet(path, json.loads(manifest.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise UserError(f"{manifest} is not JSON ({error}); {again}") from None
+
+
+def same_recipe(*sets: VectorSet) -> None:
+    """Fail unless all sets come from one teacher.
+
+    Raises:
+        UserError: two sets have different recipes.
+    """
+    for one, other in pairwise(sets):
+        if one.manifest["fingerprint"] != other.manifest["fingerprint"]:
+            raise UserError(f"{one.path} and {other.path} come from different teachers; run `dvc repro encode`")
+
+
+def rows_of(ids: Ids, wanted: Ids, path: Path) -> NDArray[np.int64]:
+    """Positions of `wanted` in the ascending `ids`.
+
+    Raises:
+        UserError: an id has no vector.
+    """
+    at = np.searchsorted(ids, wanted)
+    found = at < len(ids)
+    found[found] = ids[at[found]] == wanted[found]
+    if not found.all():
+        raise UserError(
+            f"{path} has no vector for {(~found).sum()} texts (first text_id {wanted[~found][0]}); "
+            f"run `dvc repro -f encode@{path.name}`"
+        )
+    return at

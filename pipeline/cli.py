@@ -1,0 +1,27 @@
+"""`pipeline`: what a person calls. The stages are called by DVC."""
+
+import typer
+
+from pipeline.commands.doctor import doctor
+from pipeline.commands.embed import embed
+from pipeline.commands.inspect import inspect
+from pipeline.commands.schema import schema
+from pipeline.core.errors import report_user_errors
+
+app = typer.Typer(
+    help="Distil sentence-embedding models. `dvc repro` runs it; these look at it and use what it made.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for command in (doctor, inspect, embed, schema):
+    app.command()(report_user_errors(command))
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""`pipeline embed`: vectors of any texts from a distilled student."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+from numpy.typing import NDArray
+
+from pipeline.core.atomic import atomic_file
+from pipeline.core.errors import UserError
+from pipeline.core.progress import progress, say
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Write = Callable[[Sequence[str], NDArray[np.float32]], None]
+
+CHUNK = 8192
+"""Texts whose vectors are in memory at a time; within a chunk sentence-transformers sorts by length."""
+SUFFIXES = (".parquet", ".jsonl")
+STANDARD_INPUT = Path("-")
+
+
+def embed(
+    student: Annotated[str, typer.Option(help="A student's name, or a sentence-transformers folder.")],
+    inputs: Annotated[list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A .parquet or .jsonl file; without it: jsonl on stdout.")] = None,
+    students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts a batch.")] = 64,
+) -> None:
+    """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
+    folder = find_student(student, students)
+    _check_suffix(out)
+    texts = read_texts(inputs or [STANDARD_INPUT])
+    model = _load(folder, device)
+    dim = model.encode(texts[:1]).shape[1]
+    with _writer(out, dim) as write, progress(f"embed with {folder.name}", len(texts), "texts") as advance:
+        for start in range(0, len(texts), CHUNK):
+            chunk = texts[start : start + CHUNK]
+            vectors = model.encode(chunk, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+            if not np.isfinite(vectors).all():
+                raise UserError(f"{folder} gives values that are not finite; distil it again")
+            write(chunk, vectors.astype(np.float32))
+            advance(len(chunk))
+
+
+def find_student(student: str, students: Path) -> Path:
+    """The folder of a student by name, or of a path to one.
+
+    Raises:
+        UserError: there is none; the message lists the students that there are.
+    """
+    for folder in (students / student, Path(student)):
+        if (folder / "modules.json").exists():
+            return folder
+    known = sorted(path.parent.name for path in students.glob("*/modules.json"))
+    there = f"{students} has {', '.join(known)}" if known else f"{students} has none; run `dvc repro`"
+    raise UserError(f"there is no student {student!r} (no modules.json in {students / student} or {student}); {there}")
+
+
+def read_texts(inputs: Sequence[Path]) -> list[str]:
+    """One text a line, of all inputs in order; empty lines are left out and counted.
+
+    Raises:
+        UserError: an input is missing or not UTF-8, or there is no text at all.
+    """
+    lines = [line for path in inputs for line in _lines(path)]
+    texts = [line for line in lines if line]
+    named = ", ".join(_name(path) for path in inputs)
+    if not texts:
+        raise UserError(f"{named}: there is no text; expected UTF-8, a text a line")
+    if len(texts) < len(lines):
+        say(f"{named}: {len(lines) - len(texts):,} empty lines left out")
+    return texts
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    for number, line in enumerate(content.splitlines(), start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            raise UserError(
+                f"{_name(path)}: line {number} is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8"
+            ) from None
+
+
+def _name(path: Path) -> str:
+    return "stdin" if path == STANDARD_INPUT else str(path)
+
+
+def _load(folder: Path, device: str) -> "SentenceTransformer":
+    from safetensors import SafetensorError
+    from sentence_transformers import SentenceTransformer
+
+    if not any(folder.rglob("*.safetensors")):
+        raise UserError(f"{folder} holds no .safetensors weights; distil it again")
+    try:
+        return SentenceTransformer(str(folder), device=None if device == "auto" else device, local_files_only=True)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{folder} cannot be loaded on device {device!r}: {reason}") from None
+
+
+def _check_suffix(out: Path | None) -> None:
+    if out is not None and out.suffix not in SUFFIXES:
+        raise UserError(f"--out {out}: the name has to end in {' or '.join(SUFFIXES)}")
+
+
+@contextmanager
+def _writer(out: Path | None, dim: int) -> Iterator[Write]:
+    """Yield `write(texts, vectors)`, to stdout or to a file that appears whole or not at all."""
+    if out is None:
+        yield lambda texts, vectors: _frame(texts, vectors).write_ndjson(sys.stdout.buffer)
+        return
+    with atomic_file(out) as temporary:
+        if out.suffix == ".jsonl":
+            with temporary.open("wb") as file:
+                yield lambda texts, vectors: _frame(texts, vectors).write_ndjson(file)
+        else:
+            schema = pa.schema({"text": pa.string(), "vector": pa.list_(pa.float32(), dim)})
+            with pq.ParquetWriter(temporary, schema, compression="zstd") as file:
+                yield lambda texts, vectors: file.write_table(_frame(texts, vectors).to_arrow().cast(schema))
+
+
+def _frame(texts: Sequence[str], vectors: NDArray[np.float32]) -> pl.DataFrame:
+    return pl.DataFrame({"text": texts, "vector": vectors})

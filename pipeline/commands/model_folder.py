@@ -1,0 +1,79 @@
+"""What a model's folder says of itself, without loading the model."""
+
+import json
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from pipeline.core.errors import UserError
+
+Json = Any
+"""Whatever the file holds."""
+
+
+def modules(folder: Path) -> list[tuple[str, Path]]:
+    """Kind and folder of each module in order; a plain transformers folder is one `Transformer`."""
+    if not (folder / "modules.json").exists():
+        return [("Transformer", folder)]
+    listed: list[dict[str, str]] = read_json(folder / "modules.json")
+    return [(module["type"].rpartition(".")[2], folder / module["path"]) for module in listed]
+
+
+def dimension(folder: Path) -> int | None:
+    """Dimension of the model's vectors; None where no module that is known here decides it."""
+    found: int | None = None
+    for kind, place in modules(folder):
+        match kind:
+            case "Transformer":
+                found = read_json(place / "config.json").get("hidden_size")
+            case "Dense":
+                found = read_json(place / "config.json").get("out_features")
+            case "StaticEmbedding":
+                found = max((shape[-1] for shape in tensor_shapes(place).values()), default=None)
+    return found
+
+
+def max_length(folder: Path) -> int | None:
+    """Tokens after which the model cuts a text; None where it does not say."""
+    for name, key in (
+        ("sentence_bert_config.json", "max_seq_length"),
+        ("config.json", "max_position_embeddings"),
+    ):
+        if (folder / name).exists() and (length := read_json(folder / name).get(key)):
+            return int(length)
+    return None
+
+
+def parameters(folder: Path) -> int:
+    """How many numbers the folder's .safetensors files hold."""
+    files = folder.rglob("*.safetensors")
+    return sum(prod(shape) for file in files for shape in tensor_shapes(file.parent, file.name).values())
+
+
+def tensor_shapes(folder: Path, name: str = "model.safetensors") -> dict[str, tuple[int, ...]]:
+    """Shape of each tensor of a .safetensors file, read from its header.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / name, framework="np") as weights:
+            return {key: tuple(weights.get_slice(key).get_shape()) for key in weights.keys()}
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{folder / name} is not a readable .safetensors file ({error})") from None
+
+
+def read_json(path: Path) -> Json:
+    """Read a JSON file.
+
+    Raises:
+        UserError: it is missing, or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist") from None
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON ({error})") from None

@@ -1,0 +1,108 @@
+"""What `pipeline doctor` finds of the things that the params name."""
+
+from collections.abc import Iterator
+from glob import glob
+from importlib.util import find_spec
+from pathlib import Path
+
+from pipeline.commands import model_folder
+from pipeline.commands.finding import Finding
+from pipeline.core.errors import UserError
+from pipeline.core.params.load import Params
+from pipeline.core.params.teacher import HashingTeacher, Teacher, TransformerTeacher
+from pipeline.corpus.wordnet_files import is_complete, wordnet_folder
+from pipeline.teachers.locate import PACKAGE, find_model
+
+
+def teacher(params: Teacher) -> Finding:
+    """Where the teacher is, its dimension and its longest text; nothing is loaded or downloaded."""
+    if isinstance(params, HashingTeacher):
+        return Finding("teacher", f"hashing, built in, {params.dim} dimensions")
+    try:
+        folder = _model_folder(params)
+        if folder is None:
+            return Finding("teacher", f"{params.model}: not downloaded yet; the first `dvc repro` does it")
+        length = params.max_length or model_folder.max_length(folder) or "unlimited"
+        dim = model_folder.dimension(folder) or "unknown"
+        return Finding("teacher", f"{params.model}: {dim} dimensions, {length} tokens, in {folder}")
+    except UserError as error:
+        return Finding("teacher", str(error), "edit teacher.model in the params file")
+
+
+def _model_folder(params: TransformerTeacher) -> Path | None:
+    """The teacher's folder; None where it is a hub model that is not in the hub's cache."""
+    is_hub_id = params.model.count("/") == 1 and params.model[0] not in "./~"
+    if params.model.startswith(PACKAGE) or Path(params.model).is_dir() or not is_hub_id:
+        return find_model(params)
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(params.model, "config.json", revision=params.revision)
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def wordnet(params: Params, nltk_data: Path) -> Finding:
+    """WordNet, which is needed only where the params use it."""
+    if is_complete(nltk_data):
+        return Finding("wordnet", f"in {wordnet_folder(nltk_data)}")
+    users = list(_wordnet_users(params))
+    if not users:
+        return Finding("wordnet", "not there, and not needed")
+    return Finding("wordnet", f"not in {wordnet_folder(nltk_data)}, but used by {', '.join(users)}", "make setup")
+
+
+def _wordnet_users(params: Params) -> Iterator[str]:
+    if any(source.kind == "wordnet" for source in params.corpus.sources):
+        yield "corpus.sources"
+    if params.augment.wordnet.enabled:
+        yield "augment.wordnet"
+    for block, entries in (
+        ("finetune.data", params.finetune.data),
+        ("evaluate.tasks", params.evaluate.tasks),
+    ):
+        yield from (f"{block}.{name}" for name, entry in entries.items() if entry.kind.startswith("wordnet_"))
+
+
+def files(params: Params) -> list[Finding]:
+    """The user's own files: one line if all are there, else one for each that is not."""
+    named = dict(_files(params))
+    missing = {key: path for key, path in named.items() if not glob(path)}
+    fix = "put it there, or edit the params file"
+    if missing:
+        return [Finding("files", f"{key}: {path} does not exist", fix) for key, path in missing.items()]
+    return [Finding("files", f"all {len(named)} that the params name")] if named else []
+
+
+def _files(params: Params) -> Iterator[tuple[str, str]]:
+    for index, source in enumerate(params.corpus.sources):
+        if source.kind == "files":
+            yield f"corpus.sources.{index}.path", source.path
+    for block, entries in (
+        ("finetune.data", params.finetune.data),
+        ("evaluate.tasks", params.evaluate.tasks),
+    ):
+        for name, entry in entries.items():
+            if path := getattr(entry, "path", None):
+                yield f"{block}.{name}.path", path
+
+
+def extras(params: Params) -> list[Finding]:
+    """Optional packages that the params ask for."""
+    if not any(source.kind == "huggingface" for source in params.corpus.sources):
+        return []
+    if find_spec("datasets"):
+        return [Finding("datasets", "installed")]
+    return [Finding("datasets", "not installed, but used by corpus.sources", "pip install '.[datasets]'")]
+
+
+def device(wanted: str) -> Finding:
+    """The GPUs that torch sees, and whether `runtime.device` is among them."""
+    import torch
+
+    count = torch.cuda.device_count()
+    names = [torch.cuda.get_device_properties(index).name for index in range(count)]
+    found = ", ".join(names) or "none that torch sees; the CPU is used"
+    index = int(wanted.partition(":")[2] or 0)
+    if wanted.startswith("cuda") and index >= count:
+        fix = "set runtime.device to auto, or install torch for CUDA: make setup TORCH=..."
+        return Finding("gpu", f"{', '.join(names) or 'none'}, but runtime.device is {wanted!r}", fix)
+    return Finding("gpu", found)

@@ -1,0 +1,35 @@
+"""Identities of content: the same content has the same fingerprint on every machine."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+CHUNK_BYTES = 1 << 20
+
+
+def of_json(value: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of a mapping's canonical JSON."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def of_bytes(content: bytes | memoryview) -> str:
+    """SHA-256 (hex) of bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def of_file(path: Path) -> str:
+    """SHA-256 (hex) of a file's content."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def of_folder(path: Path) -> str:
+    """SHA-256 (hex) of a folder's files: their relative names and contents, not their dates or modes."""
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return of_json({file.relative_to(path).as_posix(): of_file(file) for file in files})

@@ -1,0 +1,118 @@
+"""`corpus:`, `augment:` and `finetune:`: where texts and training pairs come from."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipeline.core.params.base import Block, Count, Fraction, Name, Seed
+
+
+class WordNetSource(Block):
+    """Glosses and example sentences of WordNet 3.0, without the synsets held out for evaluation."""
+
+    kind: Literal["wordnet"]
+    limit: Count | None = None
+    """Keep this many texts, chosen by hash; null: all."""
+
+
+class FileSource(Block):
+    """Texts from files of the user's."""
+
+    kind: Literal["files"]
+    path: Annotated[str, Field(min_length=1)]
+    """A file or a glob: .txt (a text a line), .jsonl, .csv, .tsv, .parquet; each may end in .gz, Parquet apart."""
+    column: str = "text"
+    """The column, or the key of a JSON line, that holds the text; not used for .txt."""
+    limit: Count | None = None
+    """Keep this many texts, chosen by hash; null: all."""
+
+
+class HubSource(Block):
+    """Texts from a Hugging Face dataset (optional extra: `pip install .[datasets]`)."""
+
+    kind: Literal["huggingface"]
+    dataset: Annotated[str, Field(min_length=1)]
+    """The dataset's id on the hub, or a folder in a format that `datasets.load_dataset` reads."""
+    config: str | None = None
+    """The dataset's configuration."""
+    split: str = "train"
+    """The dataset's split."""
+    revision: str | None = None
+    """Branch, tag or commit."""
+    column: str = "text"
+    """The column that holds the text."""
+    limit: Count | None = None
+    """Keep this many texts, chosen by hash; null: all."""
+
+
+Source = Annotated[WordNetSource | FileSource | HubSource, Field(discriminator="kind")]
+
+
+class Corpus(Block):
+    """The unlabelled texts that students are distilled on."""
+
+    sources: Annotated[tuple[Source, ...], Field(min_length=1, strict=False)]
+    """Read in this order; of equal texts the first is kept."""
+    min_words: Count = 3
+    """A text with fewer whitespace-separated words is dropped."""
+    max_words: Count = 100
+    """A text with more is dropped."""
+    max_chars: Count = 1000
+    """A text with more characters is dropped."""
+    dev_fraction: Fraction = 0.02
+    """Share of the texts, chosen by hash, that is kept for early stopping and never trained on."""
+
+
+class WordNetAugment(Block):
+    """Synonym substitution from WordNet (HPD sec. 4.3)."""
+
+    enabled: bool = True
+    """false leaves an empty artifact."""
+    variants: Count = 1
+    """New texts for every seed text, at most."""
+    rate: Fraction = 0.2
+    """Share of a text's words that is replaced."""
+    limit: Count | None = None
+    """Augment this many seed texts, the first by text id; null: all."""
+    seed: Seed = 0
+    """Seed of the choice of words and synonyms, which depends on nothing else but the text."""
+
+
+class Augment(Block):
+    """One block a method; each writes data/augmented/METHOD.parquet."""
+
+    wordnet: WordNetAugment
+
+
+class WordNetTriplets(Block):
+    """Anchors, positives and hard negatives from WordNet's training synsets.
+
+    Anchor: a gloss. Positive: the synset's lemmas or one of its examples. Hard negatives: sister terms, antonyms.
+    """
+
+    kind: Literal["wordnet_triplets"]
+    limit: Count | None = None
+    """Keep this many, chosen by hash; null: all."""
+
+
+class TripletFile(Block):
+    """Anchors, positives and, optionally, hard negatives from a file of the user's."""
+
+    kind: Literal["triplets"]
+    path: Annotated[str, Field(min_length=1)]
+    """A .csv, .tsv, .jsonl or .parquet file."""
+    anchor: str = "anchor"
+    """Column of the anchors."""
+    positive: str = "positive"
+    """Column of the positives."""
+    negatives: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Columns of the hard negatives; an empty cell is no negative."""
+    limit: Count | None = None
+    """Keep this many, chosen by hash; null: all."""
+
+
+class FinetuneData(Block):
+    """Labelled pairs that students are fine-tuned on."""
+
+    data: dict[Name, Annotated[WordNetTriplets | TripletFile, Field(discriminator="kind")]]
+    """By name: a student names what it trains on."""

@@ -1,0 +1,111 @@
+"""`evaluate:`: the tasks that teacher and students are scored on, and `runtime:`, which changes no result."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipeline.core.params.base import Block, Count, Name
+
+Split = Literal["dev", "test"]
+Scoring = Literal["sts", "retrieval"]
+
+
+class WordNetRelatedness(Block):
+    """Pairs of glosses of held-out synsets, graded by their distance in the taxonomy. A built-in proxy."""
+
+    kind: Literal["wordnet_relatedness"]
+    pairs: Count = 2000
+    """Pairs a split, spread evenly over the distances."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under evaluation/ that scores it."""
+        return "sts"
+
+
+class WordNetReverseDictionary(Block):
+    """Find a held-out synset's lemmas by its gloss. A built-in proxy."""
+
+    kind: Literal["wordnet_reverse_dictionary"]
+    queries: Count = 1000
+    """Glosses a split; the documents are the lemmas of every held-out synset of the split."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under evaluation/ that scores it."""
+        return "retrieval"
+
+
+class StsTask(Block):
+    """Semantic textual similarity: sentence pairs with a score."""
+
+    kind: Literal["sts"]
+    path: Annotated[str, Field(min_length=1)]
+    """A file or a glob: .csv, .tsv, .jsonl, .parquet."""
+    split: Split = "test"
+    """`dev`: used to select weights. `test`: only reported."""
+    left: str = "sentence1"
+    """Column of the first sentences."""
+    right: str = "sentence2"
+    """Column of the second sentences."""
+    score: str = "score"
+    """Column of the human scores."""
+    subset: str | None = None
+    """Column that names a pair's subset, for the mean over subsets; null: one subset a file."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under evaluation/ that scores it."""
+        return "sts"
+
+
+class RetrievalTask(Block):
+    """Retrieval in BEIR's layout: corpus.jsonl, queries.jsonl (each may end in .gz) and qrels/SPLIT.tsv."""
+
+    kind: Literal["retrieval"]
+    path: Annotated[str, Field(min_length=1)]
+    """The folder."""
+    qrels: str = "test"
+    """Name of the file under qrels/, without .tsv."""
+    split: Split = "test"
+    """`dev`: used to select weights. `test`: only reported."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under evaluation/ that scores it."""
+        return "retrieval"
+
+
+Task = Annotated[WordNetRelatedness | WordNetReverseDictionary | StsTask | RetrievalTask, Field(discriminator="kind")]
+
+
+class Evaluate(Block):
+    """Tasks by name."""
+
+    tasks: Annotated[dict[Name, Task], Field(min_length=1)]
+
+
+class Footprint(Block):
+    """How size and speed are measured."""
+
+    sentences: Count = 256
+    """Texts a timed batch run."""
+    rounds: Count = 3
+    """Times that all models are measured in turn; medians are reported."""
+    single: Count = 30
+    """Texts that are encoded one at a time in each round, for the latency."""
+    threads: Count = 2
+    """Threads of every model."""
+
+
+class Runtime(Block):
+    """What changes speed and not results; no stage tracks it."""
+
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda`, `cuda:1`, ... """
+    tokens_per_batch: Count = 4096
+    """Padded tokens that go through a model at a time."""
+    cache: str = ".cache"
+    """Folder of encoded vectors and of interrupted trainings; ignored by git and DVC."""
+    checkpoint_seconds: Annotated[int, Field(ge=1)] = 30
+    """Most seconds of training that a kill costs."""

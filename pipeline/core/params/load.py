@@ -1,0 +1,186 @@
+"""Read params.yaml: every fault at once, each with its path, value, allowed values and a suggestion."""
+
+import difflib
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from pipeline.core.errors import UserError
+from pipeline.core.params.base import Block, Name
+from pipeline.core.params.corpus import Augment, Corpus, FinetuneData
+from pipeline.core.params.evaluate import Evaluate, Footprint, Runtime
+from pipeline.core.params.students import StaticStudent, Student, TransformerStudent
+from pipeline.core.params.teacher import Encode, Pca, Teacher
+
+
+class Params(Block):
+    """The whole of params.yaml; blocks that dvc.yaml tracks are required."""
+
+    teacher: Teacher
+    corpus: Corpus
+    augment: Augment
+    encode: Encode
+    pca: Pca
+    finetune: FinetuneData
+    students: Annotated[dict[Name, Student], Field(min_length=1)]
+    evaluate: Evaluate
+    footprint: Footprint
+    runtime: Runtime = Runtime()
+
+    def student(self, name: str) -> TransformerStudent | StaticStudent:
+        """The block of a student.
+
+        Raises:
+            UserError: there is no such student.
+        """
+        if name not in self.students:
+            raise UserError(f"students has no {name!r}; it has {', '.join(self.students)}")
+        return self.students[name]
+
+    @model_validator(mode="after")
+    def _references(self) -> Self:
+        faults = []
+        for name, student in self.students.items():
+            if student.view not in self.encode.views:
+                faults.append(
+                    f"students.{name}.view is {student.view!r}, which is not encoded; add it to encode.views "
+                    f"({', '.join(self.encode.views)})"
+                )
+            for data in student.finetune.data if student.finetune else ():
+                if data not in self.finetune.data:
+                    known = ", ".join(self.finetune.data) or "nothing"
+                    faults.append(f"students.{name}.finetune.data names {data!r}; finetune.data has {known}")
+        if faults:
+            raise ValueError("\n".join(faults))
+        return self
+
+
+def load(path: Path) -> Params:
+    """Read and check params.yaml as DVC reads it (YAML 1.2: `1e-4` is a number).
+
+    Raises:
+        UserError: the file is missing, is not YAML, or any block is at fault; all faults are named.
+    """
+    return check(_parse(path), path)
+
+
+def check(document: object, path: Path) -> Params:
+    """Validate a parsed params document; `path` is for messages.
+
+    Raises:
+        UserError: naming every fault.
+    """
+    if not isinstance(document, dict):
+        raise UserError(f"{path}: expected a mapping of blocks (teacher, corpus, ...) at the top level")
+    try:
+        return Params.model_validate(document)
+    except ValidationError as error:
+        details = error.errors()
+        # A tuple whose items are at fault also counts as too short: the items' faults say it better.
+        inner = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+        told = [d for d in details if d["type"] != "too_short" or d["loc"] not in inner]
+        faults = [line for detail in told for line in _describe(detail)]
+        raise UserError("\n".join(f"{path}: {fault}" for fault in faults)) from None
+
+
+def _parse(path: Path) -> object:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; run from the repository root or pass --params") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _describe(detail: ErrorDetails) -> list[str]:
+    """One fault as lines of text, without the discriminators that pydantic puts into the path."""
+    block, path = _walk(detail["loc"])
+    where = ".".join(path) or "params"
+    value = detail["input"]
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "extra_forbidden":
+            return [f"{where} is unknown{_suggest(path[-1], block)}"]
+        case "missing":
+            return [f"{where} is missing"]
+        case "union_tag_invalid":
+            tags = str(context["expected_tags"]).replace("'", "")
+            return [f"{where}.kind is {context['tag']!r}; allowed: {tags}{_closest(context['tag'], tags)}"]
+        case "union_tag_not_found":
+            return [f"{where}.kind is missing"]
+        case "value_error":
+            return str(context["error"]).splitlines()
+        case "string_pattern_mismatch" if "[key]" in path:
+            return [f"{'.'.join(path[:-1])}: name a-z, 0-9, - and _ only, a letter first"]
+        case "literal_error":
+            allowed = str(context["expected"]).replace("'", "")
+            return [f"{where} is {value!r}; allowed: {allowed}{_closest(value, allowed)}"]
+        case _:
+            message = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+            return [f"{where} is {value!r}; expected {message}"]
+
+
+def _walk(location: tuple[int | str, ...]) -> tuple[type[Block] | None, list[str]]:
+    """The block that holds the last part of an error's location, and the location as the user wrote it."""
+    current: Any = Params
+    block: type[Block] | None = None
+    path: list[str] = []
+    for part in location:
+        members = _members(current)
+        tagged = [m for m in members if _kind(m) == part]
+        if len(members) > 1 and tagged:
+            current = tagged[0]
+            continue
+        current = next((m for m in members if m is not type(None)), None)
+        path.append(str(part))
+        if isinstance(current, type) and issubclass(current, Block):
+            block = current
+            field = current.model_fields.get(str(part))
+            current = field.annotation if field else None
+        elif get_origin(current) in (dict, tuple):
+            current = get_args(current)[-1 if get_origin(current) is dict else 0]
+    return block, path
+
+
+def _members(annotation: object) -> list[Any]:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [inner for member in get_args(annotation) for inner in _members(member)]
+    return [annotation]
+
+
+def _kind(member: object) -> str | None:
+    if isinstance(member, type) and issubclass(member, Block) and "kind" in member.model_fields:
+        kind = member.model_fields["kind"].annotation
+        if get_origin(kind) is Literal:
+            return str(get_args(kind)[0])
+    return None
+
+
+def _suggest(key: str, block: type[Block] | None) -> str:
+    known = list(block.model_fields) if block else []
+    close = difflib.get_close_matches(key, known, n=1)
+    if not close or block is None:
+        return f"; allowed: {', '.join(known)}" if known else ""
+    choices = _choices(block.model_fields[close[0]].annotation)
+    return f"; did you mean {close[0]!r}{f' ({choices})' if choices else ''}?"
+
+
+def _choices(annotation: object) -> str:
+    literals = [m for m in _members(annotation) if get_origin(m) is Literal]
+    return ", ".join(str(choice) for literal in literals for choice in get_args(literal))
+
+
+def _closest(value: object, allowed: str) -> str:
+    words = allowed.replace(" or ", ", ").split(", ")
+    close = difflib.get_close_matches(str(value), words, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

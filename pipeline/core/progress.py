@@ -1,0 +1,79 @@
+"""Progress of long work: a rich bar where a terminal is attached, plain lines otherwise."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PLAIN_SECONDS = 15.0
+
+Advance = Callable[[int], None]
+
+
+def say(message: str) -> None:
+    """Print one line of information to stderr, so that stdout stays free for data."""
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def progress(label: str, total: int, unit: str) -> Iterator[Advance]:
+    """Yield `advance(count)`; show rate and time left while it is called.
+
+    Args:
+        label: what is being done.
+        total: how many units there are.
+        unit: what is counted, in the plural.
+    """
+    if sys.stderr.isatty():
+        with _bar(label, total, unit) as advance:
+            yield advance
+    else:
+        with _lines(label, total, unit) as advance:
+            yield advance
+
+
+@contextmanager
+def _bar(label: str, total: int, unit: str) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    rate = TextColumn("{task.fields[rate]:>9,.0f} " + unit + "/s")
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        rate,
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label, total=total, rate=0.0)
+        started = time.monotonic()
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            bar.update(task, advance=count, rate=done / max(time.monotonic() - started, 1e-9))
+
+        yield advance
+
+
+@contextmanager
+def _lines(label: str, total: int, unit: str) -> Iterator[Advance]:
+    started = last = time.monotonic()
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal last, done
+        done += count
+        now = time.monotonic()
+        if now - last >= PLAIN_SECONDS:
+            last = now
+            rate = done / (now - started)
+            left = (total - done) / rate if rate else float("inf")
+            say(f"{label}: {done:,} of {total:,} {unit}, {rate:,.0f}/s, {left:,.0f} s left")
+
+    yield advance
+    seconds = time.monotonic() - started
+    say(f"{label}: {done:,} of {total:,} {unit} in {seconds:,.1f} s, {done / max(seconds, 1e-9):,.0f}/s")

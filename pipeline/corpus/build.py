@@ -1,0 +1,109 @@
+"""The corpus from its sources' texts: cleaned, deduplicated, filtered, decontaminated, split."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipeline.artifacts.texts import SEED_SCHEMA
+from pipeline.core.errors import UserError
+from pipeline.core.params.corpus import Corpus
+from pipeline.corpus.cleaning import fold, ids, normalise
+from pipeline.corpus.sampling import keep_first, share
+
+
+@dataclass(frozen=True)
+class SourceTexts:
+    """The raw texts of one source."""
+
+    name: str
+    """Goes into the corpus's `source` column."""
+    texts: pl.Series
+    """As read; null is a missing text."""
+    limit: int | None
+    """Keep this many, chosen by hash."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of one source's rows; `rows_in` is the sum of `rows_out` and all that was dropped."""
+
+    source: str
+    rows_in: int
+    rows_out: int
+    dropped: dict[str, int]
+    """Rows by reason."""
+
+
+def build(sources: Iterable[SourceTexts], params: Corpus, held_out: pl.Series) -> tuple[pl.DataFrame, list[Report]]:
+    """Make the corpus.
+
+    Args:
+        sources: in the order of params: of equal texts the first is kept.
+        params: limits and dev share.
+        held_out: folded evaluation texts, which no text may equal.
+
+    Returns:
+        A table of `texts.SEED_SCHEMA`, and a report on every source.
+
+    Raises:
+        UserError: no text is left, or two different texts have one text_id.
+    """
+    corpus = pl.DataFrame(schema={"text_id": pl.UInt64, "text": pl.String, "source": pl.String})
+    reports = []
+    for source in sources:
+        texts, report = _filtered(source, corpus, params, held_out)
+        corpus = pl.concat([corpus, texts])
+        reports.append(report)
+    if corpus.is_empty():
+        raise UserError(f"the corpus is empty after filtering; {_describe(reports)}; see `corpus:` in params.yaml")
+    is_dev = share(corpus["text_id"], params.dev_fraction, "dev")
+    split = pl.DataFrame({"dev": is_dev}).select(pl.when("dev").then(pl.lit("dev")).otherwise(pl.lit("train")))
+    return corpus.with_columns(split.to_series().alias("split")).select(list(SEED_SCHEMA)), reports
+
+
+def check_ids(texts: pl.DataFrame) -> None:
+    """Check that no two different texts have one text_id.
+
+    Raises:
+        UserError: naming two that do.
+    """
+    clashes = texts.unique(["text_id", "text"]).filter(pl.col("text_id").is_duplicated()).sort("text_id", "text")
+    if len(clashes):
+        first, second = clashes["text"][:2]
+        shared = clashes["text_id"][0]
+        raise UserError(f"two texts have the text_id {shared}: {first!r} and {second!r}; remove one of them")
+
+
+def _filtered(
+    source: SourceTexts, corpus: pl.DataFrame, params: Corpus, held_out: pl.Series
+) -> tuple[pl.DataFrame, Report]:
+    """What is kept of one source, and the count of every reason for dropping the rest."""
+    table = pl.DataFrame({"text": normalise(source.texts).fill_null("")})
+    words = pl.col("text").str.count_matches(" ", literal=True) + 1
+    dropped: dict[str, int] = {}
+
+    def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
+        dropped[reason] = len(table) - len(kept)
+        return kept
+
+    table = keep("empty", table.filter(pl.col("text") != ""))
+    table = keep("too_few_words", table.filter(words >= params.min_words))
+    table = keep("too_many_words", table.filter(words <= params.max_words))
+    table = keep("too_many_chars", table.filter(pl.col("text").str.len_chars() <= params.max_chars))
+    table = keep("duplicate", table.unique("text", maintain_order=True))
+    table = table.with_columns(ids(table["text"]))
+    check_ids(pl.concat([corpus.select("text_id", "text"), table.select("text_id", "text")]))
+    table = keep("duplicate_of_earlier_source", table.join(corpus, on="text_id", how="anti", maintain_order="left"))
+    table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
+    table = keep("over_limit", keep_first(table, "text_id", source.limit, "limit"))
+    report = Report(source.name, len(source.texts), len(table), {k: n for k, n in dropped.items() if n})
+    return table.select("text_id", "text", pl.lit(source.name).alias("source")), report
+
+
+def _describe(reports: list[Report]) -> str:
+    counts = (", ".join(f"{n:,} {reason}" for reason, n in report.dropped.items()) for report in reports)
+    return "; ".join(
+        f"{report.source}: {report.rows_in:,} rows in, dropped {dropped or 'none'}"
+        for report, dropped in zip(reports, counts, strict=True)
+    )

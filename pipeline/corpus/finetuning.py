@@ -1,0 +1,94 @@
+"""Fine-tuning data, as params.yaml names them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from pipeline.artifacts.user_files import expand, filled, read_columns
+from pipeline.core.errors import UserError
+from pipeline.core.params.corpus import TripletFile, WordNetTriplets
+from pipeline.corpus.cleaning import fold
+from pipeline.corpus.labelled import Labelled, Rows, join, label, only_named
+from pipeline.corpus.sampling import keep_first, ranks
+from pipeline.corpus.wordnet import Families
+from pipeline.corpus.wordnet_triplets import triplets
+
+FinetuneBlock = WordNetTriplets | TripletFile
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of one block's triplets."""
+
+    rows_in: int
+    rows_out: int
+    dropped: dict[str, int]
+    """Triplets by reason; under `negative_is_evaluation_text` negatives, which their triplets lose."""
+
+
+def finetuning(
+    data: Mapping[str, FinetuneBlock], wordnet: Callable[[], Families], held_out: pl.Series
+) -> tuple[Labelled, dict[str, Report]]:
+    """The triplets of all blocks and their texts.
+
+    Args:
+        data: `finetune.data` of params, by name.
+        wordnet: opens WordNet; called only if a block needs it.
+        held_out: folded evaluation texts, which no text of a triplet may equal.
+
+    Raises:
+        UserError: a file is at fault, or nothing is left of a block.
+    """
+    parts, reports = [], {}
+    for name, block in data.items():
+        kept, reports[name] = _filtered(_read(name, block, wordnet), block.limit, held_out)
+        if kept.pairs.is_empty():
+            raise UserError(f"finetune.data.{name} has no triplet left; dropped: {reports[name].dropped}")
+        parts.append(kept)
+    return join(parts), reports
+
+
+def _read(name: str, block: FinetuneBlock, wordnet: Callable[[], Families]) -> Labelled:
+    match block:
+        case WordNetTriplets():
+            return triplets(wordnet(), name)
+        case TripletFile():
+            return join(_file(name, block, path) for path in expand(block.path))
+
+
+def _file(name: str, block: TripletFile, path: Path) -> Labelled:
+    table = read_columns(path, list(dict.fromkeys([block.anchor, block.positive, *block.negatives])))
+    negatives = [
+        list(dict.fromkeys(text for text in row if text and not text.isspace()))
+        for row in table.select(block.negatives).iter_rows()
+    ]
+    anchors, positives = (filled(table[column], path).to_list() for column in (block.anchor, block.positive))
+    return label(name, "train", Rows(anchors, positives, negatives if block.negatives else None))
+
+
+def _filtered(data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[Labelled, Report]:
+    texts, table = data.texts, data.pairs
+    leaked = texts.filter(fold(texts["text"]).is_in(held_out.implode()))["text_id"].implode()
+    sides = ("left_id", "right_id")
+    dropped: dict[str, int] = {}
+
+    def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
+        dropped[reason] = len(table) - len(kept)
+        return kept
+
+    table = keep("same_text", table.filter(pl.col("left_id") != pl.col("right_id")))
+    table = keep("duplicate", table.unique(sides, maintain_order=True))
+    table = keep("evaluation_text", table.filter(~pl.any_horizontal(pl.col(sides).is_in(leaked))))
+    before = _negatives(table)
+    table = table.with_columns(pl.col("negative_ids").list.filter(~pl.element().is_in(leaked)))
+    dropped["negative_is_evaluation_text"] = before - _negatives(table)
+    pair = pl.Series("pair", ranks(table["left_id"], "left") ^ ranks(table["right_id"], "right"))
+    table = keep("over_limit", keep_first(table.with_columns(pair), "pair", limit, "limit").drop("pair"))
+    report = Report(len(data.pairs), len(table), {reason: count for reason, count in dropped.items() if count})
+    return only_named(Labelled(table, texts)), report
+
+
+def _negatives(table: pl.DataFrame) -> int:
+    return int(table["negative_ids"].list.len().sum())

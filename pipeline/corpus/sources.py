@@ -1,0 +1,54 @@
+"""The texts of each kind of source that params.yaml can name."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import polars as pl
+
+from pipeline.artifacts.user_files import expand, missing_column, read_texts
+from pipeline.core.errors import UserError
+from pipeline.core.params.corpus import FileSource, HubSource, Source, WordNetSource
+from pipeline.corpus.build import SourceTexts
+from pipeline.corpus.wordnet import Families, corpus_texts
+
+
+def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> Iterator[SourceTexts]:
+    """Read one source after the other.
+
+    Args:
+        sources: `corpus.sources` of params.
+        wordnet: opens WordNet; called only if a source needs it.
+
+    Raises:
+        UserError: a file or a dataset cannot be read.
+    """
+    times: Counter[str] = Counter()
+    for source in sources:
+        match source:
+            case WordNetSource():
+                name, texts = "wordnet", pl.Series("text", corpus_texts(wordnet()))
+            case FileSource():
+                name = source.path
+                texts = pl.concat([read_texts(path, source.column) for path in expand(source.path)])
+            case HubSource():
+                name, texts = source.dataset, _hub_texts(source)
+        times[name] += 1
+        yield SourceTexts(f"{name} #{times[name]}" if times[name] > 1 else name, texts, source.limit)
+
+
+def _hub_texts(source: HubSource) -> pl.Series:
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise UserError(
+            f"corpus.sources: {source.dataset} is a Hugging Face dataset and `datasets` is not installed; "
+            "run `pip install '.[datasets]'`"
+        ) from None
+    try:
+        dataset = load_dataset(source.dataset, source.config, split=source.split, revision=source.revision)
+    except (OSError, ValueError) as error:
+        fix = "check dataset, config, split and revision"
+        raise UserError(f"corpus.sources: cannot load {source.dataset} ({error}); {fix}") from None
+    if source.column not in dataset.column_names:
+        raise missing_column(source.dataset, source.column, dataset.column_names)
+    return pl.Series("text", dataset[source.column][:], dtype=pl.String)

@@ -1,0 +1,94 @@
+"""Evaluation tasks, as params.yaml names them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import polars as pl
+
+from pipeline.artifacts.beir import read_beir
+from pipeline.artifacts.user_files import expand, filled, numbers, read_columns
+from pipeline.core.errors import UserError
+from pipeline.core.params.evaluate import (
+    RetrievalTask,
+    StsTask,
+    Task,
+    WordNetRelatedness,
+    WordNetReverseDictionary,
+)
+from pipeline.corpus.labelled import Labelled, Rows, join, label
+from pipeline.corpus.wordnet import Families, Split
+from pipeline.corpus.wordnet_tasks import relatedness, reverse_dictionary
+
+HELD_OUT_SPLITS: tuple[Split, ...] = ("dev", "test")
+"""WordNet's tasks are built for both: dev selects weights, test is reported."""
+
+
+def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> Labelled:
+    """The pairs of all tasks and their texts.
+
+    Args:
+        tasks: `evaluate.tasks` of params, by name.
+        wordnet: opens WordNet; called only if a task needs it.
+
+    Raises:
+        UserError: a task's files are at fault.
+    """
+    return join(part for name, task in tasks.items() for part in _parts(name, task, wordnet))
+
+
+def sizes(pairs: pl.DataFrame) -> dict[str, dict[str, dict[str, int]]]:
+    """Rows, distinct left and distinct right texts, by task and split."""
+    counted = pairs.group_by("task", "split").agg(
+        pl.len().alias("rows"),
+        pl.col("left_id").drop_nulls().n_unique().alias("left_texts"),
+        pl.col("right_id").n_unique().alias("right_texts"),
+    )
+    by_task: dict[str, dict[str, dict[str, int]]] = {}
+    for row in counted.iter_rows(named=True):
+        task, split = row.pop("task"), row.pop("split")
+        by_task.setdefault(task, {})[split] = row
+    return by_task
+
+
+def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[Labelled]:
+    match task:
+        case WordNetRelatedness():
+            return [relatedness(wordnet(), name, task.pairs, split) for split in HELD_OUT_SPLITS]
+        case WordNetReverseDictionary():
+            return [reverse_dictionary(wordnet(), name, task.queries, split) for split in HELD_OUT_SPLITS]
+        case StsTask():
+            return [_sts(name, task, path) for path in expand(task.path)]
+        case RetrievalTask():
+            return [_retrieval(name, task)]
+
+
+def _sts(name: str, task: StsTask, path: Path) -> Labelled:
+    """One file of scored pairs."""
+    columns = [task.left, task.right, task.score, *([task.subset] if task.subset else [])]
+    table = read_columns(path, columns)
+    subset = filled(table[task.subset], path).to_list() if task.subset else [path.name.split(".")[0]] * len(table)
+    rows = Rows(
+        filled(table[task.left], path).to_list(),
+        filled(table[task.right], path).to_list(),
+        score=numbers(table[task.score], path).to_list(),
+        subset=subset,
+    )
+    return label(name, task.split, rows)
+
+
+def _retrieval(name: str, task: RetrievalTask) -> Labelled:
+    """One folder. A judgement of 0 says what no judgement says, so only the positive ones are kept."""
+    beir = read_beir(Path(task.path), task.qrels)
+    relevant: dict[tuple[str, str], float] = {}
+    for query, document, score in beir.judgements:
+        if score > 0:
+            pair = (beir.queries[query], beir.documents[document])
+            relevant[pair] = max(score, relevant.get(pair, 0.0))
+    if not relevant:
+        raise UserError(f"{task.path}: qrels/{task.qrels}.tsv has no score above 0; no query has an answer")
+    matched = {document for _, document in relevant}
+    others = [document for document in dict.fromkeys(beir.documents.values()) if document not in matched]
+    queries, documents = zip(*relevant, strict=True)
+    judged = Rows(queries, documents, score=list(relevant.values()))
+    unjudged = Rows([None] * len(others), others)
+    return join([label(name, task.split, judged), label(name, task.split, unjudged)])

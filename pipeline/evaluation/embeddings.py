@@ -1,0 +1,23 @@
+"""Vectors of the evaluation texts, by text id."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Vectors (n, d) of ascending ids (n,)."""
+
+    ids: Ids
+    vectors: NDArray[np.floating]
+
+    def of(self, wanted: Ids) -> NDArray[np.floating]:
+        """The vectors of these ids, in their order; every id must be there."""
+        rows = np.searchsorted(self.ids, wanted)
+        if len(wanted) and not np.array_equal(self.ids[np.minimum(rows, len(self.ids) - 1)], wanted):
+            raise KeyError("an evaluation text has no vector")
+        return self.vectors[rows]

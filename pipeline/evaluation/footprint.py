@@ -1,0 +1,97 @@
+"""What models cost: size, batch speed and the latency of a single sentence."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Encode = Callable[[Sequence[str]], object]
+"""Texts to vectors, as a user would call it."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model to be measured."""
+
+    encode: Encode
+    parameters: int
+    embedding_parameters: int
+    """Of lookup tables: they cost memory, not time."""
+    megabytes: float
+    """On disk, everything that is needed to load it (1 MB = 1,000,000 bytes)."""
+    dim: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How often and on how much."""
+
+    rounds: int
+    threads: int
+    texts: Sequence[str]
+    """Encoded in one call."""
+    single_texts: Sequence[str]
+    """Encoded one at a time."""
+
+
+def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str, dict[str, float]]:
+    """Measure all models in turn, round after round, so that a drift of the machine meets all alike.
+
+    Returns:
+        A model's parameters, embedding_parameters, megabytes, dim, sentences_per_second (median of the rounds),
+        speedup over the reference model (median of the rounds' ratios), latency_ms_p50 and _p95.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in models}
+    latencies: dict[str, list[float]] = {name: [] for name in models}
+    for name in models:
+        _time(models[name].encode, plan.texts[:8], plan.threads)
+    for _ in range(plan.rounds):
+        for name, model in models.items():
+            seconds[name].append(_time(model.encode, plan.texts, plan.threads))
+            latencies[name] += [_time(model.encode, [text], plan.threads) for text in plan.single_texts]
+    return {
+        name: {
+            "parameters": model.parameters,
+            "embedding_parameters": model.embedding_parameters,
+            "megabytes": model.megabytes,
+            "dim": model.dim,
+            "sentences_per_second": float(len(plan.texts) / np.median(seconds[name])),
+            "speedup": float(np.median(np.divide(seconds[reference], seconds[name]))),
+            "latency_ms_p50": float(np.percentile(latencies[name], 50) * 1000),
+            "latency_ms_p95": float(np.percentile(latencies[name], 95) * 1000),
+        }
+        for name, model in models.items()
+    }
+
+
+def describe(encode: Encode, module: "nn.Module | None", folder: Path | None, dim: int) -> Model:
+    """A model to be measured, by its modules' parameters and its folder's bytes; without either they are 0."""
+    from torch import nn
+
+    modules = list(module.modules()) if module else []
+    tables = (table for table in modules if isinstance(table, nn.Embedding | nn.EmbeddingBag))
+    return Model(
+        encode=encode,
+        parameters=sum(parameter.numel() for parameter in module.parameters()) if module else 0,
+        embedding_parameters=sum(table.weight.numel() for table in tables),
+        megabytes=megabytes(folder) if folder else 0.0,
+        dim=dim,
+    )
+
+
+def megabytes(folder: Path) -> float:
+    """Size of a model's folder without its card, in MB."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".md"]
+    return sum(file.stat().st_size for file in files) / 1e6
+
+
+def _time(encode: Encode, texts: Sequence[str], threads: int) -> float:
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("encode(texts)", globals={"encode": encode, "texts": list(texts)}, num_threads=threads)
+    return timer.timeit(1).mean

@@ -1,0 +1,39 @@
+"""How vectors lie in space: what a collapsed student shows before its scores do."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.floating]
+
+
+def normalised(vectors: Vectors) -> NDArray[np.float64]:
+    """Rows at length 1, in float64; a zero row stays zero. (n, d) -> (n, d)."""
+    rows = vectors.astype(np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths == 0, 1, lengths)
+
+
+def mean_pairwise_cosine(vectors: Vectors) -> float:
+    """Mean cosine over all pairs of different rows of (n, d), n >= 2; near 1 the vectors have collapsed."""
+    rows = normalised(vectors)
+    pairs = len(rows) * (len(rows) - 1)
+    return float((np.square(rows.sum(axis=0)).sum() - np.square(rows).sum()) / pairs)
+
+
+def effective_rank(vectors: Vectors) -> float:
+    """Exponential of the entropy of the centred rows' normalised singular values (Roy and Vetterli 2007).
+
+    Between 1 (all on a line) and min(n - 1, d); 0 where all rows are equal.
+    """
+    centred = vectors.astype(np.float64) - vectors.astype(np.float64).mean(axis=0)
+    singular = np.linalg.svd(centred, compute_uv=False)
+    total = singular.sum()
+    if total <= np.finfo(np.float64).eps * max(centred.shape) * np.abs(vectors).max(initial=1):
+        return 0.0
+    shares = singular[singular > 0] / total
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def cosines(left: Vectors, right: Vectors) -> NDArray[np.float64]:
+    """Cosine of each row of `left` with the same row of `right`. (n, d), (n, d) -> (n,)."""
+    return np.einsum("nd,nd->n", normalised(left), normalised(right))

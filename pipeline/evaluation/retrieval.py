@@ -1,0 +1,48 @@
+"""Retrieval: is the relevant document among the nearest?"""
+
+import numpy as np
+import polars as pl
+
+from pipeline.evaluation.embeddings import Embeddings
+from pipeline.evaluation.geometry import normalised
+
+MAIN = "mrr@10"
+DEPTH = 100
+"""Documents that are looked at for every query."""
+
+
+def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
+    """MRR@10, recall@1, @10 and @100, and nDCG@10 of exact search by cosine.
+
+    Args:
+        pairs: left_id (query, or null), right_id (document), score (relevance). The documents are all right sides.
+        embeddings: vectors of queries and documents.
+    """
+    import faiss
+    import ir_measures
+    from ir_measures import RR, R, nDCG
+
+    judged = pairs.filter(pl.col("left_id").is_not_null())
+    documents = np.unique(pairs["right_id"].to_numpy())
+    queries = np.unique(judged["left_id"].to_numpy())
+    index = faiss.IndexFlatIP(embeddings.vectors.shape[1])
+    index.add(normalised(embeddings.of(documents)).astype(np.float32))
+    depth = min(DEPTH, len(documents))
+    similarity, found = index.search(normalised(embeddings.of(queries)).astype(np.float32), depth)
+    run = {
+        str(query): {str(document): float(s) for document, s in zip(documents[rows], row, strict=True)}
+        for query, rows, row in zip(queries, found, similarity, strict=True)
+    }
+    qrels: dict[str, dict[str, int]] = {}
+    for query, document, relevance in judged.select("left_id", "right_id", "score").iter_rows():
+        qrels.setdefault(str(query), {})[str(document)] = int(relevance)
+    names = {
+        "mrr@10": RR @ 10,
+        "recall@1": R @ 1,
+        "recall@10": R @ 10,
+        "recall@100": R @ 100,
+        "ndcg@10": nDCG @ 10,
+    }
+    values = ir_measures.calc_aggregate(list(names.values()), qrels, run)
+    scores = {name: float(values[measure]) for name, measure in names.items()}
+    return {**scores, "queries": len(queries), "documents": len(documents)}

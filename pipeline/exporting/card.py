@@ -1,0 +1,61 @@
+"""Model cards."""
+
+from huggingface_hub import ModelCard, ModelCardData
+
+from pipeline.core.params.students import StudentBlock
+from pipeline.core.params.teacher import HashingTeacher, TransformerTeacher
+
+CONTENT = """---
+{data}
+---
+
+# {name}
+
+A {kind} student of {dim} dimensions, distilled from `{teacher}` (its `{view}` vectors).
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}")
+vectors = model.encode(["A sentence.", "Another one."])
+```
+{static}
+Loss: `{loss}`. Training texts: {texts}. Trained with the distillation pipeline; its report says what this student
+costs and keeps.
+"""
+STATIC = """
+Or without torch:
+
+```python
+from model2vec import StaticModel
+
+vectors = StaticModel.from_pretrained("{name}").encode(["A sentence.", "Another one."])
+```
+"""
+
+
+def model_card(name: str, kind: str, student: StudentBlock, teacher: TransformerTeacher | HashingTeacher) -> str:
+    """The README.md of a student's folder: what it is, where it comes from, how to load it."""
+    origin = teacher.model if isinstance(teacher, TransformerTeacher) else "a hashing teacher"
+    library = "model2vec" if kind == "static" else "sentence-transformers"
+    data = ModelCardData(
+        library_name=library,
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-transformers", "distillation"],
+    )
+    static = STATIC.format(name=name) if kind == "static" else ""
+    return str(
+        ModelCard(
+            CONTENT.format(
+                data=data.to_yaml(),
+                name=name,
+                kind=kind,
+                dim=student.dim,
+                teacher=origin,
+                view=student.view,
+                static=static,
+                loss=student.loss.kind,
+                texts=", ".join(student.train.texts),
+            )
+        )
+    )

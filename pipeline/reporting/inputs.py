@@ -1,0 +1,117 @@
+"""What the report reads, with types: reports/metrics/NAME.json and reports/footprint.json."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipeline.core.errors import UserError
+
+TEACHER = "teacher"
+TEACHER_PCA = "teacher_pca"
+UNTRAINED = "untrained"
+DISTILLED = "distilled"
+FINETUNED = "finetuned"
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class StudentMetrics(_Read):
+    """One student's scores, its teacher's beside them; `scores` is variant -> task -> metric -> value."""
+
+    student: str
+    kind: str
+    dim: int
+    builtin: tuple[str, ...]
+    """Tasks that are proxies made from WordNet."""
+    main: dict[str, str]
+    """The headline metric of each test task."""
+    scores: dict[str, dict[str, dict[str, float | None]]]
+    average: dict[str, float]
+    """Mean of the headline metrics, by variant."""
+    retention: dict[str, float | None] = {}
+    """Mean over the tasks of score / teacher's score, by variant."""
+    geometry: dict[str, dict[str, float | None]] = {}
+
+    def score(self, variant: str, task: str) -> float | None:
+        """The headline score; None where the variant or the task was not scored."""
+        return self.scores.get(variant, {}).get(task, {}).get(self.main.get(task, ""))
+
+    def kept(self, variant: str) -> float | None:
+        """The share of the teacher's scores that a variant keeps; None where one of those is not positive."""
+        teacher = [self.score(TEACHER, task) for task in self.main]
+        if any(score is None or score <= 0 for score in teacher):
+            return None
+        return 1.0 if variant == TEACHER else self.retention.get(variant)
+
+
+class Size(_Read):
+    """What one model costs to keep and to run."""
+
+    parameters: int
+    embedding_parameters: int
+    megabytes: float
+    sentences_per_second: float
+    latency_ms_p50: float
+    latency_ms_p95: float
+    speedup: float
+    dim: int
+
+
+class FinetuneMetrics(_Read):
+    """Which weights a student ships, why, and the dev tasks' score before and after fine-tuning."""
+
+    kept: str
+    reason: str
+    dev_before: float | None = None
+    dev_after: float | None = None
+
+
+Model = TypeVar("Model", bound=_Read)
+
+
+def student_metrics(document: Mapping[str, Any], name: str) -> StudentMetrics:
+    """Check the metrics of the student `name`.
+
+    Raises:
+        UserError: a field is missing or of a wrong type, the file is another student's, or the teacher or the
+            shipped student is not in it.
+    """
+    stage = f"evaluate@{name}"
+    metrics = _check(StudentMetrics, document, f"the metrics of {name}", stage)
+    absent = [v for v in (TEACHER, FINETUNED) if v not in metrics.scores or v not in metrics.average]
+    if metrics.student != name or absent:
+        what = f"those of {metrics.student}" if metrics.student != name else f"without {' and '.join(absent)}"
+        raise UserError(f"the metrics of {name} are {what}; run `dvc repro -f {stage}`")
+    return metrics
+
+
+def finetune_metrics(document: Mapping[str, Any], name: str) -> FinetuneMetrics:
+    """Check what fine-tuning reported about the student `name`.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(FinetuneMetrics, document, f"the fine-tuning metrics of {name}", f"finetune@{name}")
+
+
+def sizes(document: Mapping[str, Any], names: list[str]) -> dict[str, Size]:
+    """Check the footprint of the teacher and of each student in `names`; other models are left out.
+
+    Raises:
+        UserError: one is missing, or a field is missing or of a wrong type.
+    """
+    missing = [name for name in (TEACHER, *names) if name not in document]
+    if missing:
+        raise UserError(f"the footprint lacks {', '.join(missing)}; run `dvc repro -f footprint`")
+    return {n: _check(Size, document[n], f"the footprint of {n}", "footprint") for n in (TEACHER, *names)}
+
+
+def _check(model: type[Model], document: object, what: str, stage: str) -> Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in error.errors())
+        raise UserError(f"{what} cannot be read ({faults}); run `dvc repro -f {stage}`") from None

@@ -1,0 +1,141 @@
+"""What the stages' own metrics say: fine-tuning, the health of training, and what happened to the corpus."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.reporting.inputs import (
+    DISTILLED,
+    FINETUNED,
+    TEACHER,
+    UNTRAINED,
+    FinetuneMetrics,
+    StudentMetrics,
+)
+from pipeline.reporting.tables import NOTHING, number, score
+
+COLLAPSED_COSINE = 0.99
+SHIPS = {"finetuned": "fine-tuned weights", "distilled": "distilled weights"}
+MEANINGS = {
+    "target_norm": "mean length of the teacher's vectors",
+    "target_mean_cosine": "between pairs of the teacher's vectors; near 1 there is nothing to learn",
+    "target_effective_rank": "directions that the teacher's vectors fill",
+    "mean_predictor_loss": "loss of always answering with the mean target",
+    "best_dev_loss": "of the weights that were kept",
+    "mean_cosine": "between pairs of vectors; above 0.99 a student has collapsed",
+    "effective_rank": "directions that the vectors fill",
+}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A table of two columns: what was counted, and how many."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Measures:
+    """A table with a column a model and a row a measure."""
+
+    models: tuple[str, ...]
+    rows: tuple[tuple[str, str, tuple[str, ...]], ...]
+    """(name, meaning, one value a model)."""
+
+
+@dataclass(frozen=True)
+class Finetuning:
+    """What fine-tuning changed for one student; scores as shown."""
+
+    student: str
+    ships: str
+    reason: str
+    dev: tuple[str, str]
+    average: tuple[str, str]
+    gain: str
+
+
+def finetuning(metrics: StudentMetrics, stage: FinetuneMetrics) -> Finetuning:
+    """The scores of a student before and after fine-tuning, and which weights ship."""
+    before, after = metrics.average.get(DISTILLED), metrics.average[FINETUNED]
+    gain = NOTHING if before is None else f"{after - before:+.3f}"
+    return Finetuning(
+        student=metrics.student,
+        ships=SHIPS.get(stage.kept, stage.kept),
+        reason=stage.reason,
+        dev=(score(stage.dev_before), score(stage.dev_after)),
+        average=(score(before), score(after)),
+        gain=gain,
+    )
+
+
+def geometry(students: Sequence[StudentMetrics]) -> Measures:
+    """How the vectors of the teacher and of each shipped student lie in space."""
+    columns = {TEACHER: students[0].geometry.get(TEACHER, {})}
+    columns |= {metrics.student: metrics.geometry.get(FINETUNED, {}) for metrics in students}
+    return _measures(columns)
+
+
+def training(stages: Mapping[str, Mapping[str, Any]]) -> Measures:
+    """The numbers that each student's distillation reported, by student."""
+    return _measures({student: dict(_leaves(stage)) for student, stage in stages.items()})
+
+
+def warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """One sentence for every sign that a student did not learn."""
+    found = []
+    for metrics in students:
+        name, average, stage = metrics.student, metrics.average, stages[metrics.student]
+        cosine = metrics.geometry.get(FINETUNED, {}).get("mean_cosine")
+        if cosine is not None and cosine > COLLAPSED_COSINE:
+            found.append(f"{name} has collapsed: the mean cosine between its vectors is {cosine:.3f}.")
+        if UNTRAINED in average and average[FINETUNED] <= average[UNTRAINED]:
+            scores = f"{score(average[FINETUNED])} against {score(average[UNTRAINED])}"
+            found.append(f"{name} is no better than before training: {scores} on average.")
+        best, floor = stage.get("best_dev_loss"), stage.get("mean_predictor_loss")
+        if best is not None and floor is not None and best >= floor:
+            losses = f"{best:.4g} against {floor:.4g}"
+            found.append(f"{name} learnt no more than the mean target: dev loss {losses}.")
+    return found
+
+
+def counts(title: str, stage: Mapping[str, Any]) -> list[Counts]:
+    """A stage's nested counts as one table for every block that holds numbers, titled by its path."""
+    rows = [(_words(key), _value(value)) for key, value in stage.items() if not isinstance(value, Mapping)]
+    found = [Counts(title, tuple(rows))] if rows else []
+    for key, value in stage.items():
+        if isinstance(value, Mapping):
+            found += counts(f"{title} › {_words(key)}", value)
+    return found
+
+
+def _measures(columns: Mapping[str, Mapping[str, Any]]) -> Measures:
+    names = list(dict.fromkeys(name for column in columns.values() for name in column))
+    rows = tuple(
+        (_words(name), MEANINGS.get(name, ""), tuple(_value(column.get(name)) for column in columns.values()))
+        for name in names
+    )
+    return Measures(tuple(columns), rows)
+
+
+def _leaves(nested: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    leaves: list[tuple[str, Any]] = []
+    for key, value in nested.items():
+        path = f"{prefix}{key}"
+        leaves += _leaves(value, f"{path} › ") if isinstance(value, Mapping) else [(path, value)]
+    return leaves
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return number(value) if isinstance(value, float) else str(value)

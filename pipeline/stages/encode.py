@@ -1,0 +1,52 @@
+"""encode: the teacher's vectors of one text set, from the store where they are known."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.artifacts import encoding, texts, vectors
+from pipeline.artifacts.store import VectorStore
+from pipeline.core import fingerprint
+from pipeline.core.atomic import atomic_folder, write_text
+from pipeline.core.errors import report_user_errors
+from pipeline.core.params.load import load
+from pipeline.core.progress import progress, say
+from pipeline.core.registry import implementation
+
+
+def main(
+    texts_file: Annotated[Path, typer.Option("--texts", help="Any text set: text_id, text")],
+    out: Annotated[Path, typer.Option(help="Folder of shards and manifest.json")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Encode a text set; a killed run goes on where it stopped."""
+    params = load(params_file)
+    table = texts.read_any(texts_file)
+    teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
+    dims: dict[str, int] = {view: teacher.dims[view] for view in params.encode.views}
+    store = VectorStore(Path(params.runtime.cache), teacher.recipe)
+    ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
+    shards = encoding.partition(ids, params.encode.shard_rows)
+    entries, encoded = [], 0
+    with atomic_folder(out) as folder, progress(f"encode {out.name}", len(ids), "texts") as advance:
+        for shard in shards:
+            rows = slice(shard.start, shard.stop)
+            path = folder / shard.name
+            encoded += encoding.encode_shard(ids[rows], sentences[rows], dims, store, teacher.encode, path)
+            entries.append({"name": shard.name, "rows": shard.rows, "sha256": fingerprint.of_file(path)})
+            advance(shard.rows)
+        manifest = {
+            "rows": len(ids),
+            "dims": dims,
+            "fingerprint": store.fingerprint,
+            "recipe": teacher.recipe,
+            "shards": entries,
+        }
+        write_text(folder / vectors.MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+    say(f"encode {out.name}: {encoded:,} encoded, {len(ids) - encoded:,} taken from the store")
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

@@ -1,0 +1,100 @@
+"""evaluate@NAME: score one student, untrained, distilled and fine-tuned, beside the teacher's cached vectors."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+import typer
+
+from pipeline.artifacts import metrics, pairs, pca, student, texts, vectors
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.params.load import Params, load
+from pipeline.evaluation import tasks as evaluation
+from pipeline.evaluation.embeddings import Embeddings
+from pipeline.evaluation.geometry import effective_rank, mean_pairwise_cosine
+from pipeline.training import guard
+
+GEOMETRY_ROWS = 2000
+BATCH_SIZE = 64
+
+
+def main(
+    name: Annotated[str, typer.Argument(help="The student's name in params.yaml")],
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
+    eval_vectors: Annotated[Path, typer.Option(help="vectors/eval, the teacher's")],
+    pca_folder: Annotated[Path, typer.Option("--pca", help="Folder of one PCA a view")],
+    untrained: Annotated[Path, typer.Option(help="The student before training")],
+    distilled: Annotated[Path, typer.Option(help="The distilled student")],
+    finetuned: Annotated[Path, typer.Option(help="The student that ships")],
+    out: Annotated[Path, typer.Option(help="Metrics of this student")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Score a student on the test tasks."""
+    params = load(params_file)
+    block = params.student(name)
+    scoring = {task: spec.scoring for task, spec in params.evaluate.tasks.items()}
+    test = evaluation.split_of(pairs.read(tasks), "test")
+    if not test:
+        raise UserError(f"{tasks} has no test task; give a task under evaluate.tasks `split: test`")
+    wanted = evaluation.text_ids(test)
+    table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(wanted))
+    models = _teacher(params, block.dim, table["text_id"].to_numpy(), eval_vectors, pca_folder)
+    stages = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
+    for stage, folder in stages.items():
+        models[stage] = _encode(folder, f"distill@{name}" if stage != "finetuned" else f"finetune@{name}", table)
+    health = guard.describe(models["finetuned"].vectors)
+    guard.check_collapse(health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss")
+    metrics.write(
+        {"student": name, "kind": block.kind, "dim": block.dim, **_summary(models, test, scoring, params)},
+        out,
+    )
+
+
+def _teacher(params: Params, dim: int, ids: np.ndarray, eval_vectors: Path, pca_folder: Path) -> dict[str, Embeddings]:
+    """The teacher, and the teacher reduced to the student's dimension: the ceiling of a projected student."""
+    vector_set = vectors.open_set(eval_vectors)
+    view = "sentence" if "sentence" in vector_set.dims else params.encode.views[0]
+    known, found = vector_set.read(view)
+    full = found[vectors.rows_of(known, ids, vector_set.path)].astype(np.float32)
+    reduced = pca.read(pca_folder, view).reduce(full, min(dim, full.shape[1]))
+    return {"teacher": Embeddings(ids, full), "teacher_pca": Embeddings(ids, reduced)}
+
+
+def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:
+    model = student.read(folder, stage)
+    return Embeddings(
+        table["text_id"].to_numpy(),
+        model.encode(table["text"].to_list(), batch_size=BATCH_SIZE, convert_to_numpy=True),
+    )
+
+
+def _summary(
+    models: dict[str, Embeddings], test: dict[str, pl.DataFrame], scoring: dict[str, Any], params: Params
+) -> dict[str, Any]:
+    scores = {model: evaluation.score_tasks(test, scoring, embeddings) for model, embeddings in models.items()}
+    main_metrics = {task: metric for task, metric in evaluation.main_metrics(scoring).items() if task in test}
+    return {
+        "builtin": [task for task, spec in params.evaluate.tasks.items() if spec.kind.startswith("wordnet_")],
+        "main": main_metrics,
+        "scores": scores,
+        "average": {model: evaluation.average(values, main_metrics) for model, values in scores.items()},
+        "retention": {
+            model: evaluation.retention(values, scores["teacher"], main_metrics)
+            for model, values in scores.items()
+            if model != "teacher"
+        },
+        "geometry": {
+            model: {
+                "mean_cosine": mean_pairwise_cosine(embeddings.vectors[:GEOMETRY_ROWS]),
+                "effective_rank": effective_rank(embeddings.vectors[:GEOMETRY_ROWS]),
+            }
+            for model, embeddings in models.items()
+            if model in ("teacher", "finetuned")
+        },
+    }
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

@@ -1,0 +1,126 @@
+"""finetune@NAME: supervised InfoNCE on labelled triplets; without it, the distilled student as it is."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+import torch
+import typer
+
+from pipeline.artifacts import curves, metrics, pairs, student, texts
+from pipeline.core import fingerprint
+from pipeline.core.atomic import atomic_folder
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.params.evaluate import Scoring
+from pipeline.core.params.load import load
+from pipeline.core.registry import implementation
+from pipeline.evaluation import tasks as evaluation
+from pipeline.evaluation.embeddings import Embeddings
+from pipeline.exporting.card import model_card
+from pipeline.students.interface import Student
+from pipeline.training.checkpoint import Checkpoint
+from pipeline.training.finetuning import Finetuning, chosen_triplets
+
+ROWS_AT_A_TIME = 256
+
+
+def main(
+    name: Annotated[str, typer.Argument(help="The student's name in params.yaml")],
+    distilled: Annotated[Path, typer.Option(help="The distilled student")],
+    triplets: Annotated[Path, typer.Option(help="corpus/triplets.parquet")],
+    finetune_texts: Annotated[Path, typer.Option(help="corpus/finetune.parquet")],
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
+    out: Annotated[Path, typer.Option(help="The fine-tuned student")],
+    curve: Annotated[Path, typer.Option(help="The training curve, tsv")],
+    metrics_file: Annotated[Path, typer.Option("--metrics")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Fine-tune one student; the weights of the best dev score are kept, the distilled ones included."""
+    params = load(params_file)
+    block = params.student(name)
+    student.check(distilled, f"distill@{name}")
+    if block.finetune is None:
+        _copy(distilled, out)
+        curves.write([], "dev_score", -1, curve)
+        metrics.write({"kept": "not fine-tuned", "reason": f"students.{name}.finetune is off"}, metrics_file)
+        return
+    learner: Student = implementation("students", block.kind).load(block, distilled)
+    chosen = chosen_triplets(pairs.read(triplets), block.finetune, triplets)
+    finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune.temperature)
+    scoring = {task: spec.scoring for task, spec in params.evaluate.tasks.items()}
+    dev = _dev_tasks(pairs.read(tasks), tasks, name)
+    dev_score = _DevScore(learner, dev, scoring, texts.read_labelled(eval_texts))
+    identity: dict[str, Any] = {
+        "block": block.finetune.model_dump(mode="json"),
+        "distilled": fingerprint.of_folder(distilled),
+        "inputs": {str(path.name): fingerprint.of_file(path) for path in (triplets, finetune_texts, tasks, eval_texts)},
+    }
+    checkpoint = Checkpoint.of(Path(params.runtime.cache), f"finetune-{name}", **identity)
+    points = finetuning.run(name, block.finetune, dev_score, checkpoint, params.runtime.checkpoint_seconds)
+    best = min(points, key=lambda point: point.dev_value)
+    improved = best.step > 0
+    if improved:
+        student.write(learner, model_card(name, block.kind, block, params.teacher), out)
+    else:
+        _copy(distilled, out)
+    curves.write(points, "dev_score", -1, curve)
+    metrics.write(
+        {
+            "kept": "finetuned" if improved else "distilled",
+            "reason": f"dev score {-points[0].dev_value:.4f} before, {-best.dev_value:.4f} at best",
+            "triplets": len(chosen),
+            "steps": points[-1].step,
+            "best_step": best.step,
+            "dev_before": -points[0].dev_value,
+            "dev_after": -best.dev_value,
+        },
+        metrics_file,
+    )
+    checkpoint.clear()
+
+
+class _DevScore:
+    """Mean headline metric over the dev tasks, with the student as it is at the moment."""
+
+    def __init__(
+        self,
+        learner: Student,
+        tasks: dict[str, pl.DataFrame],
+        scoring: dict[str, Scoring],
+        table: pl.DataFrame,
+    ) -> None:
+        self._learner, self._tasks, self._scoring = learner, tasks, scoring
+        wanted = evaluation.text_ids(tasks)
+        rows = table.filter(pl.col("text_id").is_in(wanted))
+        self._ids = rows["text_id"].to_numpy()
+        self._tokens = learner.tokenise(rows["text"].to_list())
+
+    @torch.no_grad()
+    def __call__(self) -> float:
+        starts = range(0, len(self._ids), ROWS_AT_A_TIME)
+        parts = [self._tokens.select(np.arange(start, min(start + ROWS_AT_A_TIME, len(self._ids)))) for start in starts]
+        vectors = np.concatenate([self._learner.vectors(part).numpy() for part in parts])
+        scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
+        return evaluation.average(scores, evaluation.main_metrics(self._scoring))
+
+
+def _dev_tasks(table: pl.DataFrame, path: Path, name: str) -> dict[str, pl.DataFrame]:
+    dev = evaluation.split_of(table, "dev")
+    if not dev:
+        raise UserError(
+            f"{path} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
+            f"or set students.{name}.finetune to null"
+        )
+    return dev
+
+
+def _copy(source: Path, out: Path) -> None:
+    with atomic_folder(out) as folder:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

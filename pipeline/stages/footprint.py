@@ -1,0 +1,41 @@
+"""footprint: parameters, bytes, speed and latency of the teacher and all students, measured in one run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from pipeline.artifacts import metrics, student, texts
+from pipeline.core.errors import report_user_errors
+from pipeline.core.params.load import load
+from pipeline.core.registry import implementation
+from pipeline.evaluation.footprint import Plan, describe, measure
+
+
+def main(
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet: what is encoded")],
+    students: Annotated[Path, typer.Option(help="Folder of the students that ship")],
+    out: Annotated[Path, typer.Option(help="reports/footprint.json")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Measure what every model costs."""
+    params = load(params_file)
+    teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
+    models = {"teacher": describe(teacher.encode_as_users_do, teacher.module, teacher.folder, teacher.dims["sentence"])}
+    for name in params.students:
+        folder = students / name
+        model = student.read(folder, f"finetune@{name}")
+        models[name] = describe(model.encode, model, folder, model.get_embedding_dimension() or 0)
+    sample = texts.read_labelled(eval_texts).filter(pl.col("text") != "")["text"].to_list()
+    plan = Plan(
+        rounds=params.footprint.rounds,
+        threads=params.footprint.threads,
+        texts=sample[: params.footprint.sentences],
+        single_texts=sample[: params.footprint.single],
+    )
+    metrics.write(measure(models, plan, "teacher"), out)
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

@@ -1,0 +1,66 @@
+"""params.yaml's sources, tasks and fine-tuning data -> the corpus, the labelled pairs and their texts."""
+
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.artifacts import metrics as metrics_file
+from pipeline.artifacts import pairs as pairs_file
+from pipeline.artifacts import texts as texts_file
+from pipeline.core.errors import report_user_errors
+from pipeline.core.params.load import load
+from pipeline.core.progress import say
+from pipeline.corpus.build import build, check_ids
+from pipeline.corpus.cleaning import fold
+from pipeline.corpus.finetuning import finetuning
+from pipeline.corpus.sources import read_sources
+from pipeline.corpus.tasks import evaluation, sizes
+from pipeline.corpus.wordnet import Families, families
+from pipeline.corpus.wordnet_files import open_wordnet
+
+
+def main(
+    wordnet: Annotated[Path, typer.Option(help="NLTK's data folder.")],
+    seed: Annotated[Path, typer.Option(help="Out: the corpus.")],
+    eval_texts: Annotated[Path, typer.Option("--eval", help="Out: the texts of the tasks.")],
+    tasks: Annotated[Path, typer.Option(help="Out: the pairs of the tasks.")],
+    finetune: Annotated[Path, typer.Option(help="Out: the texts of the triplets.")],
+    triplets: Annotated[Path, typer.Option(help="Out: the fine-tuning triplets.")],
+    metrics: Annotated[Path, typer.Option(help="Out: rows in, out and dropped by reason.")],
+    params: Annotated[Path, typer.Option(help="params.yaml")] = Path("params.yaml"),
+) -> None:
+    """Write the corpus, the evaluation tasks and the fine-tuning data."""
+    settings = load(params)
+
+    @cache
+    def opened() -> Families:
+        say("reading WordNet")
+        return families(open_wordnet(wordnet))
+
+    evaluated = evaluation(settings.evaluate.tasks, opened)
+    held_out = fold(evaluated.texts["text"]).unique()
+    corpus, reports = build(read_sources(settings.corpus.sources, opened), settings.corpus, held_out)
+    labelled, finetune_reports = finetuning(settings.finetune.data, opened, held_out)
+    for texts in (evaluated.texts, labelled.texts):
+        check_ids(texts)
+
+    texts_file.write(corpus, texts_file.SEED_SCHEMA, seed)
+    texts_file.write(evaluated.texts, texts_file.LABELLED_SCHEMA, eval_texts)
+    pairs_file.write(evaluated.pairs, tasks)
+    texts_file.write(labelled.texts, texts_file.LABELLED_SCHEMA, finetune)
+    pairs_file.write(labelled.pairs, triplets)
+    counts = {
+        "corpus": dict(corpus["split"].value_counts().iter_rows()),
+        "sources": {report.source: asdict(report) for report in reports},
+        "tasks": sizes(evaluated.pairs),
+        "finetune": {name: asdict(report) for name, report in finetune_reports.items()},
+    }
+    metrics_file.write(counts, metrics)
+    say(f"{len(corpus):,} corpus texts, {len(evaluated.pairs):,} task rows, {len(labelled.pairs):,} triplets")
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

@@ -1,0 +1,28 @@
+"""teacher_parts: the teacher's tokenizer, layers and vocabulary vectors, from which students start."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.artifacts import teacher_parts
+from pipeline.core.atomic import atomic_folder
+from pipeline.core.errors import report_user_errors
+from pipeline.core.params.load import load
+from pipeline.core.registry import implementation
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Folder of the parts")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Take the teacher apart, once."""
+    params = load(params_file)
+    teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
+    with atomic_folder(out) as folder:
+        vocabulary = teacher.save_parts(folder)
+        teacher_parts.write_vocabulary(vocabulary, folder)
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

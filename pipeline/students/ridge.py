@@ -1,0 +1,25 @@
+"""The output projection in closed form."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def ridge(
+    inputs: NDArray[np.floating], targets: NDArray[np.floating], penalty: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights (d_in, d_out) and bias (d_out,) that minimise ||inputs @ weights + bias - targets||^2.
+
+    Args:
+        inputs: (n, d_in).
+        targets: (n, d_out).
+        penalty: of the squared weights, relative to n times the mean variance of the inputs; not of the bias.
+    """
+    x = inputs.astype(np.float64)
+    y = targets.astype(np.float64)
+    x_mean, y_mean = x.mean(axis=0), y.mean(axis=0)
+    x, y = x - x_mean, y - y_mean
+    gram = x.T @ x
+    # A constant input has no variance to scale by: any positive penalty then gives weights of zero.
+    scale = np.trace(gram) / len(gram) or 1.0
+    weights = np.linalg.solve(gram + penalty * scale * np.eye(len(gram)), x.T @ y)
+    return weights, y_mean - x_mean @ weights

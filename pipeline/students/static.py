@@ -1,0 +1,107 @@
+"""A table of token vectors: a text is the mean of its tokens' (model2vec, tokenlearn's POTION)."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from model2vec import StaticModel
+from model2vec.distill.inference import apply_pca, compute_weights
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn.functional import embedding_bag
+
+from pipeline.artifacts import teacher_parts
+from pipeline.core.errors import UserError
+from pipeline.core.params.students import StaticStudent
+from pipeline.students.ridge import ridge
+from pipeline.training.tokens import Tokens, tokenise
+
+
+def build(params: StaticStudent, teacher_folder: Path) -> "Static":
+    """The student before training: the vocabulary's vectors, reduced by PCA, weighted by rank (model2vec).
+
+    Raises:
+        UserError: the vocabulary's vectors have fewer dimensions than the student.
+    """
+    vocabulary = teacher_parts.read_vocabulary(teacher_folder)
+    if params.dim > vocabulary.shape[1]:
+        raise UserError(f"dim is {params.dim}, above the {vocabulary.shape[1]} of the teacher's vocabulary vectors")
+    table = apply_pca(vocabulary, params.dim)
+    table = table * compute_weights(len(table), params.init.sif)[:, None]
+    return Static(params, table, teacher_parts.read_tokenizer(teacher_folder))
+
+
+def load(params: StaticStudent, folder: Path) -> "Static":
+    """A saved student, to go on training."""
+    saved = StaticModel.from_pretrained(folder, max_length=None)
+    return Static(params, saved.embedding, saved.tokenizer)
+
+
+class Static:
+    """Token vectors (V, dim) and token weights (V,)."""
+
+    def __init__(self, params: StaticStudent, table: NDArray[np.floating], tokenizer: Tokenizer) -> None:
+        self.params = params
+        self._tokenizer = tokenizer
+        self.module = nn.ParameterDict(
+            {"table": torch.from_numpy(table.astype(np.float32)), "weights": torch.ones(len(table))}
+        )
+
+    def tokenise(self, texts: list[str]) -> Tokens:
+        """Token ids without special tokens."""
+        return tokenise(self._tokenizer, texts, special=False)
+
+    @torch.no_grad()
+    def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
+        """Map the table linearly to where its means come closest to the targets (n, dim)."""
+        if self.params.init.projection == "none":
+            return
+        rows = np.arange(min(len(tokens), self.params.init.ridge_rows))
+        weights, bias = ridge(self.vectors(tokens.select(rows)).numpy(), targets[rows], self.params.init.ridge_lambda)
+        # A bias on every row is a bias on every mean of rows.
+        self.module["table"].copy_(self.module["table"] @ torch.from_numpy(weights).float() + torch.from_numpy(bias))
+
+    def vectors(self, tokens: Tokens) -> Tensor:
+        """Means of weighted token vectors (n, dim), differentiable; a text without tokens is the zero vector."""
+        ids = torch.from_numpy(tokens.ids.astype(np.int64))
+        offsets = torch.from_numpy(tokens.offsets[:-1])
+        weights = self.module["weights"][ids]
+        sums = embedding_bag(ids, self.module["table"], offsets, mode="sum", per_sample_weights=weights)
+        return sums / torch.from_numpy(np.maximum(tokens.lengths, 1)).unsqueeze(1)
+
+    @torch.no_grad()
+    def regularise(self, tokens: Tokens) -> None:
+        """Rotate the rows to their principal components and weight them by a / (a + p) (tokenlearn).
+
+        p = (count + 1) / (N + V), a token's frequency in the training texts.
+        """
+        after = self.params.train.regularise
+        table = self._folded()
+        if after and after.pca:
+            table = apply_pca(table, self.params.dim).astype(np.float32)
+        if after and after.sif:
+            counts = np.bincount(tokens.ids, minlength=len(table))
+            table = table * sif_weights(counts, after.sif).astype(np.float32)[:, None]
+        self.module["table"].copy_(torch.from_numpy(table))
+        self.module["weights"].fill_(1)
+
+    def save(self, folder: Path) -> None:
+        """Save as a model2vec folder, which sentence-transformers loads too."""
+        table = self._folded()
+        config = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": table.shape[1]}
+        model = StaticModel(table, self._tokenizer, config=config, normalize=True, max_length=None)
+        if model.unk_token_id is not None:
+            # model2vec leaves unknown tokens out, sentence-transformers does not: a zero row serves both.
+            table[model.unk_token_id] = 0
+        model.save_pretrained(folder)
+
+    def _folded(self) -> NDArray[np.float32]:
+        """The table with the weights multiplied in."""
+        return (self.module["table"] * self.module["weights"].unsqueeze(1)).detach().numpy().astype(np.float32)
+
+
+def sif_weights(counts: NDArray[np.integer], coefficient: float) -> NDArray[np.float64]:
+    """Smooth inverse frequency a / (a + p) of every token, p = (count + 1) / (N + V). (V,) -> (V,)."""
+    frequency = (counts + 1) / (counts.sum() + len(counts))
+    return coefficient / (coefficient + frequency)

@@ -1,0 +1,77 @@
+"""Where a teacher's files are: a folder, an installed package, or the hub."""
+
+import importlib.util
+from pathlib import Path
+
+from pipeline.core import fingerprint
+from pipeline.core.errors import UserError
+from pipeline.core.params.teacher import TransformerTeacher
+
+PACKAGE = "package:"
+USED = (".safetensors", ".json", ".txt", ".model", ".py")
+"""Files that decide what a model gives; no pickled weights."""
+
+
+def find_model(params: TransformerTeacher) -> Path:
+    """The local folder of `teacher.model`; a hub model is downloaded to the hub's own cache.
+
+    Raises:
+        UserError: it is not there, or holds no safetensors weights.
+    """
+    if params.model.startswith(PACKAGE):
+        folder = _in_package(params.model.removeprefix(PACKAGE))
+    elif Path(params.model).is_dir():
+        folder = Path(params.model)
+    elif params.model.startswith((".", "/", "~")) or params.model.count("/") != 1:
+        raise UserError(f"teacher.model: there is no folder {params.model!r} (a hub id reads OWNER/NAME)")
+    else:
+        folder = _from_hub(params)
+    if not any(folder.rglob("*.safetensors")):
+        raise UserError(f"teacher.model: {params.model} holds no .safetensors weights; pickled ones are not read")
+    return folder
+
+
+def weights_hash(folder: Path) -> str:
+    """SHA-256 over the files that decide what a model gives."""
+    files = sorted(file for file in folder.rglob("*") if file.suffix in USED and file.is_file())
+    return fingerprint.of_json({file.relative_to(folder).as_posix(): fingerprint.of_file(file) for file in files})
+
+
+def _in_package(name: str) -> Path:
+    package, _, inner = name.partition("/")
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(
+            f"teacher.model: no Python package {package!r} is installed; "
+            f"`pip install {package.replace('_', '-')}` or name another teacher"
+        )
+    folder = Path(spec.submodule_search_locations[0]) / inner
+    if not folder.is_dir():
+        raise UserError(f"teacher.model: the package {package!r} has no folder {inner!r}")
+    return folder
+
+
+def _from_hub(params: TransformerTeacher) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    code = ["*.py"] if params.trust_remote_code else []
+    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", *code]
+    try:
+        return Path(
+            snapshot_download(
+                params.model,
+                revision=params.revision,
+                allow_patterns=patterns,
+                ignore_patterns=["onnx/*", "openvino/*"],
+            )
+        )
+    except (LocalEntryNotFoundError, ConnectionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"teacher.model: {params.model} is no folder here, and the hub is out of reach ({reason})"
+        ) from None
+    except RepositoryNotFoundError:
+        raise UserError(f"teacher.model: the hub has no model {params.model!r} (or it is private)") from None
+    except HfHubHTTPError as error:
+        raise UserError(f"teacher.model: {params.model}: {str(error).splitlines()[0]}") from None

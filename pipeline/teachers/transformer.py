@@ -1,0 +1,206 @@
+"""A transformer teacher: any sentence-transformers model, or a plain transformers model with a pooling."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
+
+from pipeline.core.errors import UserError
+from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.teacher import TransformerTeacher
+from pipeline.teachers.locate import find_model, weights_hash
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer as TransformerModule
+    from transformers import PreTrainedTokenizerBase
+
+RECIPE_VERSION = 1
+
+
+def load(params: TransformerTeacher, runtime: Runtime) -> "Transformer":
+    """The transformer teacher of these params.
+
+    Raises:
+        UserError: the model is missing or cannot be loaded as asked.
+    """
+    return Transformer(params, runtime)
+
+
+class Transformer:
+    """A sentence-transformers model, fed with length-sorted batches of a token budget."""
+
+    def __init__(self, params: TransformerTeacher, runtime: Runtime) -> None:
+        folder = find_model(params)
+        self.folder = folder
+        self.module = _load(folder, params, runtime.device)
+        self.tokens_per_batch = runtime.tokens_per_batch
+        self.prompt = _prompt(self.module, params)
+        self.max_length = _max_length(self.module, params)
+        hidden = _encoder_module(self.module).get_embedding_dimension()
+        sentence = int(self.module.get_embedding_dimension() or hidden)
+        self.dims = {"sentence": sentence, "token_mean": hidden, "cls": hidden}
+        self.recipe: dict[str, Any] = {
+            "version": RECIPE_VERSION,
+            **params.model_dump(),
+            "model": Path(params.model).name,  # a path of this machine is no identity; the weights are
+            "prompt": self.prompt,
+            "max_length": self.max_length,
+            "weights": weights_hash(folder),
+        }
+        self._tokenizer = _bulk_tokenizer(self.module, self.max_length)
+
+    @torch.inference_mode()
+    def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
+        lower = getattr(self.module[0], "do_lower_case", False)
+        inputs = [self.prompt + (text.lower() if lower else text) for text in texts]
+        encodings = self._tokenizer.encode_batch_fast(inputs)
+        lengths = np.array([len(encoding.ids) for encoding in encodings])
+        found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
+        for batch in length_sorted_batches(lengths, self.tokens_per_batch):
+            features = self._features([encodings[row] for row in batch])
+            special = features.pop("special_tokens_mask")
+            outputs = self.module.forward(features)
+            for view in views:
+                found[view][batch] = _view(view, outputs, special).float().cpu().numpy()
+        return found
+
+    def save_parts(self, folder: Path) -> NDArray[np.float32]:
+        """Save the encoder as a transformers folder; return every token's vector on its own (model2vec)."""
+        from model2vec.distill.inference import create_embeddings
+
+        encoder = _encoder_module(self.module).model
+        tokenizer = self.module.tokenizer
+        encoder.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        before, after = _special_around(tokenizer)
+        sequences = [[*before, token, *after] for token in range(len(tokenizer))]
+        device = str(next(encoder.parameters()).device)
+        return create_embeddings(encoder, sequences, device, tokenizer.pad_token_id or 0).astype(np.float32)
+
+    def encode_as_users_do(self, texts: Sequence[str]) -> object:
+        """The `sentence` vectors by sentence-transformers' own encode, with its defaults."""
+        return self.module.encode(list(texts), prompt=self.prompt or None, show_progress_bar=False)
+
+    def _features(self, encodings: list[Encoding]) -> dict[str, Any]:
+        """A padded batch as the model's first module takes it."""
+        shape = (len(encodings), max(len(encoding.ids) for encoding in encodings))
+        pad = self.module.tokenizer.pad_token_id or 0
+        ids, mask, special, types = (np.full(shape, fill, np.int64) for fill in (pad, 0, 1, 0))
+        for row, encoding in enumerate(encodings):
+            length = len(encoding.ids)
+            ids[row, :length] = encoding.ids
+            mask[row, :length] = 1
+            special[row, :length] = encoding.special_tokens_mask
+            types[row, :length] = encoding.type_ids
+        arrays = {"input_ids": ids, "attention_mask": mask, "special_tokens_mask": special}
+        if "token_type_ids" in self.module.tokenizer.model_input_names:
+            arrays["token_type_ids"] = types
+        features: dict[str, Any] = {
+            name: torch.from_numpy(array).to(self.module.device) for name, array in arrays.items()
+        }
+        if self.prompt:
+            before, _ = _special_around(self.module.tokenizer)
+            prompt = self._tokenizer.encode(self.prompt, add_special_tokens=False)
+            features["prompt_length"] = len(before) + len(prompt.ids)
+        return features
+
+
+def length_sorted_batches(lengths: NDArray[np.int_], tokens: int) -> list[NDArray[np.int_]]:
+    """Row numbers in batches of at most `tokens` padded tokens (one row at least), longest first.
+
+    The longest come first so that a batch that does not fit into memory fails at once.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        size = max(1, tokens // max(1, int(lengths[order[start]])))
+        batches.append(order[start : start + size])
+        start += size
+    return batches
+
+
+def _view(view: str, outputs: dict[str, torch.Tensor], special: torch.Tensor) -> torch.Tensor:
+    if view == "sentence":
+        return outputs["sentence_embedding"]
+    hidden = outputs["token_embeddings"]
+    if view == "cls":
+        return hidden[:, 0]
+    kept = (1 - special).unsqueeze(-1).to(hidden.dtype)
+    # A text of special tokens alone has no token to average: its mean is the zero vector.
+    return (hidden * kept).sum(1) / kept.sum(1).clamp(min=1)
+
+
+def _load(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTransformer":
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer as TransformerModule
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    complete = (folder / "modules.json").exists()
+    if complete and params.pooling:
+        raise UserError(
+            f"teacher.pooling is {params.pooling!r}, but {params.model} brings its own pooling in modules.json; "
+            "leave teacher.pooling out"
+        )
+    if not complete and not params.pooling:
+        raise UserError(
+            f"teacher.model: {params.model} has no modules.json, so it does not say how to pool; "
+            "set teacher.pooling (mean, cls, max, lasttoken)"
+        )
+    where = None if device == "auto" else device
+    weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
+    try:
+        if complete:
+            model = SentenceTransformer(
+                str(folder), device=where, trust_remote_code=params.trust_remote_code, model_kwargs=weights
+            )
+        else:
+            encoder = TransformerModule(str(folder), model_kwargs=weights)
+            pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
+            model = SentenceTransformer(modules=[encoder, pooling], device=where)
+    except (OSError, ValueError) as error:
+        raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
+    return model.to(getattr(torch, params.precision)).eval()
+
+
+def _encoder_module(model: "SentenceTransformer") -> "TransformerModule":
+    return cast("TransformerModule", model[0])
+
+
+def _prompt(model: "SentenceTransformer", params: TransformerTeacher) -> str:
+    if params.prompt is not None:
+        return params.prompt
+    name = model.default_prompt_name
+    return (model.prompts[name] or "") if name else ""
+
+
+def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:
+    own = model.max_seq_length or model.tokenizer.model_max_length
+    positions = getattr(model[0].config, "max_position_embeddings", own)
+    if params.max_length and params.max_length > positions:
+        raise UserError(f"teacher.max_length is {params.max_length}; {params.model} has {positions} positions")
+    return params.max_length or min(own, positions)
+
+
+def _bulk_tokenizer(model: "SentenceTransformer", max_length: int) -> Tokenizer:
+    """The model's Rust tokenizer, without the fixed padding and truncation that its file may carry."""
+    if not model.tokenizer.is_fast:
+        raise UserError("teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)")
+    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length)
+    return tokenizer
+
+
+def _special_around(tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], list[int]]:
+    """The ids of the special tokens before and after a text."""
+    encoded = tokenizer("a", return_special_tokens_mask=True)
+    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+    first = special.index(0)
+    last = len(special) - special[::-1].index(0)
+    return ids[:first], ids[last:]

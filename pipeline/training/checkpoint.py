@@ -1,0 +1,67 @@
+"""Interrupted trainings: everything the loop needs to go on, as safetensors (no pickles)."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pipeline.core import fingerprint
+from pipeline.core.atomic import atomic_file
+from pipeline.core.progress import say
+
+
+@dataclass
+class Checkpoint:
+    """The state of one training, in a file that is gone once the training is over."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, cache: Path, name: str, **identity: str | dict[str, Any]) -> "Checkpoint":
+        """The checkpoint of a training: another block, input or starting point is another file."""
+        return cls(cache / "training" / f"{name}-{fingerprint.of_json(identity)[:16]}.safetensors")
+
+    def save(self, weights: dict[str, Tensor], best: dict[str, Tensor], optimizer: dict, state: dict[str, Any]) -> None:
+        """Write the weights, the best weights so far, the optimizer's moments and the loop's own state."""
+        tensors = {f"weights/{name}": tensor for name, tensor in weights.items()}
+        tensors |= {f"best/{name}": tensor for name, tensor in best.items()}
+        for index, moments in optimizer["state"].items():
+            tensors |= {f"optimizer/{index}/{name}": torch.as_tensor(value) for name, value in moments.items()}
+        contiguous = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+        with atomic_file(self.path) as temporary:
+            save_file(contiguous, temporary, metadata={"state": json.dumps(state)})
+
+    def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
+        """The tensors by group ("weights", "best", "optimizer") and the loop's state; None without a file."""
+        if not self.path.exists():
+            return None
+        groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimizer": {}}
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                state = json.loads(file.metadata()["state"])
+                for name in file.keys():
+                    group, _, rest = name.partition("/")
+                    groups[group][rest] = file.get_tensor(name)
+        except SafetensorError as error:
+            say(f"{self.path} is damaged ({error}): training starts again")
+            self.clear()
+            return None
+        return groups, state
+
+    def clear(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put saved moments ("INDEX/NAME" -> tensor) back into an optimizer."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        index, _, name = key.partition("/")
+        state.setdefault(int(index), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

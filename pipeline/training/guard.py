@@ -1,0 +1,49 @@
+"""What every training must survive: degenerate targets, NaN, collapse."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.core.errors import UserError
+from pipeline.evaluation.geometry import effective_rank, mean_pairwise_cosine
+
+SAMPLE_ROWS = 2000
+COLLAPSED = 0.99
+"""Mean pairwise cosine above which vectors no longer tell sentences apart."""
+
+Vectors = NDArray[np.floating]
+
+
+def describe(vectors: Vectors) -> dict[str, float]:
+    """Mean norm, mean pairwise cosine and effective rank of the first rows of (n, d)."""
+    sample = vectors[:SAMPLE_ROWS].astype(np.float64)
+    return {
+        "norm": float(np.linalg.norm(sample, axis=1).mean()),
+        "mean_cosine": mean_pairwise_cosine(sample),
+        "effective_rank": effective_rank(sample),
+    }
+
+
+def check_collapse(description: dict[str, float], what: str, fix: str) -> None:
+    """Stop where `describe` shows vectors that are all alike.
+
+    Raises:
+        UserError: saying what has collapsed and what to change.
+    """
+    if description["mean_cosine"] > COLLAPSED:
+        raise UserError(
+            f"{what} have collapsed: their mean pairwise cosine is {description['mean_cosine']:.3f} "
+            f"(limit {COLLAPSED}), effective rank {description['effective_rank']:.1f}; {fix}"
+        )
+
+
+def check_loss(loss: float, step: int, name: str) -> None:
+    """Stop where a loss is not finite.
+
+    Raises:
+        UserError: naming the step and what to change.
+    """
+    if not np.isfinite(loss):
+        raise UserError(
+            f"the loss of {name} is {loss} at step {step}; lower students.{name}.train.lr (or finetune.lr), "
+            "set clip_norm, or use precision float32"
+        )

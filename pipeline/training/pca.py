@@ -1,0 +1,37 @@
+"""Streaming PCA: one pass, memory of a d x d matrix and one batch."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.artifacts.pca import Pca
+from pipeline.core.errors import UserError
+
+
+def fit_pca(batches: Iterable[NDArray[np.floating]], dim: int, *, centre: bool) -> Pca:
+    """Fit all components of vectors (n, dim) that come in batches, summed up in float64.
+
+    Signs are fixed so that each component's largest entry is positive; variances divide by n - 1.
+
+    Raises:
+        UserError: there are fewer vectors than dimensions.
+    """
+    rows, total, products = 0, np.zeros(dim), np.zeros((dim, dim))
+    for batch in batches:
+        block = batch.astype(np.float64)
+        rows += len(block)
+        total += block.sum(axis=0)
+        products += block.T @ block
+    if rows < dim:
+        raise UserError(
+            f"the corpus has {rows} training texts, a PCA of the teacher's {dim} dimensions needs {dim} or more; "
+            "add corpus.sources or raise their limit"
+        )
+    mean = total / rows if centre else np.zeros(dim)
+    covariance = (products - rows * np.outer(mean, mean)) / (rows - 1)
+    variances, vectors = np.linalg.eigh(covariance)
+    order = np.argsort(-variances)
+    components = vectors.T[order]
+    largest = np.take_along_axis(components, np.abs(components).argmax(axis=1, keepdims=True), axis=1)
+    return Pca(mean, components * np.sign(largest), np.maximum(variances[order], 0))

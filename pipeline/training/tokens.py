@@ -1,0 +1,54 @@
+"""Texts as token ids in one flat array: tokenised once, sliced without Python objects."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+CHUNK_TEXTS = 10_000
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """n token sequences end to end."""
+
+    ids: NDArray[np.int32]
+    """(sum of lengths,)"""
+    offsets: NDArray[np.int64]
+    """(n + 1,): sequence i is ids[offsets[i]:offsets[i + 1]]."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of every sequence, (n,)."""
+        return np.diff(self.offsets)
+
+    def select(self, rows: NDArray[np.integer]) -> "Tokens":
+        """The sequences of these rows, in their order."""
+        lengths = self.lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        return Tokens(self.ids[np.repeat(self.offsets[rows], lengths) + within], offsets)
+
+    def padded(self, fill: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ids (n, longest) filled up with `fill`, and the mask of real tokens."""
+        mask = np.arange(self.lengths.max(initial=1))[None, :] < self.lengths[:, None]
+        ids = np.full(mask.shape, fill, dtype=np.int64)
+        ids[mask] = self.ids
+        return ids, mask.astype(np.int64)
+
+
+def tokenise(tokenizer: Tokenizer, texts: Sequence[str], *, special: bool) -> Tokens:
+    """Tokenise texts in bulk; `special` adds the special tokens. Truncation is the tokenizer's own setting."""
+    ids: list[NDArray[np.int32]] = []
+    lengths: list[int] = []
+    for start in range(0, len(texts), CHUNK_TEXTS):
+        encodings = tokenizer.encode_batch_fast(list(texts[start : start + CHUNK_TEXTS]), add_special_tokens=special)
+        lengths += [len(encoding.ids) for encoding in encodings]
+        ids += [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
+    flat = np.concatenate(ids) if ids else np.empty(0, np.int32)
+    return Tokens(flat, np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64))

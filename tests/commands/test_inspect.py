@@ -1,0 +1,128 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from pipeline.artifacts import metrics, pca, teacher_parts, vectors
+from pipeline.cli import app
+from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.teacher import HashingTeacher
+from pipeline.teachers import hashing
+
+DIM = 16
+
+
+@pytest.fixture(scope="module")
+def teacher() -> hashing.Hashing:
+    return hashing.load(HashingTeacher(kind="hashing", dim=DIM), Runtime())
+
+
+@pytest.fixture
+def vector_set(tmp_path: Path, teacher: hashing.Hashing) -> Path:
+    folder = tmp_path / "seed"
+    folder.mkdir()
+    sentences = [f"sentence number {number}" for number in range(300)]
+    encoded = teacher.encode(sentences, ["sentence"])["sentence"].astype(np.float16)
+    vectors.write_shard(np.arange(300, dtype=np.uint64), {"sentence": encoded}, folder / "00000.parquet")
+    manifest = {
+        "rows": 300,
+        "dims": {"sentence": DIM},
+        "fingerprint": "0123abcd",
+        "recipe": teacher.recipe,
+        "shards": [{"name": "00000.parquet", "rows": 300}],
+    }
+    (folder / vectors.MANIFEST).write_text(json.dumps(manifest))
+    return folder
+
+
+def inspect(path: Path) -> Result:
+    return CliRunner().invoke(app, ["inspect", str(path)])
+
+
+def fact(result: Result, name: str) -> str:
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    return next(line.removeprefix(name).strip() for line in lines if line.startswith(f"{name}  "))
+
+
+def test_vectors(vector_set: Path) -> None:
+    result = inspect(vector_set)
+    assert result.exit_code == 0, result.stderr
+    assert fact(result, "rows") == "300 (shards: 1)"
+    assert fact(result, "dimensions") == "sentence 16"
+    assert fact(result, "recipe kind") == "hashing"
+    assert fact(result, "sentence norms").startswith("min 0.99")
+    # The sentences share two of their three words.
+    assert float(fact(result, "sentence mean cosine").split()[0]) > 0.4
+    assert 1 < float(fact(result, "sentence effective rank").split()[0]) <= DIM
+    assert "text_id" in result.stdout
+
+
+def test_vectors_without_a_manifest(vector_set: Path) -> None:
+    (vector_set / vectors.MANIFEST).unlink()
+    result = inspect(vector_set)
+    assert result.exit_code == 1
+    assert "manifest.json does not exist; run `dvc repro encode@seed`" in result.stderr
+
+
+def test_vectors_that_are_not_finite_are_said(tmp_path: Path) -> None:
+    rows = np.ones((4, DIM), np.float16)
+    rows[1, 3] = np.nan
+    path = tmp_path / "vectors.parquet"
+    vectors.write_shard(np.arange(4, dtype=np.uint64), {"cls": rows}, path)
+    assert fact(inspect(path), "cls not finite") == "1 rows"
+
+
+def test_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "texts.parquet"
+    pl.DataFrame({"text_id": [1, 2], "text": ["one text", "another"]}).write_parquet(path)
+    result = inspect(path)
+    assert fact(result, "rows") == "2 (row groups: 1)"
+    assert fact(result, "column text_id") == "int64"
+    assert "another" in result.stdout
+
+
+def test_principal_components(tmp_path: Path) -> None:
+    variance = np.linspace(2, 0, 64)
+    pca.write(pca.Pca(np.zeros(64), np.eye(64), variance), tmp_path / "sentence.safetensors")
+    result = inspect(tmp_path)
+    assert fact(result, "sentence dimension") == "64"
+    assert fact(result, "sentence variance kept") == f"32: {variance[:32].sum() / variance.sum():.1%}"
+
+
+def test_teacher_parts(tmp_path: Path, teacher: hashing.Hashing) -> None:
+    teacher_parts.write_vocabulary(teacher.save_parts(tmp_path), tmp_path)
+    result = inspect(tmp_path)
+    assert result.stdout.splitlines()[0].endswith("teacher's parts")
+    assert fact(result, "dimension") == "32"
+    assert fact(result, "vocabulary rows") == "77 (row groups: 1)"
+
+
+def test_metrics(tmp_path: Path) -> None:
+    metrics.write({"sts": {"spearman": 0.81}, "rows": 3}, tmp_path / "hpd.json")
+    assert fact(inspect(tmp_path / "hpd.json"), "sts.spearman") == "0.81"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("broken.parquet", b"PAR1 no", "is not a readable Parquet file"),
+        ("broken.json", b"{", "is not JSON"),
+        ("list.json", b"[1]", "no metrics file"),
+        ("notes.txt", b"text", "is no artifact; expected a Parquet file"),
+    ],
+)
+def test_what_is_no_artifact(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = inspect(tmp_path / name)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert name in result.stderr
+
+
+def test_a_missing_path(tmp_path: Path) -> None:
+    result = inspect(tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert "nothing does not exist" in result.stderr

@@ -1,0 +1,33 @@
+"""What tests of several parts need."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.corpus.wordnet_files import is_complete
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The repository's root."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def nltk_data(repository: Path) -> Path:
+    """NLTK's data folder with WordNet in it; skips without."""
+    folder = repository / "data" / "raw" / "nltk_data"
+    if not is_complete(folder):
+        pytest.skip(f"no WordNet in {folder}; `make setup` obtains it")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_data(repository: Path) -> Path:
+    """Real evaluation data beside the repository; skips without."""
+    folder = repository.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}: the shared evaluation data is not here")
+    return folder

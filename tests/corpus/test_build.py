@@ -1,0 +1,71 @@
+import polars as pl
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.core.params.corpus import Corpus
+from pipeline.corpus.build import SourceTexts, build, check_ids
+from pipeline.corpus.cleaning import fold
+
+NOTHING = pl.Series([], dtype=pl.String)
+
+
+def corpus_params(**fields):
+    return Corpus.model_validate({"sources": [{"kind": "wordnet"}], **fields})
+
+
+def source(*texts, name="a", limit=None):
+    return SourceTexts(name, pl.Series("text", texts, dtype=pl.String), limit)
+
+
+def test_every_dropped_row_is_counted_by_reason():
+    texts = [
+        "one two three",
+        "one  two three ",
+        "two words",
+        None,
+        " \t ",
+        "one two three four five six",
+        "aaaaaaaaaaaaaaaaaaaa bbbbbbbbbbbbbbbbbbb c",
+        "The dog, barks!",
+        "kept as it is",
+    ]
+    held_out = fold(pl.Series(["the DOG barks"]))
+    table, [report] = build([source(*texts)], corpus_params(max_words=5, max_chars=30), held_out)
+    assert sorted(table["text"]) == ["kept as it is", "one two three"]
+    assert report.dropped == {
+        "duplicate": 1,
+        "too_few_words": 1,
+        "empty": 2,
+        "too_many_words": 1,
+        "too_many_chars": 1,
+        "evaluation_text": 1,
+    }
+    assert report.rows_in == report.rows_out + sum(report.dropped.values())
+
+
+def test_of_equal_texts_the_first_source_keeps_its():
+    sources = [source("one two three", name="a"), source("one two three", "four five six", name="b")]
+    table, reports = build(sources, corpus_params(), NOTHING)
+    assert dict(table.select("text", "source").iter_rows()) == {"one two three": "a", "four five six": "b"}
+    assert reports[1].dropped == {"duplicate_of_earlier_source": 1}
+
+
+def test_limit_and_split_do_not_depend_on_the_order():
+    texts = [f"this is text {i}" for i in range(2000)]
+    forwards, [report] = build([source(*texts, limit=1000)], corpus_params(dev_fraction=0.1), NOTHING)
+    backwards, _ = build([source(*texts[::-1], limit=1000)], corpus_params(dev_fraction=0.1), NOTHING)
+    assert forwards.sort("text_id").equals(backwards.sort("text_id"))
+    assert report.dropped == {"over_limit": 1000}
+    assert 60 < (forwards["split"] == "dev").sum() < 140
+
+
+def test_an_empty_corpus_is_an_error_with_the_counts():
+    with pytest.raises(UserError, match=r"a: 2 rows in, dropped 1 empty, 1 too_few_words"):
+        build([source("", "short")], corpus_params(), NOTHING)
+
+
+def test_two_texts_with_one_id_are_an_error_that_names_both():
+    texts = pl.DataFrame({"text_id": [7, 7, 8], "text": ["left", "right", "other"]})
+    with pytest.raises(UserError, match=r"text_id 7: 'left' and 'right'"):
+        check_ids(texts)
+    check_ids(pl.DataFrame({"text_id": [7, 7], "text": ["same", "same"]}))

@@ -1,0 +1,66 @@
+import unicodedata
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.artifacts.texts import text_id
+from pipeline.corpus.cleaning import fold, ids, normalise
+
+TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5)
+
+
+def series(*texts):
+    return pl.Series("text", texts, dtype=pl.String)
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        ("  a \t b\r\n", "a b"),
+        ("cafe\u0301", "café"),
+        ("so\u00adft\u200b \ufeffx", "soft x"),
+        ("bell\x07s", "bell s"),
+        ("no\u00a0break\u3000wide", "no break wide"),
+        ("a\u200db", "a\u200db"),  # the joiner is part of many scripts
+    ],
+)
+def test_normalise(raw, clean):
+    assert normalise(series(raw)).to_list() == [clean]
+
+
+def test_normalise_keeps_null():
+    assert normalise(series(None, "a")).to_list() == [None, "a"]
+
+
+@given(TEXTS)
+def test_normalise_is_idempotent_nfc_and_free_of_control_characters(texts):
+    once = normalise(series(*texts))
+    assert normalise(once).to_list() == once.to_list()
+    for text in once:
+        assert unicodedata.is_normalized("NFC", text)
+        assert not any(unicodedata.category(character) == "Cc" for character in text)
+        assert text == " ".join(text.split(" "))
+        assert text.strip() == text
+
+
+def test_fold_joins_what_differs_in_case_accents_and_punctuation():
+    folded = fold(normalise(series("Straße, CAFÉ!", "STRASSE cafe", "strasse — café.")))
+    assert folded.n_unique() == 1
+
+
+def test_fold_keeps_other_texts_apart():
+    assert fold(series("a b", "ab", "c", "?!", "!?", "हिंदी", "हद")).n_unique() == 7
+
+
+@given(st.text(st.characters(categories=["Ll", "Lu", "Zs", "Po"], max_codepoint=0x17F)))
+def test_fold_does_not_depend_on_case_or_composition(text):
+    clean = normalise(series(text))
+    upper = normalise(series(unicodedata.normalize("NFD", text.upper())))
+    if any(character.isalpha() for character in text):
+        assert fold(clean).to_list() == fold(upper).to_list()
+
+
+def test_ids_are_the_content_hashes():
+    assert ids(series("a", "b")).to_list() == [text_id("a"), text_id("b")]

@@ -1,0 +1,114 @@
+import json
+
+import polars as pl
+import pytest
+
+from pipeline.artifacts.texts import text_id
+from pipeline.core.errors import UserError
+from pipeline.core.params.corpus import FileSource, HubSource, TripletFile
+from pipeline.core.params.evaluate import RetrievalTask, StsTask
+from pipeline.corpus.cleaning import fold
+from pipeline.corpus.finetuning import finetuning
+from pipeline.corpus.sources import read_sources
+from pipeline.corpus.tasks import evaluation, sizes
+
+NOTHING = pl.Series([], dtype=pl.String)
+
+
+def no_wordnet():
+    raise AssertionError("WordNet is not needed")
+
+
+def test_sts_has_a_subset_a_file(tmp_path):
+    for name, score in (("b.tsv", 1), ("a.tsv", 4.5)):
+        (tmp_path / name).write_text(f'sentence1\tsentence2\tscore\nA "dog\tA  cat\t{score}\n')
+    task = StsTask(kind="sts", path=str(tmp_path / "*.tsv"))
+    found = evaluation({"mine": task}, no_wordnet)
+    assert found.pairs.select("task", "split", "subset", "score").rows() == [
+        ("mine", "test", "a", 4.5),
+        ("mine", "test", "b", 1.0),
+    ]
+    assert sorted(found.texts["text"]) == ['A "dog', "A cat"]
+    assert sizes(found.pairs) == {"mine": {"test": {"rows": 2, "left_texts": 1, "right_texts": 1}}}
+
+
+def test_sts_with_a_column_for_the_subset_on_real_data(shared_data):
+    path = shared_data / "sts" / "STSB_dev.parquet"
+    task = StsTask(kind="sts", path=str(path), subset="subset", split="dev")
+    found = evaluation({"stsb": task}, no_wordnet)
+    assert len(found.pairs) == 1500
+    assert set(found.pairs["subset"]) == set(pl.read_parquet(path)["subset"])
+
+
+def test_retrieval_keeps_positive_judgements_and_all_documents(shared_data):
+    task = RetrievalTask(kind="retrieval", path=str(shared_data / "retrieval" / "dbpedia_5k"))
+    pairs = evaluation({"dbpedia": task}, no_wordnet).pairs
+    asked = pairs.drop_nulls("left_id")
+    assert asked["left_id"].n_unique() == 40
+    assert asked["score"].min() > 0
+    assert 4900 < pairs["right_id"].n_unique() <= 5000
+
+
+def test_retrieval_without_a_positive_judgement_is_an_error(tmp_path):
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d", "title": "", "text": "x"}))
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "y"}))
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t0\n")
+    with pytest.raises(UserError, match=r"no score above 0"):
+        evaluation({"r": RetrievalTask(kind="retrieval", path=str(tmp_path))}, no_wordnet)
+
+
+def triplet_file(tmp_path, rows):
+    path = tmp_path / "triplets.jsonl"
+    path.write_text("\n".join(json.dumps(dict(zip(("a", "p", "n1", "n2"), row, strict=True))) for row in rows))
+    return TripletFile(kind="triplets", path=str(path), anchor="a", positive="p", negatives=("n1", "n2"))
+
+
+def test_triplets_are_decontaminated_and_counted(tmp_path):
+    rows = [
+        ("a dog", "a hound", "a cat", ""),
+        ("a dog", "a hound", "a cow", None),
+        ("Held, out!", "fine", "x", "y"),
+        ("fine", "held out", "x", "y"),
+        ("same", "same ", "x", "y"),
+        ("kept", "too", "HELD OUT", "good"),
+    ]
+    found, reports = finetuning({"mine": triplet_file(tmp_path, rows)}, no_wordnet, fold(pl.Series(["held out"])))
+    kept = {row["left_id"]: row["negative_ids"] for row in found.pairs.iter_rows(named=True)}
+    assert kept == {text_id("a dog"): [text_id("a cat")], text_id("kept"): [text_id("good")]}
+    assert reports["mine"].dropped == {
+        "duplicate": 1,
+        "evaluation_text": 2,
+        "same_text": 1,
+        "negative_is_evaluation_text": 1,
+    }
+    named = {"a dog", "a hound", "a cat", "kept", "too", "good"}
+    assert set(found.texts["text"]) == named
+
+
+def test_nothing_left_of_the_triplets_is_an_error(tmp_path):
+    block = triplet_file(tmp_path, [("same", "same", "x", "y")])
+    with pytest.raises(UserError, match=r"finetune\.data\.mine has no triplet left"):
+        finetuning({"mine": block}, no_wordnet, NOTHING)
+
+
+def test_an_empty_anchor_is_an_error_with_its_row(tmp_path):
+    block = triplet_file(tmp_path, [("a", "b", "", ""), (" ", "b", "", "")])
+    with pytest.raises(UserError, match=r"triplets\.jsonl, row 2 of the data: a is empty"):
+        finetuning({"mine": block}, no_wordnet, NOTHING)
+
+
+def test_sources_are_named_by_their_path_and_numbered(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text("one\ntwo\n")
+    sources = [FileSource(kind="files", path=str(path))] * 2
+    read = list(read_sources(sources, no_wordnet))
+    assert [source.name for source in read] == [str(path), f"{path} #2"]
+    assert read[0].texts.to_list() == ["one", "two"]
+
+
+def test_a_hub_dataset_without_the_extra_names_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    source = HubSource(kind="huggingface", dataset="someone/something")
+    with pytest.raises(UserError, match=r"pip install '\.\[datasets\]'"):
+        list(read_sources([source], no_wordnet))

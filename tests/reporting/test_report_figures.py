@@ -1,0 +1,67 @@
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from pipeline.reporting.figures import PALETTE, Line, Panel, Point, curves, quality
+from pipeline.reporting.labels import CANDIDATES, Box, place
+
+PLOT = Box(0, 0, 300, 200)
+POINTS = [
+    Point("teacher", 90.9, 0.46, "", teacher=True),
+    Point("hpd", 69.4, 0.44, "96%"),
+    Point("a<b&c", 15.6, 0.35, "", chosen=False),
+]
+
+
+def texts(svg):
+    return ["".join(node.itertext()) for node in ElementTree.fromstring(svg).iter() if node.tag.endswith("}text")]
+
+
+def test_quality_names_every_model_and_is_the_same_twice():
+    svg = quality(POINTS, "MB (log scale)")
+    assert {"teacher", "hpd 96%", "a<b&c", "MB (log scale)", "average score"} <= set(texts(svg))
+    assert quality(POINTS, "MB (log scale)") == svg
+
+
+def test_every_colour_is_one_that_the_page_can_replace():
+    panel = Panel("t", (Line("dev", "accent", (1.0, 2.0), (0.5, 0.4)), Line("train", "warm", (2.0,), (0.3,))))
+    for svg in (quality(POINTS, "MB"), curves([panel])):
+        used = set(re.findall(r'(?:fill|stroke)="(#[0-9a-fA-F]+|[a-z]+)"', svg)) - {"none", "transparent"}
+        assert used <= set(PALETTE.values())
+        assert 'id="' not in svg
+
+
+def test_a_student_that_is_beaten_is_hollow():
+    accent = f'fill="{PALETTE["accent"]}"'
+    assert quality(POINTS[:2], "MB").count(accent) == 1
+    assert quality(POINTS[::2], "MB").count(accent) == 0
+
+
+@pytest.mark.parametrize("points", [POINTS[:1], [Point(f"s{i}", 0.001, 0.0, "") for i in range(3)]])
+def test_one_point_and_equal_points_can_be_drawn(points):
+    assert texts(quality(points, "MB")).count(points[-1].name) == 1
+
+
+def test_curves_have_a_title_a_panel_and_a_name_a_line():
+    one = Panel("hpd: loss", (Line("train", "warm", (1.0,), (0.5,)), Line("dev", "accent", (1.0,), (0.4,))))
+    two = Panel("potion: loss", (Line("dev", "accent", (1.0, 2.0, 3.0), (0.5, 0.4, 0.3)),))
+    shown = texts(curves([one, two]))
+    assert [shown.count(text) for text in ("hpd: loss", "potion: loss", "train", "dev")] == [1, 1, 1, 2]
+
+
+def test_a_lonely_label_is_right_of_its_point():
+    assert place([(100, 100)], ["name"], PLOT) == [CANDIDATES[0]]
+
+
+def test_a_label_stays_in_the_plot():
+    assert place([(295, 100)], ["name"], PLOT)[0].align == "right"
+
+
+def test_labels_of_close_points_do_not_share_a_place():
+    first, second = place([(100, 100), (103, 100)], ["one", "two"], PLOT)
+    assert (first.align, first.dy) != (second.align, second.dy)
+
+
+def test_a_label_avoids_an_obstacle():
+    assert place([(100, 100)], ["name"], PLOT, [Box(0, 98, 300, 102)])[0].dy != 0

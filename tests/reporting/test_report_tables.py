@@ -1,0 +1,182 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.reporting.inputs import StudentMetrics, sizes, student_metrics
+from pipeline.reporting.recommend import front, picks
+from pipeline.reporting.sections import counts, warnings
+from pipeline.reporting.tables import Leaderboard, Row, leaderboard, markdown, number, plot_rows
+
+SAMPLE = Path(__file__).parent / "sample"
+NAMES = ["hpd", "potion"]
+
+
+def metrics(name, **changes):
+    document = json.loads((SAMPLE / "metrics" / f"{name}.json").read_text())
+    return student_metrics({**document, **changes}, name)
+
+
+def footprint():
+    return json.loads((SAMPLE / "footprint.json").read_text())
+
+
+def board(students=None):
+    return leaderboard(students or [metrics(name) for name in NAMES], sizes(footprint(), NAMES))
+
+
+def shipped(model, average, latency, megabytes):
+    size = sizes(footprint(), NAMES)["hpd"].model_copy(update={"latency_ms_p50": latency, "megabytes": megabytes})
+    return Row(model, "shipped", 8, (average,), average, 0.9, size)
+
+
+def with_students(*rows):
+    return Leaderboard(board().tasks, (board().teacher, *rows))
+
+
+def test_rows_are_the_teacher_its_pca_by_dimension_and_every_student_before_and_after():
+    rows = [(row.model, row.variant, row.dim) for row in board().rows]
+    assert rows == [
+        ("teacher", "as it is", 384),
+        ("teacher", "after PCA", 256),
+        ("teacher", "after PCA", 128),
+        *(("hpd", variant, 128) for variant in ("untrained", "distilled", "shipped")),
+        *(("potion", variant, 256) for variant in ("untrained", "distilled", "shipped")),
+    ]
+
+
+def test_a_shipped_row_holds_the_headline_scores_and_the_footprint():
+    row = board().shipped[0]
+    assert row.scores == (0.497, 0.389)
+    assert (row.average, row.kept) == (0.443, 0.956296)
+    assert row.size is not None
+    assert row.size.megabytes == 69.4
+
+
+def test_pca_rows_of_one_dimension_are_one_row_only_if_they_read_the_same():
+    same = metrics("potion", dim=128, scores=metrics("potion").scores | pca_of("hpd"))
+    differs = metrics("potion", dim=128)
+    variants = [
+        [row.variant for row in board([metrics("hpd"), other]).rows if row.variant.startswith("after")]
+        for other in (same, differs)
+    ]
+    assert variants == [["after PCA"], ["after PCA, for hpd", "after PCA, for potion"]]
+
+
+def pca_of(name):
+    return {"teacher_pca": metrics(name).scores["teacher_pca"]}
+
+
+@pytest.mark.parametrize("teacher_score", [0.0, -0.2, None])
+def test_nothing_is_kept_of_a_teacher_without_a_positive_score(teacher_score):
+    scores = json.loads((SAMPLE / "metrics/hpd.json").read_text())["scores"]
+    scores["teacher"]["relatedness"]["spearman"] = teacher_score
+    shown = board([metrics("hpd", scores=scores), metrics("potion")])
+    assert [row.kept for row in shown.rows if row.model == "hpd"] == [None] * 3
+    assert "| **0.443** | **–** |" in markdown(shown)
+
+
+def test_markdown_marks_proxies_and_escapes_what_would_break_the_table():
+    text = markdown(board())
+    assert r"relatedness (spearman)\*" in text
+    assert "built-in proxies made from WordNet" in text
+    assert "| **hpd** | **shipped** | **128** | **0.497** | **0.389** | **0.443** | **95.6%** |" in text
+    odd = metrics("hpd", main={"relatedness": "a|b<c"}, builtin=[])
+    assert r"relatedness (a\|b&lt;c) |" in markdown(board([odd, metrics("potion", main={}, builtin=[])]))
+
+
+def test_every_line_of_the_markdown_table_has_as_many_cells():
+    lines = [line for line in markdown(board()).splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + len(board().rows)
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_plot_rows_are_the_teacher_and_what_ships():
+    rows = plot_rows(board())
+    assert [row["model"] for row in rows] == ["teacher", "hpd", "potion"]
+    assert rows[2]["latency_ms"] == 0.081
+
+
+def test_the_front_leaves_out_a_student_that_another_beats_in_everything():
+    good, worse, small = (
+        shipped("good", 0.9, 2.0, 50),
+        shipped("worse", 0.9, 3.0, 50),
+        shipped("small", 0.5, 9.0, 1),
+    )
+    assert [row.model for row in front([good, worse, small])] == ["good", "small"]
+
+
+def test_equal_students_do_not_beat_each_other():
+    assert len(front([shipped("a", 0.5, 1.0, 1), shipped("b", 0.5, 1.0, 1)])) == 2
+
+
+def test_picks_name_the_best_the_fastest_and_the_smallest():
+    rows = [shipped("best", 0.9, 5.0, 50), shipped("fast", 0.6, 0.1, 30), shipped("small", 0.5, 1.0, 2)]
+    found = [(pick.row.model, pick.reasons) for pick in picks(with_students(*rows))]
+    assert found == [("best", ("best quality",)), ("fast", ("fastest",)), ("small", ("smallest",))]
+
+
+def test_one_student_that_is_best_in_all_is_one_pick_and_a_tie_goes_to_the_better():
+    assert picks(with_students(shipped("a", 0.9, 1.0, 1), shipped("b", 0.8, 1.0, 1)))[0].reasons == (
+        "best quality",
+        "fastest",
+        "smallest",
+    )
+    tied = with_students(shipped("slow", 0.95, 9.0, 9), shipped("b", 0.8, 1.0, 2), shipped("c", 0.9, 1.0, 3))
+    assert [pick.row.model for pick in picks(tied)] == ["slow", "c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(41230.4, "41,230"), (90.9, "90.9"), (2.214, "2.21"), (0.0814, "0.0814"), (1.0, "1"), (0.0, "0")],
+)
+def test_numbers_have_three_digits(value, text):
+    assert number(value) == text
+
+
+def test_a_student_that_did_not_learn_is_warned_about():
+    collapsed = metrics(
+        "hpd",
+        geometry={"finetuned": {"mean_cosine": 0.995}},
+        average={"teacher": 0.4, "untrained": 0.3, "finetuned": 0.3},
+    )
+    stage = {"best_dev_loss": 0.9, "mean_predictor_loss": 0.9}
+    found = warnings([collapsed], {"hpd": stage})
+    assert [" ".join(line.split()[:3]) for line in found] == [
+        "hpd has collapsed:",
+        "hpd is no",
+        "hpd learnt no",
+    ]
+    assert warnings([metrics("hpd")], {"hpd": {"best_dev_loss": 0.1, "mean_predictor_loss": 0.9}}) == []
+
+
+def test_nested_counts_are_one_table_a_block():
+    tables = counts("corpus", {"texts": 3, "wordnet": {"in": 1200, "dropped": {"too_short": 2}}})
+    assert [(table.title, table.rows) for table in tables] == [
+        ("corpus", (("texts", "3"),)),
+        ("corpus › wordnet", (("in", "1,200"),)),
+        ("corpus › wordnet › dropped", (("too short", "2"),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dim": "wide"}, "dim: .* evaluate@hpd"),
+        ({"student": "other"}, "those of other.*evaluate@hpd"),
+        ({"average": {"teacher": 0.4}}, "without finetuned.*evaluate@hpd"),
+    ],
+)
+def test_metrics_that_cannot_be_right_name_the_stage_to_rerun(change, message):
+    with pytest.raises(UserError, match=message):
+        metrics("hpd", **change)
+
+
+def test_a_footprint_without_a_student_names_it():
+    with pytest.raises(UserError, match="lacks newcomer; run `dvc repro -f footprint`"):
+        sizes(footprint(), ["hpd", "newcomer"])
+
+
+def test_further_fields_of_the_metrics_are_allowed():
+    assert isinstance(metrics("hpd", later="field"), StudentMetrics)

@@ -1,0 +1,79 @@
+import json
+
+import polars as pl
+import pytest
+
+from pipeline.artifacts import texts
+from pipeline.core.errors import UserError
+from pipeline.stages.augment import main
+
+PARAMS = """
+teacher: {kind: hashing}
+corpus: {sources: [{kind: wordnet}]}
+augment: {wordnet: {enabled: %s, limit: 4, variants: 2}}
+encode: {views: [sentence]}
+pca: {}
+footprint: {}
+finetune: {data: {}}
+students:
+  tiny:
+    kind: static
+    view: sentence
+    dim: 8
+    init: {}
+    loss: {kind: cosine}
+    train: {epochs: 1, batch_size: 8, lr: 0.1}
+    finetune: null
+evaluate: {tasks: {related: {kind: wordnet_relatedness}}}
+"""
+SEED = [
+    "a large dog chased the small cat",
+    "musicians play violins in the orchestra",
+    "the farmer harvested his crops early",
+    "the engine of the car broke down",
+    "children learn to read at school",
+    "she bought a new house near the river",
+]
+
+
+def table(rows, schema):
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def augment(folder, nltk_data, method="wordnet", enabled="true"):
+    rows = [(texts.text_id(t), t, "files", "dev" if i == 0 else "train") for i, t in enumerate(SEED)]
+    texts.write(table(rows, texts.SEED_SCHEMA), texts.SEED_SCHEMA, folder / "seed.parquet")
+    texts.write(table([], texts.LABELLED_SCHEMA), texts.LABELLED_SCHEMA, folder / "eval.parquet")
+    (folder / "params.yaml").write_text(PARAMS % enabled)
+    main(
+        method,
+        seed_texts=folder / "seed.parquet",
+        eval_texts=folder / "eval.parquet",
+        wordnet=nltk_data,
+        out=folder / "out.parquet",
+        metrics=folder / "out.json",
+        params=folder / "params.yaml",
+    )
+    return texts.read_augmented(folder / "out.parquet"), json.loads((folder / "out.json").read_text())
+
+
+def test_training_texts_up_to_the_limit_are_augmented(tmp_path, nltk_data):
+    made, metrics = augment(tmp_path, nltk_data)
+    train = sorted(texts.text_id(text) for text in SEED[1:])
+    assert set(made["parent_id"]) <= set(train[:4])
+    assert len(made) >= 4
+    assert set(made["text"]).isdisjoint(SEED)
+    assert set(made["method"]) == {"wordnet"}
+    assert metrics["texts_in"] == 4
+    assert metrics["made"] == 8 == metrics["rows_out"] + sum(metrics["dropped"].values())
+
+
+def test_disabled_leaves_an_empty_artifact_and_opens_nothing(tmp_path):
+    made, metrics = augment(tmp_path, tmp_path / "no_wordnet", enabled="false")
+    assert made.is_empty()
+    assert metrics["rows_out"] == 0
+
+
+def test_an_unknown_method_names_those_there_are(tmp_path, nltk_data):
+    with pytest.raises(UserError, match=r"there is no method 'wordnett'; `augment:` in .*params\.yaml has wordnet"):
+        augment(tmp_path, nltk_data, method="wordnett")

@@ -1,0 +1,102 @@
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline.artifacts import pairs, texts
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.stages.prepare import main
+
+OUTS = {
+    "seed": "seed.parquet",
+    "eval_texts": "eval.parquet",
+    "tasks": "tasks.parquet",
+    "finetune": "finetune.parquet",
+    "triplets": "triplets.parquet",
+    "metrics": "prepare.json",
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Params and data of a project that needs no WordNet."""
+    lines = [f"this is training text number {i}" for i in range(200)]
+    (tmp_path / "texts.txt").write_text("\n".join([*lines, "A held-out text, here.", "short"]))
+    (tmp_path / "sts.tsv").write_text("sentence1\tsentence2\tscore\na held out text here\tAnother one of them\t3\n")
+    (tmp_path / "triplets.csv").write_text("anchor,positive\nan anchor,a positive\nanother one of them,x\n")
+    params = {
+        "teacher": {"kind": "hashing"},
+        "corpus": {"sources": [{"kind": "files", "path": str(tmp_path / "texts.txt")}], "dev_fraction": 0.1},
+        "augment": {"wordnet": {"enabled": False}},
+        "encode": {"views": ["sentence"]},
+        "pca": {},
+        "footprint": {},
+        "finetune": {"data": {"mine": {"kind": "triplets", "path": str(tmp_path / "triplets.csv")}}},
+        "students": {
+            "tiny": {
+                "kind": "static",
+                "view": "sentence",
+                "dim": 8,
+                "init": {},
+                "loss": {"kind": "cosine"},
+                "train": {"epochs": 1, "batch_size": 8, "lr": 0.1},
+                "finetune": None,
+            }
+        },
+        "evaluate": {"tasks": {"mine": {"kind": "sts", "path": str(tmp_path / "sts.tsv")}}},
+    }
+    return tmp_path, params
+
+
+def prepare(folder: Path, params: dict, out: str = "out") -> Path:
+    YAML().dump(params, folder / "params.yaml")
+    paths = {name: folder / out / file for name, file in OUTS.items()}
+    main(wordnet=folder / "no_wordnet", params=folder / "params.yaml", **paths)
+    return folder / out
+
+
+def test_all_artifacts_and_counts(project):
+    out = prepare(*project)
+    seed = texts.read_seed(out / "seed.parquet")
+    assert len(seed) == 200
+    assert set(seed["split"]) == {"train", "dev"}
+    assert pairs.read(out / "tasks.parquet")["score"].to_list() == [3.0]
+    triplets = pairs.read(out / "triplets.parquet")
+    assert triplets.select("task", "split").rows() == [("mine", "train")]
+    for pairs_name, texts_name in (("tasks", "eval"), ("triplets", "finetune")):
+        table = pairs.read(out / f"{pairs_name}.parquet")
+        known = texts.read_labelled(out / f"{texts_name}.parquet")["text_id"]
+        assert pl.concat([table["left_id"], table["right_id"]]).is_in(known.implode()).all()
+    metrics = json.loads((out / "prepare.json").read_text())
+    [source] = metrics["sources"].values()
+    assert source["dropped"] == {"evaluation_text": 1, "too_few_words": 1}
+    assert source["rows_in"] == 202
+    assert metrics["finetune"]["mine"] == {"dropped": {"evaluation_text": 1}, "rows_in": 2, "rows_out": 1}
+    assert metrics["tasks"]["mine"]["test"]["rows"] == 1
+
+
+def test_equal_inputs_give_equal_bytes(project):
+    first, second = (prepare(*project, out=name) for name in ("first", "second"))
+    for file in OUTS.values():
+        assert (first / file).read_bytes() == (second / file).read_bytes(), file
+
+
+def test_an_empty_corpus_leaves_nothing_behind(project):
+    folder, params = project
+    params["corpus"]["min_words"] = 50
+    with pytest.raises(UserError, match=r"the corpus is empty after filtering; .* 202 rows in, dropped 202"):
+        prepare(folder, params)
+    assert not (folder / "out").exists()
+
+
+def test_missing_wordnet_is_one_line_and_exit_code_1(project, capsys):
+    folder, params = project
+    params["corpus"]["sources"] = [{"kind": "wordnet"}]
+    with pytest.raises(SystemExit) as stopped:
+        report_user_errors(prepare)(folder, params)
+    assert stopped.value.code == 1
+    assert "error: " in (message := capsys.readouterr().err)
+    assert "run `make setup`" in message
+    assert "Traceback" not in message

@@ -1,0 +1,99 @@
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.stages import report
+
+SAMPLE = Path(__file__).parents[1] / "reporting" / "sample"
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    return Path(shutil.copytree(SAMPLE, tmp_path / "in"))
+
+
+def run(inputs, out):
+    report.main(
+        metrics_folder=inputs / "metrics",
+        footprint=inputs / "footprint.json",
+        curves=inputs / "curves",
+        stages=inputs / "stages",
+        leaderboard=out / "leaderboard.md",
+        page=out / "index.html",
+        plots=out / "plots",
+        params=inputs / "params.yaml",
+    )
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_equal_inputs_give_equal_files_without_paths_of_this_machine(inputs, tmp_path):
+    first = run(inputs, tmp_path / "one")
+    assert run(inputs, tmp_path / "two") == first
+    assert sorted(first) == [
+        "index.html",
+        "leaderboard.md",
+        "plots/curves.svg",
+        "plots/leaderboard.tsv",
+        "plots/quality_size.svg",
+        "plots/quality_speed.svg",
+    ]
+    assert not [name for name, content in first.items() if str(tmp_path).encode() in content]
+
+
+def test_the_plot_table_has_a_row_a_model(inputs, tmp_path):
+    run(inputs, tmp_path / "out")
+    table = pl.read_csv(tmp_path / "out/plots/leaderboard.tsv", separator="\t")
+    assert table["model"].to_list() == ["teacher", "hpd", "potion"]
+    assert table["megabytes"].to_list() == [90.9, 69.4, 15.6]
+
+
+def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
+    params = (inputs / "params.yaml").read_text()
+    start, end = params.index("  potion:"), params.index("evaluate:")
+    (inputs / "params.yaml").write_text(params[:start] + params[end:])
+    written = run(inputs, tmp_path / "out")
+    assert not [name for name, content in written.items() if b"potion" in content]
+
+
+@pytest.mark.parametrize(
+    ("missing", "stage"),
+    [
+        ("metrics/potion.json", "evaluate@potion"),
+        ("footprint.json", "footprint"),
+        ("curves/hpd.tsv", "distill@hpd"),
+        ("curves/hpd_finetune.tsv", "finetune@hpd"),
+        ("stages/distill_hpd.json", "distill@hpd"),
+        ("stages/finetune_potion.json", "finetune@potion"),
+        ("stages/prepare.json", "prepare"),
+    ],
+)
+def test_a_missing_file_names_the_stage_that_writes_it_and_leaves_nothing(inputs, tmp_path, missing, stage):
+    (inputs / missing).unlink()
+    with pytest.raises(UserError, match=f"{missing} does not exist; run `dvc repro {stage}`"):
+        run(inputs, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", ["step\tloss\n1\t2\n", "step\ttrain_loss\tdev_loss\n1\tx\t2\n", ""])
+def test_a_curve_of_another_form_names_the_file(inputs, tmp_path, content):
+    (inputs / "curves/hpd.tsv").write_text(content)
+    with pytest.raises(UserError, match=r"hpd\.tsv is not a table of step, train_loss, dev_loss"):
+        run(inputs, tmp_path / "out")
+
+
+def test_a_teacher_without_weights_is_said_not_to_be_drawn_by_size(inputs, tmp_path):
+    footprint = inputs / "footprint.json"
+    footprint.write_text(footprint.read_text().replace('"megabytes": 90.9', '"megabytes": 0.0'))
+    page = run(inputs, tmp_path / "out")["index.html"].decode()
+    assert page.count("Not drawn, since a log scale has no zero: teacher.") == 1
+
+
+def test_curves_of_one_row_and_of_none_are_fine(inputs, tmp_path):
+    for name, rows in (("hpd", "1\t64\t0.1\t\t0.5\n"), ("potion", "")):
+        (inputs / f"curves/{name}.tsv").write_text(f"step\tsentences\tlr\ttrain_loss\tdev_loss\n{rows}")
+    page = run(inputs, tmp_path / "out")["index.html"].decode()
+    assert "hpd: distillation loss" in page
+    assert "potion: distillation loss" not in page
