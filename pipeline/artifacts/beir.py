@@ -61,7 +61,9 @@ def _by_id(path: Path, *, with_title: bool) -> dict[str, str]:
         parts = [row.get("title", "") if with_title else "", row.get("text")]
         name = row.get("_id")
         if not isinstance(name, str) or not all(isinstance(part, str) for part in parts):
-            raise UserError(f'{path}, line {number}: expected {{"_id": "...", "text": "..."}} with texts; correct it')
+            raise UserError(
+                f'{path}, line {number}: expected {{"_id": "...", "text": "..."}} with texts; correct it'
+            )
         if name in texts:
             raise UserError(f"{path}, line {number}: the _id {name!r} is there twice; remove one")
         texts[name] = " ".join(str(part) for part in parts if part)

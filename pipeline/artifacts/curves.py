@@ -25,7 +25,9 @@ def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path
     lines = ["\t".join([*COLUMNS, dev_name])]
     for point in points:
         numbers = (point.lr, point.train_loss, dev_sign * point.dev_value)
-        lines.append("\t".join([str(point.step), str(point.sentences), *(_number(number) for number in numbers)]))
+        lines.append(
+            "\t".join([str(point.step), str(point.sentences), *(_number(number) for number in numbers)])
+        )
     write_text(path, "\n".join(lines) + "\n")
 
 

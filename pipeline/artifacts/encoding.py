@@ -35,7 +35,7 @@ class Shard:
 def partition(ids: Ids, shard_rows: int) -> list[Shard]:
     """Split ascending ids by prefix into a power of two of shards of about `shard_rows` rows or fewer.
 
-    A shard's ids depend on the set's size alone, so each is computed, checked and published without the others.
+    A shard's ids depend on the set's size alone, so each is computed, checked and published on its own.
     """
     bits = max(0, math.ceil(math.log2(max(1, len(ids)) / shard_rows)))
     edges = [index << (ID_BITS - bits) for index in range(1, 1 << bits)]
@@ -51,7 +51,7 @@ def encode_shard(
     encode: EncodeTexts,
     path: Path,
 ) -> int:
-    """Write the vectors of ascending `ids` to `path`; only texts that the store lacks are encoded, and kept there.
+    """Write the vectors of ascending `ids` to `path`; only texts the store lacks are encoded, and kept there.
 
     Args:
         ids: (n,), ascending.

@@ -3,8 +3,9 @@
     CACHE/vectors/FINGERPRINT/recipe.json
     CACHE/vectors/FINGERPRINT/VIEW/LOW-HIGH-SHA256.parquet      text_id, VIEW
 
-A file's name holds the range of its ids and the hash of its content, so a lookup opens only files that can hold an
-id, a damaged file is noticed before it is read, and two processes that write the same vectors write the same file.
+A file's name holds the range of its ids and the hash of its content, so a lookup opens only files that can
+hold an id, a damaged file is noticed before it is read, and two processes that write the same vectors write
+the same file.
 """
 
 import io
@@ -62,7 +63,7 @@ class VectorStore:
             temporary.write_bytes(content.getbuffer())
 
     def _overlapping(self, ids: Ids, view: str) -> list[tuple[Ids, Half]]:
-        """Ids and vectors of the files whose range overlaps that of `ids`; damaged files are dropped, and said."""
+        """Ids and vectors of the files whose range overlaps `ids`; damaged files are dropped, and said."""
         parts = []
         for path in sorted((self.folder / view).glob("[0-9a-f]*.parquet")) if len(ids) else []:
             low, high, digest = path.stem.split("-")

@@ -28,8 +28,12 @@ def read_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) ->
     try:
         found = pl.read_parquet_schema(path)
     except (pl.exceptions.ComputeError, OSError) as error:
-        raise UserError(f"{path} is not a readable Parquet file ({error}); run `dvc repro -f {stage}`") from None
-    wrong = [f"{name}: {found.get(name)} for {kind}" for name, kind in schema.items() if found.get(name) != kind]
+        raise UserError(
+            f"{path} is not a readable Parquet file ({error}); run `dvc repro -f {stage}`"
+        ) from None
+    wrong = [
+        f"{name}: {found.get(name)} for {kind}" for name, kind in schema.items() if found.get(name) != kind
+    ]
     surplus = [name for name in found if name not in schema] if exact else []
     if wrong or surplus:
         faults = ", ".join([*wrong, *(f"{name} is surplus" for name in surplus)])

@@ -1,4 +1,4 @@
-"""What the teacher leaves behind for students: teacher/ holds tokenizer, config, weights and vocabulary vectors."""
+"""What the teacher leaves for students: teacher/ holds tokenizer, config, weights and vocabulary vectors."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,9 @@ VIEW = "vector"
 
 def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
     """Keep the vocabulary's vectors (V, d), row i being token id i, as float16."""
-    write_shard(np.arange(len(vectors), dtype=np.uint64), {VIEW: vectors.astype(np.float16)}, folder / VOCABULARY)
+    write_shard(
+        np.arange(len(vectors), dtype=np.uint64), {VIEW: vectors.astype(np.float16)}, folder / VOCABULARY
+    )
 
 
 def read_vocabulary(folder: Path) -> NDArray[np.float32]:

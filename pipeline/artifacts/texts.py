@@ -38,7 +38,9 @@ def read_augmented(path: Path) -> pl.DataFrame:
 
 def read_any(path: Path) -> pl.DataFrame:
     """Read text_id and text of any text set, sorted by text_id."""
-    return _checked(read_table(path, LABELLED_SCHEMA, "prepare or augment", exact=False), path, "prepare or augment")
+    return _checked(
+        read_table(path, LABELLED_SCHEMA, "prepare or augment", exact=False), path, "prepare or augment"
+    )
 
 
 def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path) -> None:
@@ -53,7 +55,9 @@ def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path)
 def _checked(texts: pl.DataFrame, path: Path, stage: str) -> pl.DataFrame:
     ids = texts["text_id"]
     if ids.n_unique() != len(ids):
-        raise ValueError(f"{path}: two texts have the text_id {ids.filter(ids.is_duplicated())[0]}; rerun {stage}")
+        raise ValueError(
+            f"{path}: two texts have the text_id {ids.filter(ids.is_duplicated())[0]}; rerun {stage}"
+        )
     if not ids.is_sorted():
         raise ValueError(f"{path} is not sorted by text_id; rerun {stage}")
     return texts

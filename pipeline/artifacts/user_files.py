@@ -34,7 +34,9 @@ def expand(pattern: str) -> list[Path]:
     found = sorted(Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
     if not found:
         what = "matches no file" if glob.has_magic(pattern) else "does not exist"
-        raise UserError(f"{pattern} {what}; correct the path in params.yaml (relative to the repository root)")
+        raise UserError(
+            f"{pattern} {what}; correct the path in params.yaml (relative to the repository root)"
+        )
     return found
 
 
@@ -127,7 +129,9 @@ def _not_empty(texts: pl.Series, path: Path) -> pl.Series:
 
 def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
     """The rows of a delimited file, with the number of the line on which each ends."""
-    reader = csv.reader(io.StringIO(read_utf8(path), newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+    reader = csv.reader(
+        io.StringIO(read_utf8(path), newline=""), delimiter=delimiter, quoting=quoting, strict=True
+    )
     csv.field_size_limit(MAX_CELL)
     try:
         for row in reader:
@@ -137,7 +141,9 @@ def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[
         raise UserError(f"{path}, line {reader.line_num}: {error}; correct the quotation marks") from None
 
 
-def _read_delimited(path: Path, columns: Sequence[str], rows: Iterator[tuple[int, list[str]]]) -> pl.DataFrame:
+def _read_delimited(
+    path: Path, columns: Sequence[str], rows: Iterator[tuple[int, list[str]]]
+) -> pl.DataFrame:
     _, header = next(rows, (0, []))
     if not header:
         raise UserError(f"{path} is empty; remove it from params.yaml or fill it")
@@ -148,7 +154,9 @@ def _read_delimited(path: Path, columns: Sequence[str], rows: Iterator[tuple[int
     cells: list[list[str | None]] = [[] for _ in columns]
     for line, row in rows:
         if len(row) != len(header):
-            raise UserError(f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line")
+            raise UserError(
+                f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line"
+            )
         for values, place in zip(cells, places, strict=True):
             values.append(row[place] or None)
     return pl.DataFrame({name: pl.Series(v, dtype=pl.String) for name, v in zip(columns, cells, strict=True)})
@@ -186,7 +194,9 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
             if column not in found:
                 raise missing_column(path, column, found)
             if not (found[column] == pl.String or found[column].is_numeric()):
-                raise UserError(f"{path}: {column} holds {found[column]}, not texts or numbers; name another column")
+                raise UserError(
+                    f"{path}: {column} holds {found[column]}, not texts or numbers; name another column"
+                )
         table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
     except (pl.exceptions.ComputeError, OSError) as error:
         raise UserError(f"{path} is not a readable Parquet file ({error})") from None

@@ -68,11 +68,13 @@ class VectorSet:
         """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.
 
         Raises:
-            UserError: the view is absent, or a shard is missing, unreadable, of another size than the manifest
-                says, or holds a value that is not finite.
+            UserError: the view is absent, or a shard is missing, unreadable, of another size than the
+                manifest says, or holds a value that is not finite.
         """
         if view not in self.dims:
-            raise UserError(f"{self.path} has no view {view!r} ({', '.join(self.dims)}); add it to encode.views")
+            raise UserError(
+                f"{self.path} has no view {view!r} ({', '.join(self.dims)}); add it to encode.views"
+            )
         for shard in self.manifest["shards"]:
             yield self._read_shard(shard, view)
 
@@ -124,7 +126,9 @@ def same_recipe(*sets: VectorSet) -> None:
     """
     for one, other in pairwise(sets):
         if one.manifest["fingerprint"] != other.manifest["fingerprint"]:
-            raise UserError(f"{one.path} and {other.path} come from different teachers; run `dvc repro encode`")
+            raise UserError(
+                f"{one.path} and {other.path} come from different teachers; run `dvc repro encode`"
+            )
 
 
 def rows_of(ids: Ids, wanted: Ids, path: Path) -> NDArray[np.int64]:

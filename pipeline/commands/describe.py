@@ -78,7 +78,9 @@ def model(path: Path) -> Description:
     said = Description("teacher's parts" if parts else "sentence-transformers model")
     said.facts["modules"] = ", ".join(kind for kind, _ in model_folder.modules(path))
     said.facts["dimension"] = str(model_folder.dimension(path) or "not known")
-    said.facts["max length"] = f"{length} tokens" if (length := model_folder.max_length(path)) else "not limited"
+    said.facts["max length"] = (
+        f"{length} tokens" if (length := model_folder.max_length(path)) else "not limited"
+    )
     said.facts["parameters"] = f"{model_folder.parameters(path):,}"
     said.facts["size"] = f"{_bytes(path):,} bytes"
     if parts:
@@ -121,7 +123,9 @@ def _geometry(name: str, rows: vectors.Half) -> dict[str, str]:
     norms = np.linalg.norm(finite.astype(np.float64), axis=1)
     facts[f"{name} norms"] = f"min {norms.min():.4f}, median {np.median(norms):.4f}, max {norms.max():.4f}"
     facts[f"{name} mean cosine"] = f"{mean_pairwise_cosine(finite):.4f} over {len(finite):,} rows"
-    facts[f"{name} effective rank"] = f"{effective_rank(finite):.1f} of {min(len(finite) - 1, finite.shape[1])}"
+    facts[f"{name} effective rank"] = (
+        f"{effective_rank(finite):.1f} of {min(len(finite) - 1, finite.shape[1])}"
+    )
     return facts
 
 

@@ -30,8 +30,12 @@ STANDARD_INPUT = Path("-")
 
 def embed(
     student: Annotated[str, typer.Option(help="A student's name, or a sentence-transformers folder.")],
-    inputs: Annotated[list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A .parquet or .jsonl file; without it: jsonl on stdout.")] = None,
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .parquet or .jsonl file; without it: jsonl on stdout.")
+    ] = None,
     students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     batch_size: Annotated[int, typer.Option(min=1, help="Texts a batch.")] = 64,
@@ -45,7 +49,9 @@ def embed(
     with _writer(out, dim) as write, progress(f"embed with {folder.name}", len(texts), "texts") as advance:
         for start in range(0, len(texts), CHUNK):
             chunk = texts[start : start + CHUNK]
-            vectors = model.encode(chunk, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+            vectors = model.encode(
+                chunk, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True
+            )
             if not np.isfinite(vectors).all():
                 raise UserError(f"{folder} gives values that are not finite; distil it again")
             write(chunk, vectors.astype(np.float32))
@@ -63,7 +69,9 @@ def find_student(student: str, students: Path) -> Path:
             return folder
     known = sorted(path.parent.name for path in students.glob("*/modules.json"))
     there = f"{students} has {', '.join(known)}" if known else f"{students} has none; run `dvc repro`"
-    raise UserError(f"there is no student {student!r} (no modules.json in {students / student} or {student}); {there}")
+    raise UserError(
+        f"there is no student {student!r} (no modules.json in {students / student} or {student}); {there}"
+    )
 
 
 def read_texts(inputs: Sequence[Path]) -> list[str]:
@@ -108,7 +116,9 @@ def _load(folder: Path, device: str) -> "SentenceTransformer":
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{folder} holds no .safetensors weights; distil it again")
     try:
-        return SentenceTransformer(str(folder), device=None if device == "auto" else device, local_files_only=True)
+        return SentenceTransformer(
+            str(folder), device=None if device == "auto" else device, local_files_only=True
+        )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{folder} cannot be loaded on device {device!r}: {reason}") from None

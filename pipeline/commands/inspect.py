@@ -39,7 +39,9 @@ def describer(path: Path) -> "Callable[[Path], Description]":
     from pipeline.commands import describe
 
     if not path.exists():
-        raise UserError(f"{path} does not exist; `dvc repro` makes the artifacts, `dvc status` tells which are missing")
+        raise UserError(
+            f"{path} does not exist; `dvc repro` makes the artifacts, `dvc status` tells which are missing"
+        )
     if path.is_file():
         by_suffix = {".parquet": describe.table, ".json": describe.numbers}
         if path.suffix in by_suffix:

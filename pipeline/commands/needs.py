@@ -47,7 +47,9 @@ def wordnet(params: Params, nltk_data: Path) -> Finding:
     users = list(_wordnet_users(params))
     if not users:
         return Finding("wordnet", "not there, and not needed")
-    return Finding("wordnet", f"not in {wordnet_folder(nltk_data)}, but used by {', '.join(users)}", "make setup")
+    return Finding(
+        "wordnet", f"not in {wordnet_folder(nltk_data)}, but used by {', '.join(users)}", "make setup"
+    )
 
 
 def _wordnet_users(params: Params) -> Iterator[str]:

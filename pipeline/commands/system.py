@@ -53,7 +53,9 @@ def _fault(requirement: Requirement) -> str:
 def disk(folder: Path) -> Finding:
     """Free space where the data will lie."""
     free = shutil.disk_usage(folder).free / GIGABYTE
-    fix = "" if free >= NEEDED_GIGABYTES else f"free {NEEDED_GIGABYTES:.0f} GB; `dvc gc -w` drops old artifacts"
+    fix = (
+        "" if free >= NEEDED_GIGABYTES else f"free {NEEDED_GIGABYTES:.0f} GB; `dvc gc -w` drops old artifacts"
+    )
     return Finding("disk", f"{free:,.0f} GB free", fix)
 
 
@@ -72,7 +74,9 @@ def dvc(repository: Path) -> Finding:
     if not version:
         return Finding("dvc", "no `dvc` command", "make setup")
     if not (repository / ".dvc").is_dir():
-        return Finding("dvc", f"{version}, but this folder is no DVC repository", "run from the repository root")
+        return Finding(
+            "dvc", f"{version}, but this folder is no DVC repository", "run from the repository root"
+        )
     return Finding("dvc", version)
 
 

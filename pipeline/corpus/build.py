@@ -35,7 +35,9 @@ class Report:
     """Rows by reason."""
 
 
-def build(sources: Iterable[SourceTexts], params: Corpus, held_out: pl.Series) -> tuple[pl.DataFrame, list[Report]]:
+def build(
+    sources: Iterable[SourceTexts], params: Corpus, held_out: pl.Series
+) -> tuple[pl.DataFrame, list[Report]]:
     """Make the corpus.
 
     Args:
@@ -56,9 +58,13 @@ def build(sources: Iterable[SourceTexts], params: Corpus, held_out: pl.Series) -
         corpus = pl.concat([corpus, texts])
         reports.append(report)
     if corpus.is_empty():
-        raise UserError(f"the corpus is empty after filtering; {_describe(reports)}; see `corpus:` in params.yaml")
+        raise UserError(
+            f"the corpus is empty after filtering; {_describe(reports)}; see `corpus:` in params.yaml"
+        )
     is_dev = share(corpus["text_id"], params.dev_fraction, "dev")
-    split = pl.DataFrame({"dev": is_dev}).select(pl.when("dev").then(pl.lit("dev")).otherwise(pl.lit("train")))
+    split = pl.DataFrame({"dev": is_dev}).select(
+        pl.when("dev").then(pl.lit("dev")).otherwise(pl.lit("train"))
+    )
     return corpus.with_columns(split.to_series().alias("split")).select(list(SEED_SCHEMA)), reports
 
 
@@ -68,7 +74,9 @@ def check_ids(texts: pl.DataFrame) -> None:
     Raises:
         UserError: naming two that do.
     """
-    clashes = texts.unique(["text_id", "text"]).filter(pl.col("text_id").is_duplicated()).sort("text_id", "text")
+    clashes = (
+        texts.unique(["text_id", "text"]).filter(pl.col("text_id").is_duplicated()).sort("text_id", "text")
+    )
     if len(clashes):
         first, second = clashes["text"][:2]
         shared = clashes["text_id"][0]
@@ -94,7 +102,9 @@ def _filtered(
     table = keep("duplicate", table.unique("text", maintain_order=True))
     table = table.with_columns(ids(table["text"]))
     check_ids(pl.concat([corpus.select("text_id", "text"), table.select("text_id", "text")]))
-    table = keep("duplicate_of_earlier_source", table.join(corpus, on="text_id", how="anti", maintain_order="left"))
+    table = keep(
+        "duplicate_of_earlier_source", table.join(corpus, on="text_id", how="anti", maintain_order="left")
+    )
     table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
     table = keep("over_limit", keep_first(table, "text_id", source.limit, "limit"))
     report = Report(source.name, len(source.texts), len(table), {k: n for k, n in dropped.items() if n})

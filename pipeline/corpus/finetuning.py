@@ -86,7 +86,9 @@ def _filtered(data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[L
     dropped["negative_is_evaluation_text"] = before - _negatives(table)
     pair = pl.Series("pair", ranks(table["left_id"], "left") ^ ranks(table["right_id"], "right"))
     table = keep("over_limit", keep_first(table.with_columns(pair), "pair", limit, "limit").drop("pair"))
-    report = Report(len(data.pairs), len(table), {reason: count for reason, count in dropped.items() if count})
+    report = Report(
+        len(data.pairs), len(table), {reason: count for reason, count in dropped.items() if count}
+    )
     return only_named(Labelled(table, texts)), report
 
 

@@ -66,7 +66,9 @@ def _sts(name: str, task: StsTask, path: Path) -> Labelled:
     """One file of scored pairs."""
     columns = [task.left, task.right, task.score, *([task.subset] if task.subset else [])]
     table = read_columns(path, columns)
-    subset = filled(table[task.subset], path).to_list() if task.subset else [path.name.split(".")[0]] * len(table)
+    subset = (
+        filled(table[task.subset], path).to_list() if task.subset else [path.name.split(".")[0]] * len(table)
+    )
     rows = Rows(
         filled(table[task.left], path).to_list(),
         filled(table[task.right], path).to_list(),

@@ -81,7 +81,9 @@ def examples(synset: Synset) -> list[str]:
 
 def corpus_texts(grouped: Families) -> list[str]:
     """Definitions and example sentences of the training synsets, about 175,000, sorted by synset."""
-    return [text for synset in members(grouped, "train") for text in (*definitions(synset), *examples(synset))]
+    return [
+        text for synset in members(grouped, "train") for text in (*definitions(synset), *examples(synset))
+    ]
 
 
 def _clean(texts: Iterable[str]) -> list[str]:

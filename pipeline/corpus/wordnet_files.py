@@ -31,7 +31,8 @@ adj.ppl
 """.split()
 _PART_NUMBERS = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
 LEXNAMES = "".join(
-    f"{number:02d}\t{name}\t{_PART_NUMBERS[name.split('.')[0]]}\n" for number, name in enumerate(_LEXICOGRAPHER_FILES)
+    f"{number:02d}\t{name}\t{_PART_NUMBERS[name.split('.')[0]]}\n"
+    for number, name in enumerate(_LEXICOGRAPHER_FILES)
 )
 """The file `lexnames`, which Debian's packages lack: number, lexicographer file, part of speech."""
 

@@ -40,7 +40,9 @@ def relatedness(grouped: Families, task: str, count: int, split: Split) -> Label
     left, right = ([synsets[i] for i in column] for column in chosen.T)
     scores = [a.path_similarity(b) for a, b in zip(left, right, strict=True)]
     subsets = [PARTS[synset.pos()] for synset in left]
-    rows = Rows([gloss(synset) for synset in left], [gloss(synset) for synset in right], None, scores, subsets)
+    rows = Rows(
+        [gloss(synset) for synset in left], [gloss(synset) for synset in right], None, scores, subsets
+    )
     return label(task, split, rows)
 
 
@@ -123,7 +125,9 @@ def reverse_dictionary(grouped: Families, task: str, count: int, split: Split) -
     queries = sorted((query for query in documents if query not in given_away), key=text_id)[:count]
     found = [(query, document) for query in queries for document in dict.fromkeys(documents[query])]
     relevant = {document for _, document in found}
-    others = list(dict.fromkeys(lemma_text(synset) for synset in synsets if lemma_text(synset) not in relevant))
+    others = list(
+        dict.fromkeys(lemma_text(synset) for synset in synsets if lemma_text(synset) not in relevant)
+    )
     asked = Rows([query for query, _ in found], [document for _, document in found], score=[1.0] * len(found))
     return join([label(task, split, asked), label(task, split, Rows([None] * len(others), others))])
 

@@ -43,8 +43,8 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
     """Measure all models in turn, round after round, so that a drift of the machine meets all alike.
 
     Returns:
-        A model's parameters, embedding_parameters, megabytes, dim, sentences_per_second (median of the rounds),
-        speedup over the reference model (median of the rounds' ratios), latency_ms_p50 and _p95.
+        A model's parameters, embedding_parameters, megabytes, dim, sentences_per_second (median of the
+        rounds), speedup over the reference model (median of the rounds' ratios), latency_ms_p50 and _p95.
     """
     seconds: dict[str, list[float]] = {name: [] for name in models}
     latencies: dict[str, list[float]] = {name: [] for name in models}
@@ -70,7 +70,7 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
 
 
 def describe(encode: Encode, module: "nn.Module | None", folder: Path | None, dim: int) -> Model:
-    """A model to be measured, by its modules' parameters and its folder's bytes; without either they are 0."""
+    """A model to be measured, by its modules' parameters and folder's bytes; without either they are 0."""
     from torch import nn
 
     modules = list(module.modules()) if module else []

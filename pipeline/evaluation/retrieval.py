@@ -15,7 +15,7 @@ def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
     """MRR@10, recall@1, @10 and @100, and nDCG@10 of exact search by cosine.
 
     Args:
-        pairs: left_id (query, or null), right_id (document), score (relevance). The documents are all right sides.
+        pairs: left_id (query, or null), right_id (document), score (relevance). Documents: all right sides.
         embeddings: vectors of queries and documents.
     """
     import faiss

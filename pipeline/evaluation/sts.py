@@ -12,8 +12,8 @@ MAIN = "spearman"
 def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
     """Spearman's correlation of cosines and scores by both conventions.
 
-    `spearman` puts all pairs together (the papers' "all"), `spearman_mean` is the mean over the subsets; `pearson` is
-    over all pairs. A constant side has no rank order: its correlation is 0.
+    `spearman` puts all pairs together (the papers' "all"), `spearman_mean` is the mean over the subsets;
+    `pearson` is over all pairs. A constant side has no rank order: its correlation is 0.
 
     Args:
         pairs: left_id, right_id, score, subset.
@@ -21,10 +21,14 @@ def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
     """
     from scipy.stats import pearsonr
 
-    similarity = cosines(embeddings.of(pairs["left_id"].to_numpy()), embeddings.of(pairs["right_id"].to_numpy()))
+    similarity = cosines(
+        embeddings.of(pairs["left_id"].to_numpy()), embeddings.of(pairs["right_id"].to_numpy())
+    )
     gold = pairs["score"].to_numpy().astype(np.float64)
     subsets = pairs["subset"].to_numpy()
-    per_subset = [_spearman(similarity[subsets == name], gold[subsets == name]) for name in np.unique(subsets)]
+    per_subset = [
+        _spearman(similarity[subsets == name], gold[subsets == name]) for name in np.unique(subsets)
+    ]
     constant = np.ptp(similarity) == 0 or np.ptp(gold) == 0
     return {
         "spearman": _spearman(similarity, gold),

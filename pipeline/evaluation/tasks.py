@@ -28,7 +28,9 @@ def text_ids(tasks: Mapping[str, pl.DataFrame]) -> np.ndarray:
     return np.unique(pl.concat(sides).to_numpy()) if sides else np.empty(0, np.uint64)
 
 
-def score_tasks(tasks: Mapping[str, pl.DataFrame], scoring: Mapping[str, Scoring], embeddings: Embeddings) -> Scores:
+def score_tasks(
+    tasks: Mapping[str, pl.DataFrame], scoring: Mapping[str, Scoring], embeddings: Embeddings
+) -> Scores:
     """Score every task by the module that its kind names."""
     return {name: SCORING[scoring[name]].score(group, embeddings) for name, group in tasks.items()}
 

@@ -1,7 +1,5 @@
 """Model cards."""
 
-from huggingface_hub import ModelCard, ModelCardData
-
 from pipeline.core.params.students import StudentBlock
 from pipeline.core.params.teacher import HashingTeacher, TransformerTeacher
 
@@ -20,8 +18,8 @@ model = SentenceTransformer("{name}")
 vectors = model.encode(["A sentence.", "Another one."])
 ```
 {static}
-Loss: `{loss}`. Training texts: {texts}. Trained with the distillation pipeline; its report says what this student
-costs and keeps.
+Loss: `{loss}`. Training texts: {texts}. Trained with the distillation pipeline; its report says what this
+student costs and keeps.
 """
 STATIC = """
 Or without torch:
@@ -34,8 +32,12 @@ vectors = StaticModel.from_pretrained("{name}").encode(["A sentence.", "Another 
 """
 
 
-def model_card(name: str, kind: str, student: StudentBlock, teacher: TransformerTeacher | HashingTeacher) -> str:
+def model_card(
+    name: str, kind: str, student: StudentBlock, teacher: TransformerTeacher | HashingTeacher
+) -> str:
     """The README.md of a student's folder: what it is, where it comes from, how to load it."""
+    from huggingface_hub import ModelCard, ModelCardData
+
     origin = teacher.model if isinstance(teacher, TransformerTeacher) else "a hashing teacher"
     library = "model2vec" if kind == "static" else "sentence-transformers"
     data = ModelCardData(

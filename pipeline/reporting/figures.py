@@ -69,7 +69,9 @@ def quality(points: Sequence[Point], cost: str) -> str:
     x = alt.X("cost:Q", title=cost, axis=ticks).scale(type="log", domain=costs, nice=False)
     y = alt.Y("quality:Q", title="average score").scale(domain=scores, nice=False, zero=False)
     layers: list[alt.Chart] = []
-    level = [Box(0, y - 2, WIDTH, y + 2) for point, (_, y) in zip(points, pixels, strict=True) if point.teacher]
+    level = [
+        Box(0, y - 2, WIDTH, y + 2) for point, (_, y) in zip(points, pixels, strict=True) if point.teacher
+    ]
     labels = place(pixels, texts, Box(0, 0, WIDTH, HEIGHT), level)
     for point, text, label in zip(points, texts, labels, strict=True):
         row = alt.Data(values=[{"cost": point.cost, "quality": point.quality, "label": text}])

@@ -70,7 +70,10 @@ def code(text: str) -> "Markup":
     from markupsafe import Markup
 
     parts = text.split("`")
-    marked = [Markup("<code>{}</code>").format(part) if i % 2 else Markup.escape(part) for i, part in enumerate(parts)]
+    marked = [
+        Markup("<code>{}</code>").format(part) if i % 2 else Markup.escape(part)
+        for i, part in enumerate(parts)
+    ]
     return Markup("").join(marked)
 
 
@@ -97,7 +100,9 @@ def costs(pick: Pick, board: Leaderboard) -> list[str]:
 def alternative(board: Leaderboard, costs: Sequence[float], unit: str) -> str:
     """A figure of quality against cost in words; `costs` are those of the rows that have a size."""
     models = zip([row for row in board.rows if row.size], costs, strict=True)
-    points = [f"{row.model} {tables.score(row.average)} at {tables.number(cost)} {unit}" for row, cost in models]
+    points = [
+        f"{row.model} {tables.score(row.average)} at {tables.number(cost)} {unit}" for row, cost in models
+    ]
     return f"Average score against cost: {', '.join(points)}."
 
 

@@ -160,7 +160,9 @@ def _tasks(students: Sequence[StudentMetrics]) -> tuple[Task, ...]:
     return tuple(found.values())
 
 
-def _row(metrics: StudentMetrics, variant: str, shown: str, size: Size | None, tasks: tuple[Task, ...]) -> Row:
+def _row(
+    metrics: StudentMetrics, variant: str, shown: str, size: Size | None, tasks: tuple[Task, ...]
+) -> Row:
     return Row(
         model=TEACHER if variant in REFERENCES else metrics.student,
         variant=shown,

@@ -51,7 +51,9 @@ def main(
     trainer = distillation.Distillation(learner, loss, train_tokens, train.targets, dev)
     points = trainer.run(name, block.train, checkpoint, params.runtime.checkpoint_seconds)
     health = guard.describe(trainer.dev_vectors())
-    guard.check_collapse(health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss")
+    guard.check_collapse(
+        health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss"
+    )
     learner.regularise(train_tokens)
     student.write(learner, card, out)
     curves.write(points, "dev_loss", 1, curve)

@@ -1,4 +1,4 @@
-"""evaluate@NAME: score one student, untrained, distilled and fine-tuned, beside the teacher's cached vectors."""
+"""evaluate@NAME: score a student untrained, distilled and fine-tuned, beside the teacher's cached vectors."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,20 +39,26 @@ def main(
     if not test:
         raise UserError(f"{tasks} has no test task; give a task under evaluate.tasks `split: test`")
     wanted = evaluation.text_ids(test)
-    table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(wanted))
+    table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
     models = _teacher(params, block.dim, table["text_id"].to_numpy(), eval_vectors, pca_folder)
     stages = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
     for stage, folder in stages.items():
-        models[stage] = _encode(folder, f"distill@{name}" if stage != "finetuned" else f"finetune@{name}", table)
+        models[stage] = _encode(
+            folder, f"distill@{name}" if stage != "finetuned" else f"finetune@{name}", table
+        )
     health = guard.describe(models["finetuned"].vectors)
-    guard.check_collapse(health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss")
+    guard.check_collapse(
+        health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss"
+    )
     metrics.write(
         {"student": name, "kind": block.kind, "dim": block.dim, **_summary(models, test, scoring, params)},
         out,
     )
 
 
-def _teacher(params: Params, dim: int, ids: np.ndarray, eval_vectors: Path, pca_folder: Path) -> dict[str, Embeddings]:
+def _teacher(
+    params: Params, dim: int, ids: np.ndarray, eval_vectors: Path, pca_folder: Path
+) -> dict[str, Embeddings]:
     """The teacher, and the teacher reduced to the student's dimension: the ceiling of a projected student."""
     vector_set = vectors.open_set(eval_vectors)
     view = "sentence" if "sentence" in vector_set.dims else params.encode.views[0]
@@ -73,7 +79,9 @@ def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:
 def _summary(
     models: dict[str, Embeddings], test: dict[str, pl.DataFrame], scoring: dict[str, Any], params: Params
 ) -> dict[str, Any]:
-    scores = {model: evaluation.score_tasks(test, scoring, embeddings) for model, embeddings in models.items()}
+    scores = {
+        model: evaluation.score_tasks(test, scoring, embeddings) for model, embeddings in models.items()
+    }
     main_metrics = {task: metric for task, metric in evaluation.main_metrics(scoring).items() if task in test}
     return {
         "builtin": [task for task, spec in params.evaluate.tasks.items() if spec.kind.startswith("wordnet_")],

@@ -56,7 +56,10 @@ def main(
     identity: dict[str, Any] = {
         "block": block.finetune.model_dump(mode="json"),
         "distilled": fingerprint.of_folder(distilled),
-        "inputs": {str(path.name): fingerprint.of_file(path) for path in (triplets, finetune_texts, tasks, eval_texts)},
+        "inputs": {
+            str(path.name): fingerprint.of_file(path)
+            for path in (triplets, finetune_texts, tasks, eval_texts)
+        },
     }
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"finetune-{name}", **identity)
     points = finetuning.run(name, block.finetune, dev_score, checkpoint, params.runtime.checkpoint_seconds)
@@ -94,14 +97,17 @@ class _DevScore:
     ) -> None:
         self._learner, self._tasks, self._scoring = learner, tasks, scoring
         wanted = evaluation.text_ids(tasks)
-        rows = table.filter(pl.col("text_id").is_in(wanted))
+        rows = table.filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
         self._ids = rows["text_id"].to_numpy()
         self._tokens = learner.tokenise(rows["text"].to_list())
 
     @torch.no_grad()
     def __call__(self) -> float:
         starts = range(0, len(self._ids), ROWS_AT_A_TIME)
-        parts = [self._tokens.select(np.arange(start, min(start + ROWS_AT_A_TIME, len(self._ids)))) for start in starts]
+        parts = [
+            self._tokens.select(np.arange(start, min(start + ROWS_AT_A_TIME, len(self._ids))))
+            for start in starts
+        ]
         vectors = np.concatenate([self._learner.vectors(part).numpy() for part in parts])
         scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
         return evaluation.average(scores, evaluation.main_metrics(self._scoring))

@@ -35,7 +35,9 @@ def main(
             fitted = fit_pca(_chosen(vector_set, view, chosen), dim, centre=params.pca.centre)
             pca.write(fitted, folder / f"{view}.safetensors")
             shares = np.cumsum(fitted.explained_variance) / fitted.explained_variance.sum()
-            explained[view] = {f"explained_{kept}": float(shares[kept - 1]) for kept in REPORTED if kept < dim}
+            explained[view] = {
+                f"explained_{kept}": float(shares[kept - 1]) for kept in REPORTED if kept < dim
+            }
     metrics.write({"rows": len(chosen), **explained}, metrics_file)
 
 

@@ -22,7 +22,11 @@ def main(
     """Measure what every model costs."""
     params = load(params_file)
     teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
-    models = {"teacher": describe(teacher.encode_as_users_do, teacher.module, teacher.folder, teacher.dims["sentence"])}
+    models = {
+        "teacher": describe(
+            teacher.encode_as_users_do, teacher.module, teacher.folder, teacher.dims["sentence"]
+        )
+    }
     for name in params.students:
         folder = students / name
         model = student.read(folder, f"finetune@{name}")

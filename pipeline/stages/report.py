@@ -42,18 +42,24 @@ def main(
     say(f"report: ship {recommended}; {page}")
 
 
-def read_inputs(settings: Params, metrics_folder: Path, footprint: Path, curves: Path, stages: Path) -> Inputs:
+def read_inputs(
+    settings: Params, metrics_folder: Path, footprint: Path, curves: Path, stages: Path
+) -> Inputs:
     """Read all that the other stages wrote about the students in `settings`."""
     names = list(settings.students)
     teacher = settings.teacher
     return Inputs(
         teacher=teacher.model if teacher.kind == "transformer" else teacher.kind,
-        students=[student_metrics(metrics.read(metrics_folder / f"{n}.json", f"evaluate@{n}"), n) for n in names],
+        students=[
+            student_metrics(metrics.read(metrics_folder / f"{n}.json", f"evaluate@{n}"), n) for n in names
+        ],
         sizes=sizes(metrics.read(footprint, "footprint"), names),
         distill={n: _stage(stages, "distill", n) for n in names},
         finetune={n: finetune_metrics(_stage(stages, "finetune", n), n) for n in names},
         curves={n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_loss") for n in names},
-        finetune_curves={n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score") for n in names},
+        finetune_curves={
+            n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score") for n in names
+        },
         prepare=metrics.read(stages / "prepare.json", "prepare"),
         augment=_stage(stages, "augment", "wordnet"),
     )

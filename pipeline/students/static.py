@@ -26,7 +26,9 @@ def build(params: StaticStudent, teacher_folder: Path) -> "Static":
     """
     vocabulary = teacher_parts.read_vocabulary(teacher_folder)
     if params.dim > vocabulary.shape[1]:
-        raise UserError(f"dim is {params.dim}, above the {vocabulary.shape[1]} of the teacher's vocabulary vectors")
+        raise UserError(
+            f"dim is {params.dim}, above the {vocabulary.shape[1]} of the teacher's vocabulary vectors"
+        )
     table = apply_pca(vocabulary, params.dim)
     table = table * compute_weights(len(table), params.init.sif)[:, None]
     return Static(params, table, teacher_parts.read_tokenizer(teacher_folder))
@@ -58,12 +60,16 @@ class Static:
         if self.params.init.projection == "none":
             return
         rows = np.arange(min(len(tokens), self.params.init.ridge_rows))
-        weights, bias = ridge(self.vectors(tokens.select(rows)).numpy(), targets[rows], self.params.init.ridge_lambda)
+        weights, bias = ridge(
+            self.vectors(tokens.select(rows)).numpy(), targets[rows], self.params.init.ridge_lambda
+        )
         # A bias on every row is a bias on every mean of rows.
-        self.module["table"].copy_(self.module["table"] @ torch.from_numpy(weights).float() + torch.from_numpy(bias))
+        self.module["table"].copy_(
+            self.module["table"] @ torch.from_numpy(weights).float() + torch.from_numpy(bias)
+        )
 
     def vectors(self, tokens: Tokens) -> Tensor:
-        """Means of weighted token vectors (n, dim), differentiable; a text without tokens is the zero vector."""
+        """Means of weighted token vectors (n, dim), differentiable; a text without tokens gives zeros."""
         ids = torch.from_numpy(tokens.ids.astype(np.int64))
         offsets = torch.from_numpy(tokens.offsets[:-1])
         weights = self.module["weights"][ids]
@@ -98,7 +104,9 @@ class Static:
 
     def _folded(self) -> NDArray[np.float32]:
         """The table with the weights multiplied in."""
-        return (self.module["table"] * self.module["weights"].unsqueeze(1)).detach().numpy().astype(np.float32)
+        return (
+            (self.module["table"] * self.module["weights"].unsqueeze(1)).detach().numpy().astype(np.float32)
+        )
 
 
 def sif_weights(counts: NDArray[np.integer], coefficient: float) -> NDArray[np.float64]:

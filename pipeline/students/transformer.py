@@ -1,4 +1,4 @@
-"""A small transformer with mean pooling and a linear projection (HPD), made of chosen layers of the teacher."""
+"""A small transformer with mean pooling and a linear projection (HPD), from chosen layers of the teacher."""
 
 import re
 import tempfile
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LAYER = re.compile(r"^(.*\blayer\.)(\d+)(\..*)$")
 """How BERT, RoBERTa, MPNet, DistilBERT and ELECTRA name the tensors of a layer."""
-TOKENS_AT_A_TIME = 2048
+TOKENS_AT_A_TIME = 512
 """Padded tokens of one forward pass: a batch is split by length, which wastes little on padding."""
 
 
@@ -41,12 +41,16 @@ def build(params: TransformerStudent, teacher_folder: Path) -> "Transformer":
     pooling = Pooling(hidden, "mean")
     activation = nn.Tanh() if params.init.activation == "tanh" else nn.Identity()
     projection = Dense(hidden, params.dim, bias=True, activation_function=activation)
-    return Transformer(params, SentenceTransformer(modules=[encoder_module, pooling, projection], device="cpu"))
+    return Transformer(
+        params, SentenceTransformer(modules=[encoder_module, pooling, projection], device="cpu")
+    )
 
 
 def load(params: TransformerStudent, folder: Path) -> "Transformer":
     """A saved student, to go on training."""
-    return Transformer(params, SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True}))
+    return Transformer(
+        params, SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True})
+    )
 
 
 class Transformer:
@@ -54,7 +58,8 @@ class Transformer:
 
     def __init__(self, params: TransformerStudent, model: SentenceTransformer) -> None:
         self.params = params
-        # Distillation is a regression on fixed targets: dropout would be noise, and a resumed run would need its state.
+        # Distillation is a regression on fixed targets: dropout would be noise, and a resumed run would
+        # need its state.
         self.module: nn.Module = model.eval()
         self._model = model
         self._tokenizer = model.tokenizer.backend_tokenizer
@@ -68,7 +73,7 @@ class Transformer:
 
     @torch.no_grad()
     def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
-        """Ridge regression from the pooled outputs to the targets (n, dim), unless params ask for random weights."""
+        """Ridge regression from pooled outputs to the targets (n, dim), unless params want random weights."""
         if self.params.init.projection == "random":
             return
         rows = np.arange(min(len(tokens), self.params.init.ridge_rows))
@@ -134,8 +139,12 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
         elif not match:
             state[name] = tensor
     if seen != set(new_number):
-        raise UserError(f"the layers of a {encoder.config.model_type} model cannot be told from its tensors' names")
-    config = encoder.config.__class__.from_dict({**encoder.config.to_dict(), "num_hidden_layers": len(layers)})
+        raise UserError(
+            f"the layers of a {encoder.config.model_type} model cannot be told from its tensors' names"
+        )
+    config = encoder.config.__class__.from_dict(
+        {**encoder.config.to_dict(), "num_hidden_layers": len(layers)}
+    )
     kept = encoder.__class__(config)
     kept.load_state_dict(state)
     return kept

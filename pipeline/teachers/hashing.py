@@ -48,7 +48,7 @@ class Hashing:
         return dict.fromkeys(views, vectors)
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save a two-layer BERT with seeded random weights over single letters; return its tokens' directions."""
+        """Save a two-layer BERT of seeded random weights over single letters; return its token directions."""
         import torch
         from transformers import BertConfig, BertModel
 
@@ -90,5 +90,7 @@ def letter_tokenizer() -> "PreTrainedTokenizerFast":
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = [(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=special)
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
+    names = dict(
+        zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True)
+    )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **names)

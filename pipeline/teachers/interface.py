@@ -30,9 +30,9 @@ class Teacher(Protocol):
         ...
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save tokenizer, config and weights as a transformers folder; return the vocabulary's vectors (V, d)."""
+        """Save tokenizer, config and weights as a transformers folder; return vocabulary vectors (V, d)."""
         ...
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
-        """The `sentence` vectors by the call that the model's users make, whose speed is the footprint's reference."""
+        """The `sentence` vectors by the call that users make, whose speed is the footprint's reference."""
         ...

@@ -27,14 +27,18 @@ def find_model(params: TransformerTeacher) -> Path:
     else:
         folder = _from_hub(params)
     if not any(folder.rglob("*.safetensors")):
-        raise UserError(f"teacher.model: {params.model} holds no .safetensors weights; pickled ones are not read")
+        raise UserError(
+            f"teacher.model: {params.model} holds no .safetensors weights; pickled ones are not read"
+        )
     return folder
 
 
 def weights_hash(folder: Path) -> str:
     """SHA-256 over the files that decide what a model gives."""
     files = sorted(file for file in folder.rglob("*") if file.suffix in USED and file.is_file())
-    return fingerprint.of_json({file.relative_to(folder).as_posix(): fingerprint.of_file(file) for file in files})
+    return fingerprint.of_json(
+        {file.relative_to(folder).as_posix(): fingerprint.of_file(file) for file in files}
+    )
 
 
 def _in_package(name: str) -> Path:

@@ -144,8 +144,8 @@ def _load(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTra
     complete = (folder / "modules.json").exists()
     if complete and params.pooling:
         raise UserError(
-            f"teacher.pooling is {params.pooling!r}, but {params.model} brings its own pooling in modules.json; "
-            "leave teacher.pooling out"
+            f"teacher.pooling is {params.pooling!r}, but {params.model} brings its own pooling in "
+            "modules.json; leave teacher.pooling out"
         )
     if not complete and not params.pooling:
         raise UserError(
@@ -183,14 +183,18 @@ def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int
     own = model.max_seq_length or model.tokenizer.model_max_length
     positions = getattr(model[0].config, "max_position_embeddings", own)
     if params.max_length and params.max_length > positions:
-        raise UserError(f"teacher.max_length is {params.max_length}; {params.model} has {positions} positions")
+        raise UserError(
+            f"teacher.max_length is {params.max_length}; {params.model} has {positions} positions"
+        )
     return params.max_length or min(own, positions)
 
 
 def _bulk_tokenizer(model: "SentenceTransformer", max_length: int) -> Tokenizer:
     """The model's Rust tokenizer, without the fixed padding and truncation that its file may carry."""
     if not model.tokenizer.is_fast:
-        raise UserError("teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)")
+        raise UserError(
+            "teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)"
+        )
     tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length)

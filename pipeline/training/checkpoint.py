@@ -26,12 +26,16 @@ class Checkpoint:
         """The checkpoint of a training: another block, input or starting point is another file."""
         return cls(cache / "training" / f"{name}-{fingerprint.of_json(identity)[:16]}.safetensors")
 
-    def save(self, weights: dict[str, Tensor], best: dict[str, Tensor], optimizer: dict, state: dict[str, Any]) -> None:
+    def save(
+        self, weights: dict[str, Tensor], best: dict[str, Tensor], optimizer: dict, state: dict[str, Any]
+    ) -> None:
         """Write the weights, the best weights so far, the optimizer's moments and the loop's own state."""
         tensors = {f"weights/{name}": tensor for name, tensor in weights.items()}
         tensors |= {f"best/{name}": tensor for name, tensor in best.items()}
         for index, moments in optimizer["state"].items():
-            tensors |= {f"optimizer/{index}/{name}": torch.as_tensor(value) for name, value in moments.items()}
+            tensors |= {
+                f"optimizer/{index}/{name}": torch.as_tensor(value) for name, value in moments.items()
+            }
         contiguous = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
         with atomic_file(self.path) as temporary:
             save_file(contiguous, temporary, metadata={"state": json.dumps(state)})

@@ -62,7 +62,7 @@ def read_examples(
 
 
 def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> Reduction:
-    """Vectors as they are for a student of the teacher's dimension, their first principal components otherwise."""
+    """Vectors as they are for a student of the teacher's dimension, else their first principal components."""
     fitted = pca.read(pca_folder, student.view)
     if student.dim > fitted.dim:
         raise UserError(
@@ -81,4 +81,6 @@ def _examples(table: pl.DataFrame, vector_set: vectors.VectorSet, view: str, red
 
 
 def _joined(parts: Sequence[Examples]) -> Examples:
-    return Examples([text for part in parts for text in part.texts], np.concatenate([part.targets for part in parts]))
+    return Examples(
+        [text for part in parts for text in part.texts], np.concatenate([part.targets for part in parts])
+    )

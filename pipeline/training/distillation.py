@@ -40,7 +40,9 @@ class Distillation:
             rows=len(self._tokens),
             **train.model_dump(exclude={"texts", "regularise"}),
         )
-        return fit(self._student.module, self._batch_loss, self._dev_loss, settings, checkpoint, checkpoint_seconds)
+        return fit(
+            self._student.module, self._batch_loss, self._dev_loss, settings, checkpoint, checkpoint_seconds
+        )
 
     @torch.no_grad()
     def dev_vectors(self) -> NDArray[np.float32]:

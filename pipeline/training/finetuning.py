@@ -20,7 +20,9 @@ from pipeline.training.tokens import Tokens
 class Finetuning:
     """One student and its triplets, as rows of a table of tokenised texts."""
 
-    def __init__(self, student: Student, triplets: pl.DataFrame, texts: pl.DataFrame, temperature: float) -> None:
+    def __init__(
+        self, student: Student, triplets: pl.DataFrame, texts: pl.DataFrame, temperature: float
+    ) -> None:
         self._student = student
         self._temperature = temperature
         ids = texts["text_id"].to_numpy()
@@ -37,7 +39,7 @@ class Finetuning:
         checkpoint: Checkpoint,
         seconds: float,
     ) -> list[Point]:
-        """Train, and leave the student with the weights of the best dev score, the distilled ones included."""
+        """Train and leave the student with the weights of the best dev score, the distilled ones included."""
         settings = Settings(
             name=name,
             rows=len(self._anchors),
@@ -45,12 +47,14 @@ class Finetuning:
             clip_norm=1.0,
             **params.model_dump(exclude={"data", "temperature"}),
         )
-        return fit(self._student.module, self._batch_loss, lambda: -dev_score(), settings, checkpoint, seconds)
+        return fit(
+            self._student.module, self._batch_loss, lambda: -dev_score(), settings, checkpoint, seconds
+        )
 
     def _batch_loss(self, rows: Rows) -> Tensor:
         positives = self._positives[rows]
         negatives = [self._negatives[row] for row in rows]
-        # A text that is some anchor's positive in this batch would be counted twice, once as its own negative.
+        # A text that is an anchor's positive in this batch would be counted twice, once as its own negative.
         hard = np.setdiff1d(np.concatenate(negatives), positives)
         parts = [self._anchors[rows], positives, hard]
         vectors = self._student.vectors(self._tokens.select(np.concatenate(parts)))
@@ -67,6 +71,7 @@ def chosen_triplets(triplets: pl.DataFrame, params: Finetune, path: Path) -> pl.
     chosen = triplets.filter(pl.col("task").is_in(params.data))
     if len(chosen) < 2:
         raise UserError(
-            f"{path} has {len(chosen)} triplets of {', '.join(params.data)}; at least 2 are needed to contrast"
+            f"{path} has {len(chosen)} triplets of {', '.join(params.data)}; "
+            "at least 2 are needed to contrast"
         )
     return chosen

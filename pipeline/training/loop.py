@@ -95,7 +95,7 @@ def fit(
     checkpoint: Checkpoint,
     checkpoint_seconds: float,
 ) -> list[Point]:
-    """Train `module` in place and leave it with the weights of the lowest dev value, the untrained ones included.
+    """Train `module` in place and leave it with the weights of the lowest dev value, untrained ones included.
 
     Args:
         module: what is trained.
@@ -138,7 +138,9 @@ class _Run:
         self.module = module
         self.settings = settings
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
+        self.optimizer = torch.optim.AdamW(
+            trained, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+        )
         self.at = Progress()
         self.curve: list[Point] = []
         self.best = _copy(module)
@@ -148,7 +150,9 @@ class _Run:
         lr = self.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        autocast = torch.autocast("cpu", torch.bfloat16) if settings.precision == "bfloat16" else nullcontext()
+        autocast = (
+            torch.autocast("cpu", torch.bfloat16) if settings.precision == "bfloat16" else nullcontext()
+        )
         with autocast:
             loss = loss_of(settings.batch(at.step))
         check_loss(loss.item(), at.step, settings.name)

@@ -6,7 +6,8 @@ import math
 def schedule_factor(kind: str, step: int, steps: int, warmup_steps: int) -> float:
     """The share of the peak learning rate in force at `step` (0-based) of `steps`.
 
-    Linear warm-up; then linear or cosine decay to zero, or constant for "plateau", whose halvings the loop keeps.
+    Linear warm-up; then linear or cosine decay to zero, or constant for "plateau", whose halvings the
+    loop keeps.
     """
     if step < warmup_steps:
         return (step + 1) / warmup_steps

@@ -43,11 +43,13 @@ class Tokens:
 
 
 def tokenise(tokenizer: Tokenizer, texts: Sequence[str], *, special: bool) -> Tokens:
-    """Tokenise texts in bulk; `special` adds the special tokens. Truncation is the tokenizer's own setting."""
+    """Tokenise texts in bulk; `special` adds special tokens. Truncation is the tokenizer's own setting."""
     ids: list[NDArray[np.int32]] = []
     lengths: list[int] = []
     for start in range(0, len(texts), CHUNK_TEXTS):
-        encodings = tokenizer.encode_batch_fast(list(texts[start : start + CHUNK_TEXTS]), add_special_tokens=special)
+        encodings = tokenizer.encode_batch_fast(
+            list(texts[start : start + CHUNK_TEXTS]), add_special_tokens=special
+        )
         lengths += [len(encoding.ids) for encoding in encodings]
         ids += [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
     flat = np.concatenate(ids) if ids else np.empty(0, np.int32)

@@ -126,7 +126,9 @@ def test_a_path_without_a_file(tmp_path, name, message):
 
 def beir(tmp_path, qrels):
     (tmp_path / "qrels").mkdir()
-    write(tmp_path / "corpus.jsonl.gz", '{"_id": "d1", "title": "T", "text": "x"}\n{"_id": "d2", "text": "y"}\n')
+    write(
+        tmp_path / "corpus.jsonl.gz", '{"_id": "d1", "title": "T", "text": "x"}\n{"_id": "d2", "text": "y"}\n'
+    )
     write(tmp_path / "queries.jsonl", '{"_id": "q1", "text": "z"}\n')
     write(tmp_path / "qrels" / "test.tsv", qrels)
     return tmp_path

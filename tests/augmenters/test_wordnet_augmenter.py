@@ -40,7 +40,9 @@ def test_some_words_change_and_the_rest_stays_as_it_is(made):
         by_parent[text] = made.filter(parent_id=text_id(text))["text"].to_list()
     assert all(len(variants) == 3 for variants in by_parent.values())
     assert all(variant != TEXTS[1] for variant in by_parent[TEXTS[1]])
-    assert all(variant.startswith("The ") and variant.endswith(", didn't it?") for variant in by_parent[TEXTS[0]])
+    assert all(
+        variant.startswith("The ") and variant.endswith(", didn't it?") for variant in by_parent[TEXTS[0]]
+    )
     assert all("; 42 " in variant for variant in by_parent[TEXTS[2]])
     assert by_parent[TEXTS[3]] == [TEXTS[3]] * 3
 

@@ -12,14 +12,18 @@ HASHING = {
     "corpus": {"sources": [{"kind": "files", "path": "texts.txt"}]},
     "augment": {"wordnet": {"enabled": False}},
     "encode": {"views": ["sentence"]},
+    "pca": {},
+    "footprint": {},
     "finetune": {"data": {}},
     "students": {
         "tiny": {
             "kind": "static",
             "view": "sentence",
             "dim": 8,
+            "init": {},
             "loss": {"kind": "mse"},
             "train": {"epochs": 1, "batch_size": 8, "lr": 0.1},
+            "finetune": None,
         }
     },
     "evaluate": {"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv"}}},

@@ -22,7 +22,9 @@ def students(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("students")
     tokenizer = letter_tokenizer().backend_tokenizer
     table = np.random.default_rng(0).standard_normal((tokenizer.get_vocab_size(), DIM)).astype(np.float32)
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)]).save(str(folder / "tiny"))
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)]).save(
+        str(folder / "tiny")
+    )
     return folder
 
 
@@ -106,7 +108,9 @@ def test_an_unknown_format(students: Path, tmp_path: Path) -> None:
 def test_a_student_that_gives_nan_leaves_no_output(tmp_path: Path) -> None:
     tokenizer = letter_tokenizer().backend_tokenizer
     table = np.full((tokenizer.get_vocab_size(), DIM), np.nan, np.float32)
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)]).save(str(tmp_path / "nan"))
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)]).save(
+        str(tmp_path / "nan")
+    )
     out = tmp_path / "out" / "vectors.jsonl"
     result = embed(tmp_path, "--out", str(out), student="nan", stdin=b"text\n")
     assert result.exit_code == 1

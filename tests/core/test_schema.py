@@ -49,7 +49,9 @@ def test_the_schema_accepts_the_default_params(document: dict) -> None:
         ("runtime", "tokens_per_batch", "many"),
     ],
 )
-def test_the_schema_refuses_what_the_params_refuse(document: dict, block: str, key: str, value: object) -> None:
+def test_the_schema_refuses_what_the_params_refuse(
+    document: dict, block: str, key: str, value: object
+) -> None:
     wrong = deepcopy(document)
     wrong[block][key] = value
     with pytest.raises(jsonschema.ValidationError):

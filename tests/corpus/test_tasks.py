@@ -60,7 +60,9 @@ def test_retrieval_without_a_positive_judgement_is_an_error(tmp_path):
 
 def triplet_file(tmp_path, rows):
     path = tmp_path / "triplets.jsonl"
-    path.write_text("\n".join(json.dumps(dict(zip(("a", "p", "n1", "n2"), row, strict=True))) for row in rows))
+    path.write_text(
+        "\n".join(json.dumps(dict(zip(("a", "p", "n1", "n2"), row, strict=True))) for row in rows)
+    )
     return TripletFile(kind="triplets", path=str(path), anchor="a", positive="p", negatives=("n1", "n2"))
 
 
@@ -73,7 +75,9 @@ def test_triplets_are_decontaminated_and_counted(tmp_path):
         ("same", "same ", "x", "y"),
         ("kept", "too", "HELD OUT", "good"),
     ]
-    found, reports = finetuning({"mine": triplet_file(tmp_path, rows)}, no_wordnet, fold(pl.Series(["held out"])))
+    found, reports = finetuning(
+        {"mine": triplet_file(tmp_path, rows)}, no_wordnet, fold(pl.Series(["held out"]))
+    )
     kept = {row["left_id"]: row["negative_ids"] for row in found.pairs.iter_rows(named=True)}
     assert kept == {text_id("a dog"): [text_id("a cat")], text_id("kept"): [text_id("good")]}
     assert reports["mine"].dropped == {

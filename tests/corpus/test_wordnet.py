@@ -6,7 +6,9 @@ from pipeline.corpus.wordnet_files import LEXNAMES, open_wordnet
 
 
 def test_definitions_are_split_outside_parentheses(reader):
-    assert wordnet.definitions(reader.synset("cover.v.01")) == ["provide with a covering or cause to be covered"]
+    assert wordnet.definitions(reader.synset("cover.v.01")) == [
+        "provide with a covering or cause to be covered"
+    ]
     assert wordnet.definitions(reader.synset("strew.v.02")) == ["cover", "be dispersed over"]
 
 

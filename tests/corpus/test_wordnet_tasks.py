@@ -32,7 +32,9 @@ def test_relatedness_scores_are_nltks(grouped, related):
         by_gloss.setdefault(text_id(gloss(synset)), []).append(synset)
     for row in related.pairs.head(50).iter_rows(named=True):
         candidates = [
-            left.path_similarity(right) for left in by_gloss[row["left_id"]] for right in by_gloss[row["right_id"]]
+            left.path_similarity(right)
+            for left in by_gloss[row["left_id"]]
+            for right in by_gloss[row["right_id"]]
         ]
         assert any(row["score"] == pytest.approx(score) for score in candidates if score)
 
@@ -80,7 +82,9 @@ def test_triplets_come_from_training_synsets_only(grouped, mined):
 
 
 def test_no_negative_is_the_positive(mined):
-    assert not mined.pairs.select(pl.col("negative_ids").list.contains(pl.col("right_id")))["negative_ids"].any()
+    assert not mined.pairs.select(pl.col("negative_ids").list.contains(pl.col("right_id")))[
+        "negative_ids"
+    ].any()
 
 
 def test_a_known_triplet_has_an_antonym_as_negative(mined, reader):

@@ -15,7 +15,9 @@ POINTS = [
 
 
 def texts(svg):
-    return ["".join(node.itertext()) for node in ElementTree.fromstring(svg).iter() if node.tag.endswith("}text")]
+    return [
+        "".join(node.itertext()) for node in ElementTree.fromstring(svg).iter() if node.tag.endswith("}text")
+    ]
 
 
 def test_quality_names_every_model_and_is_the_same_twice():

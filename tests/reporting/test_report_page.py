@@ -63,7 +63,12 @@ def test_the_page_recommends_by_the_stated_rule(report):
     html = page.render(report)
     start = html.index('id="recommendation"')
     cards = html[start : html.index("</header>")]
-    assert cards.index("best quality") < cards.index("hpd") < cards.index("fastest, smallest") < cards.index("potion")
+    assert (
+        cards.index("best quality")
+        < cards.index("hpd")
+        < cards.index("fastest, smallest")
+        < cards.index("potion")
+    )
     assert "Keeps 95.6% of the teacher" in cards
     assert "15.6 MB, 5.83× smaller" in cards
     assert "0.081 ms a sentence, 63.2× faster" in cards

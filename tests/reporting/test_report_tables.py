@@ -27,7 +27,9 @@ def board(students=None):
 
 
 def shipped(model, average, latency, megabytes):
-    size = sizes(footprint(), NAMES)["hpd"].model_copy(update={"latency_ms_p50": latency, "megabytes": megabytes})
+    size = sizes(footprint(), NAMES)["hpd"].model_copy(
+        update={"latency_ms_p50": latency, "megabytes": megabytes}
+    )
     return Row(model, "shipped", 8, (average,), average, 0.9, size)
 
 

@@ -75,5 +75,7 @@ def test_disabled_leaves_an_empty_artifact_and_opens_nothing(tmp_path):
 
 
 def test_an_unknown_method_names_those_there_are(tmp_path, nltk_data):
-    with pytest.raises(UserError, match=r"there is no method 'wordnett'; `augment:` in .*params\.yaml has wordnet"):
+    with pytest.raises(
+        UserError, match=r"there is no method 'wordnett'; `augment:` in .*params\.yaml has wordnet"
+    ):
         augment(tmp_path, nltk_data, method="wordnett")

@@ -24,7 +24,9 @@ def project(tmp_path):
     """Params and data of a project that needs no WordNet."""
     lines = [f"this is training text number {i}" for i in range(200)]
     (tmp_path / "texts.txt").write_text("\n".join([*lines, "A held-out text, here.", "short"]))
-    (tmp_path / "sts.tsv").write_text("sentence1\tsentence2\tscore\na held out text here\tAnother one of them\t3\n")
+    (tmp_path / "sts.tsv").write_text(
+        "sentence1\tsentence2\tscore\na held out text here\tAnother one of them\t3\n"
+    )
     (tmp_path / "triplets.csv").write_text("anchor,positive\nan anchor,a positive\nanother one of them,x\n")
     params = {
         "teacher": {"kind": "hashing"},

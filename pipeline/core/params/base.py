@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Block(BaseModel):
-    """A strict, frozen block of params.yaml: an unknown key or a wrong type is an error, nothing is coerced."""
+    """A strict, frozen block of params.yaml: an unknown key or wrong type is an error, nothing is coerced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 

@@ -20,7 +20,7 @@ class FileSource(Block):
 
     kind: Literal["files"]
     path: Annotated[str, Field(min_length=1)]
-    """A file or a glob: .txt (a text a line), .jsonl, .csv, .tsv, .parquet; each may end in .gz, Parquet apart."""
+    """A file or glob: .txt (a text a line), .jsonl, .csv, .tsv, .parquet; all but Parquet may end in .gz."""
     column: str = "text"
     """The column, or the key of a JSON line, that holds the text; not used for .txt."""
     limit: Count | None = None
@@ -87,7 +87,8 @@ class Augment(Block):
 class WordNetTriplets(Block):
     """Anchors, positives and hard negatives from WordNet's training synsets.
 
-    Anchor: a gloss. Positive: the synset's lemmas or one of its examples. Hard negatives: sister terms, antonyms.
+    Anchor: a gloss. Positive: the synset's lemmas or one of its examples.
+    Hard negatives: sister terms, antonyms.
     """
 
     kind: Literal["wordnet_triplets"]

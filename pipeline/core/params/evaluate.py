@@ -76,7 +76,9 @@ class RetrievalTask(Block):
         return "retrieval"
 
 
-Task = Annotated[WordNetRelatedness | WordNetReverseDictionary | StsTask | RetrievalTask, Field(discriminator="kind")]
+Task = Annotated[
+    WordNetRelatedness | WordNetReverseDictionary | StsTask | RetrievalTask, Field(discriminator="kind")
+]
 
 
 class Evaluate(Block):

@@ -122,7 +122,7 @@ class StaticInit(Block):
     sif: Positive | None = 1e-4
     """SIF coefficient of the Zipf weights by rank in the vocabulary; null: no weights."""
     projection: Literal["ridge", "none"] = "ridge"
-    """`ridge` maps the table to the targets on a sample of cached texts; `none` starts where model2vec ends."""
+    """`ridge` maps the table to targets on a sample of cached texts; `none` starts where model2vec ends."""
     ridge_rows: Count = 20_000
     """Size of that sample."""
     ridge_lambda: Positive = 1e-3

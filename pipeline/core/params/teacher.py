@@ -18,7 +18,7 @@ class TransformerTeacher(Block):
     revision: str | None = None
     """Branch, tag or commit of a hub model."""
     pooling: Literal["mean", "cls", "max", "lasttoken"] | None = None
-    """Only for a plain transformers model, which does not say how its token vectors become a sentence vector."""
+    """Only for a plain transformers model, which does not say how token vectors become a sentence vector."""
     prompt: str | None = None
     """Prepended to every text; null: the model's own default prompt, if it has one."""
     max_length: Annotated[int, Field(ge=3)] | None = None
@@ -46,8 +46,8 @@ class Encode(Block):
     """What of the teacher is cached for every text."""
 
     views: Annotated[tuple[View, ...], Field(min_length=1, strict=False)]
-    """One Parquet column each: `sentence` is what the model's own pipeline returns, `token_mean` the mean of the
-    last hidden states without the special tokens, `cls` the last hidden state of the first token."""
+    """One Parquet column each: `sentence` is what the model's own pipeline returns, `token_mean` the mean of
+    the last hidden states without the special tokens, `cls` the last hidden state of the first token."""
     shard_rows: Annotated[int, Field(ge=1)] = 4096
     """Most texts a shard holds on average: what a kill can cost, and the unit of work of a worker."""
 

