@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from project import Project
 
 from pipeline.corpus.wordnet_files import is_complete
 
@@ -31,3 +32,11 @@ def shared_data(repository: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"no {folder}: the shared evaluation data is not here")
     return folder
+
+
+@pytest.fixture(scope="session")
+def project(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the repository after its first `dvc repro`, on the hashing teacher."""
+    made = Project(repository, tmp_path_factory.mktemp("project"))
+    made.first_run, _ = made.repro()
+    return made

@@ -1,55 +1,11 @@
 """A real `dvc repro` on the hashing teacher, in a copy of the repository: what runs, and what does not."""
 
 import json
-import os
-import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
+from project import Project, sentence
 
-PARAMS = {
-    "teacher": {"kind": "hashing", "dim": 32},
-    "corpus": {
-        "sources": [{"kind": "files", "path": "data/raw/texts.txt"}],
-        "dev_fraction": 0.1,
-    },
-    "augment": {"wordnet": {"enabled": False}},
-    "encode": {"views": ["sentence", "token_mean"]},
-    "pca": {"centre": True},
-    "finetune": {"data": {"mine": {"kind": "triplets", "path": "data/raw/triplets.tsv"}}},
-    "students": {
-        "hpd": {
-            "kind": "transformer",
-            "view": "sentence",
-            "dim": 16,
-            "init": {"layers": [1]},
-            "loss": {"kind": "mse"},
-            "train": {"epochs": 2, "batch_size": 32, "lr": 1e-3},
-            "finetune": {"data": ["mine"], "batch_size": 8, "lr": 1e-3},
-        },
-        "potion": {
-            "kind": "static",
-            "view": "token_mean",
-            "dim": 16,
-            "init": {},
-            "loss": {"kind": "cosine"},
-            "train": {"epochs": 2, "batch_size": 32, "lr": 1e-3},
-            "finetune": None,
-        },
-    },
-    "evaluate": {
-        "tasks": {
-            "similar": {"kind": "sts", "path": "data/raw/dev.tsv", "split": "dev"},
-            "alike": {"kind": "sts", "path": "data/raw/test.tsv"},
-        }
-    },
-    "footprint": {"sentences": 8, "rounds": 1, "single": 2},
-}
-WORDS = "red green blue small large old new dog cat bird car tree house river sings runs sleeps".split()
 ALL_STAGES = {
     "prepare",
     "augment@wordnet",
@@ -64,62 +20,15 @@ ALL_STAGES = {
 }
 
 
-def sentence(number: int) -> str:
-    """Four words, another choice for every number below 17 ** 4."""
-    return " ".join(WORDS[number // 17**place % 17] for place in range(4))
-
-
-class Project:
-    """A copy of the repository with small data and a DVC of its own."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.params = json.loads(json.dumps(PARAMS))
-
-    def repro(self, *args: str) -> tuple[set[str], str]:
-        """Run `dvc repro`; the stages whose command ran, and all that was printed."""
-        with (self.root / "params.yaml").open("w") as file:
-            YAML().dump(self.params, file)
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            [sys.executable, "-m", "dvc", "repro", *args],
-            cwd=self.root,
-            env={**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        said = done.stdout + done.stderr
-        assert done.returncode == 0, said
-        return set(re.findall(r"Running stage '([^']+)'", said)), said
-
-
 @pytest.fixture(scope="module")
-def project(repository, tmp_path_factory):
-    """The copy, after its first `dvc repro`."""
-    root = tmp_path_factory.mktemp("project")
-    for name in ("dvc.yaml", ".dvcignore"):
-        shutil.copy(repository / name, root / name)
-    shutil.copytree(repository / "pipeline", root / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
-    (root / ".dvc").mkdir()
-    (root / ".dvc/config").write_text((repository / ".dvc/config").read_text() + "    no_scm = true\n")
-    raw = root / "data/raw"
-    (raw / "nltk_data").mkdir(parents=True)
-    (raw / "texts.txt").write_text("\n".join(sentence(31 * i) for i in range(400)))
-    for name, start in (("dev", 20_000), ("test", 30_000)):
-        pairs = [
-            f"{sentence(start + i)}\t{sentence(start + i + i % 7 * 300)}\t{7 - i % 7}" for i in range(60)
-        ]
-        (raw / f"{name}.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]))
-    triplets = [f"{sentence(40_000 + i)}\t{sentence(40_001 + i)}" for i in range(40)]
-    (raw / "triplets.tsv").write_text("\n".join(["anchor\tpositive", *triplets]))
-    made = Project(root)
-    ran, _ = made.repro()
-    assert ran == ALL_STAGES
-    return made
+def project(project) -> Project:
+    """The copy, up to date with the params it starts from."""
+    project.repro()
+    return project
 
 
-def test_the_first_run_ends_with_a_report_of_every_model(project):
+def test_the_first_run_runs_every_stage_and_ends_with_a_report_of_every_model(project):
+    assert project.first_run == ALL_STAGES
     leaderboard = (project.root / "reports/leaderboard.md").read_text()
     for model in ("teacher", "hpd", "potion"):
         assert model in leaderboard

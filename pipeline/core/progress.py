@@ -38,7 +38,7 @@ def _bar(label: str, total: int, unit: str) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    rate = TextColumn("{task.fields[rate]:>9,.0f} " + unit + "/s")
+    rate = TextColumn("{task.fields[rate]:>9} " + unit + "/s")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -47,14 +47,14 @@ def _bar(label: str, total: int, unit: str) -> Iterator[Advance]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=total, rate=0.0)
+        task = bar.add_task(label, total=total, rate="")
         started = time.monotonic()
         done = 0
 
         def advance(count: int) -> None:
             nonlocal done
             done += count
-            bar.update(task, advance=count, rate=done / max(time.monotonic() - started, 1e-9))
+            bar.update(task, advance=count, rate=_figure(done / max(time.monotonic() - started, 1e-9)))
 
         yield advance
 
@@ -72,8 +72,12 @@ def _lines(label: str, total: int, unit: str) -> Iterator[Advance]:
             last = now
             rate = done / (now - started)
             left = (total - done) / rate if rate else float("inf")
-            say(f"{label}: {done:,} of {total:,} {unit}, {rate:,.0f}/s, {left:,.0f} s left")
+            say(f"{label}: {done:,} of {total:,} {unit}, {_figure(rate)}/s, {left:,.0f} s left")
 
     yield advance
     seconds = time.monotonic() - started
-    say(f"{label}: {done:,} of {total:,} {unit} in {seconds:,.1f} s, {done / max(seconds, 1e-9):,.0f}/s")
+    say(f"{label}: {done:,} of {total:,} {unit} in {seconds:,.1f} s, {_figure(done / max(seconds, 1e-9))}/s")
+
+
+def _figure(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"

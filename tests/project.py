@@ -1,0 +1,112 @@
+"""A copy of the repository with small data, the hashing teacher and a DVC of its own."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+PARAMS = {
+    "teacher": {"kind": "hashing", "dim": 32},
+    "corpus": {
+        "sources": [{"kind": "files", "path": "data/raw/texts.txt"}],
+        "dev_fraction": 0.1,
+    },
+    "augment": {"wordnet": {"enabled": False}},
+    "encode": {"views": ["sentence", "token_mean"]},
+    "pca": {"centre": True},
+    "finetune": {"data": {"mine": {"kind": "triplets", "path": "data/raw/triplets.tsv"}}},
+    "students": {
+        "hpd": {
+            "kind": "transformer",
+            "view": "sentence",
+            "dim": 16,
+            "init": {"layers": [1]},
+            "loss": {"kind": "mse"},
+            "train": {"epochs": 2, "batch_size": 32, "lr": 1e-3},
+            "finetune": {"data": ["mine"], "batch_size": 8, "lr": 1e-3},
+        },
+        "potion": {
+            "kind": "static",
+            "view": "token_mean",
+            "dim": 16,
+            "init": {},
+            "loss": {"kind": "cosine"},
+            "train": {"epochs": 2, "batch_size": 32, "lr": 1e-3},
+            "finetune": None,
+        },
+    },
+    "evaluate": {
+        "tasks": {
+            "similar": {"kind": "sts", "path": "data/raw/dev.tsv", "split": "dev"},
+            "alike": {"kind": "sts", "path": "data/raw/test.tsv"},
+        }
+    },
+    "footprint": {"sentences": 8, "rounds": 1, "single": 2},
+}
+WORDS = "red green blue small large old new dog cat bird car tree house river sings runs sleeps".split()
+
+
+def sentence(number: int) -> str:
+    """Four words, another choice for every number below 17 ** 4."""
+    return " ".join(WORDS[number // 17**place % 17] for place in range(4))
+
+
+class Project:
+    """The copy."""
+
+    def __init__(self, repository: Path, root: Path) -> None:
+        self.root = root
+        self.first_run: set[str] = set()
+        self.params = json.loads(json.dumps(PARAMS))
+        for name in ("dvc.yaml", ".dvcignore", ".gitignore", "README.md"):
+            shutil.copy(repository / name, root / name)
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(repository / "pipeline", root / "pipeline", ignore=without)
+        (root / ".dvc").mkdir()
+        shutil.copy(repository / ".dvc/config", root / ".dvc/config")
+        _write_data(root / "data/raw")
+        self.write_params()
+        self.shell("git init -q && git add . && git -c user.name=t -c user.email=t@t commit -qm start")
+
+    def write_params(self) -> None:
+        """Write `params` to params.yaml."""
+        with (self.root / "params.yaml").open("w") as file:
+            YAML().dump(self.params, file)
+
+    def shell(self, command: str) -> str:
+        """Run a command in the copy, which must succeed; all that it printed."""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=self.root,
+            env={**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def repro(self, *args: str) -> tuple[set[str], str]:
+        """Run `dvc repro`; the stages whose command ran, and all that was printed."""
+        self.write_params()
+        said = self.shell(" ".join(["dvc repro", *args]))
+        return set(re.findall(r"Running stage '([^']+)'", said)), said
+
+
+def _write_data(raw: Path) -> None:
+    (raw / "nltk_data").mkdir(parents=True)
+    (raw / "texts.txt").write_text("\n".join(sentence(31 * i) for i in range(400)))
+    for name, start in (("dev", 20_000), ("test", 30_000)):
+        pairs = [
+            f"{sentence(start + i)}\t{sentence(start + i + i % 7 * 300)}\t{7 - i % 7}" for i in range(60)
+        ]
+        (raw / f"{name}.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]))
+    triplets = [f"{sentence(40_000 + i)}\t{sentence(40_001 + i)}" for i in range(40)]
+    (raw / "triplets.tsv").write_text("\n".join(["anchor\tpositive", *triplets]))

@@ -1,0 +1,211 @@
+"""A user's mistake ends with one message, exit code 1, no traceback, and no half-written artifact."""
+
+import copy
+import importlib
+from pathlib import Path
+
+import pytest
+import typer
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from pipeline.core.errors import report_user_errors
+
+GOOD = {
+    "teacher": {"kind": "hashing", "dim": 16},
+    "corpus": {"sources": [{"kind": "files", "path": "texts.csv"}], "dev_fraction": 0.2},
+    "augment": {"wordnet": {"enabled": False}},
+    "encode": {"views": ["sentence"]},
+    "pca": {},
+    "finetune": {"data": {}},
+    "students": {
+        "tiny": {
+            "kind": "static",
+            "view": "sentence",
+            "dim": 8,
+            "init": {},
+            "loss": {"kind": "mse"},
+            "train": {"texts": ["seed"], "epochs": 1, "batch_size": 8, "lr": 0.1},
+            "finetune": None,
+        }
+    },
+    "evaluate": {"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv"}}},
+    "footprint": {},
+}
+STAGES = {
+    "prepare": "--wordnet wn --seed out/seed.parquet --eval out/eval.parquet --tasks out/tasks.parquet "
+    "--finetune out/finetune.parquet --triplets out/triplets.parquet --metrics out/prepare.json",
+    "encode": "--texts out/seed.parquet --out out/vectors/seed",
+    "teacher_parts": "--out out/teacher",
+    "fit_pca": "--seed-texts out/seed.parquet --seed-vectors out/vectors/seed --out out/pca "
+    "--metrics out/pca.json",
+    "distill": "tiny --corpus out/seed.parquet --augmented out --vectors out/vectors --teacher out/teacher "
+    "--pca out/pca --out out/distilled --untrained out/untrained --curve out/curve.tsv "
+    "--metrics out/distill.json",
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A working folder with good data."""
+    monkeypatch.chdir(tmp_path)
+    write_texts(60)
+    Path("pairs.tsv").write_text("sentence1\tsentence2\tscore\none of them\tanother one\t3\n")
+
+
+def write_texts(count):
+    Path("texts.csv").write_text("text\n" + "".join(f"this is sentence number {i}\n" for i in range(count)))
+
+
+def run(stage, params):
+    """Run a stage as DVC does; its exit code and what it says."""
+    with Path("params.yaml").open("w") as file:
+        YAML().dump(params, file)
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(report_user_errors(importlib.import_module(f"pipeline.stages.{stage}").main))
+    return CliRunner().invoke(app, STAGES[stage].split(), catch_exceptions=False)
+
+
+def succeed(*stages, params=GOOD):
+    for stage in stages:
+        assert (result := run(stage, params)).exit_code == 0, result.stderr
+
+
+def fail(stage, params):
+    """The message of a stage that must fail, and must leave the artifacts as they were."""
+    before = artifacts()
+    result = run(stage, params)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert artifacts() == before
+    return result.stderr[result.stderr.index("error: ") :].removeprefix("error: ").strip()
+
+
+def artifacts():
+    return {
+        path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.name != "params.yaml"
+    }
+
+
+def changed(path, value):
+    """The good params with another value at `path`."""
+    params = copy.deepcopy(GOOD)
+    *parents, key = path.split(".")
+    block = params
+    for parent in parents:
+        block = block[parent]
+    block[key] = value
+    return params
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (
+            "students.tiny.traim",
+            {},
+            "params.yaml: students.tiny.traim is unknown; did you mean 'train'?",
+        ),
+        ("corpuss", {}, "params.yaml: corpuss is unknown; did you mean 'corpus'?"),
+        ("students.tiny.dim", "big", "params.yaml: students.tiny.dim is 'big'; expected integer"),
+        (
+            "students.tiny.kind",
+            "statik",
+            "params.yaml: students.tiny.kind is 'statik'; allowed: transformer, static; "
+            "did you mean 'static'?",
+        ),
+    ],
+)
+def test_params_at_fault(path, value, message):
+    assert fail("prepare", changed(path, value)) == message
+
+
+def test_all_faults_of_the_params_are_told_at_once():
+    params = changed("students.tiny.dim", 0)
+    params["encode"]["view"] = []
+    assert len(fail("prepare", params).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            "./no/such/folder",
+            "teacher.model: there is no folder './no/such/folder' (a hub id reads OWNER/NAME)",
+        ),
+        ("package:no_such_package/model", "teacher.model: no Python package 'no_such_package' is installed"),
+        ("package:pipeline/core", "teacher.model: package:pipeline/core holds no .safetensors weights"),
+    ],
+)
+@pytest.mark.parametrize("stage", ["encode", "teacher_parts"])
+def test_a_missing_teacher(stage, model, message):
+    succeed("prepare")
+    assert message in fail(stage, changed("teacher", {"kind": "transformer", "model": model}))
+
+
+def test_a_missing_file():
+    Path("texts.csv").unlink()
+    assert fail("prepare", GOOD).startswith("texts.csv does not exist; correct the path in params.yaml")
+
+
+def test_a_csv_without_the_column():
+    Path("texts.csv").write_text("sentence\na sentence of the corpus\n")
+    assert "texts.csv has no column 'text'" in (said := fail("prepare", GOOD))
+    assert "sentence" in said
+
+
+def test_invalid_utf8_names_file_and_row():
+    Path("texts.csv").write_bytes(b"text\na good sentence here\na bad \xff\xfe sentence\n")
+    assert "texts.csv, line 3" in (said := fail("prepare", GOOD))
+    assert "UTF-8" in said
+
+
+def test_an_empty_corpus():
+    write_texts(0)
+    assert "texts.csv" in fail("prepare", GOOD)
+    Path("texts.csv").write_text("text\nshort\n")
+    assert "the corpus is empty after filtering" in fail("prepare", GOOD)
+
+
+def test_a_corpus_smaller_than_the_pca():
+    write_texts(10)
+    succeed("prepare", "encode")
+    assert "a PCA of the teacher's 16 dimensions needs 16 or more; add corpus.sources" in fail(
+        "fit_pca", GOOD
+    )
+
+
+def test_a_student_wider_than_its_teacher():
+    succeed("prepare", "encode", "teacher_parts", "fit_pca")
+    said = fail("distill", changed("students.tiny.dim", 17))
+    assert said.startswith(
+        "students.tiny.dim is 17, above the 16 dimensions of the teacher's 'sentence' view"
+    )
+
+
+def test_a_teacher_that_gives_nan():
+    import torch
+    from transformers import BertConfig, BertModel
+
+    from pipeline.teachers.hashing import letter_tokenizer
+
+    tokenizer = letter_tokenizer()
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    model = BertModel(BertConfig(vocab_size=len(tokenizer), **shape))
+    with torch.no_grad():
+        model.encoder.layer[0].output.dense.weight.fill_(torch.nan)
+    model.save_pretrained("broken")
+    tokenizer.save_pretrained("broken")
+    succeed("prepare")
+    teacher = {"kind": "transformer", "model": "./broken", "pooling": "mean"}
+    said = fail("encode", changed("teacher", teacher))
+    assert (
+        "the teacher gave NaN, infinite or too large values for 48 texts" in said or "texts in view" in said
+    )
+    assert not list(Path(".cache").rglob("*.parquet"))
+
+
+def test_vectors_of_an_interrupted_encode():
+    succeed("prepare", "encode", "teacher_parts", "fit_pca")
+    Path("out/vectors/seed/manifest.json").unlink()
+    assert "run `dvc repro encode@seed`" in fail("distill", GOOD)

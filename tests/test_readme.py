@@ -1,0 +1,54 @@
+"""Every command of the README runs."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline.core.params.load import check
+
+MADE_BY_CI = {"repro", "test"}
+"""Targets that .ci/run calls itself: they take minutes."""
+
+
+def blocks(repository, language):
+    return re.findall(rf"```{language}\n(.*?)```", (repository / "README.md").read_text(), flags=re.DOTALL)
+
+
+def test_the_make_targets_are_run_by_ci(repository):
+    said = re.findall(r"^make (\w+)", (repository / "README.md").read_text(), flags=re.MULTILINE)
+    assert set(said) == MADE_BY_CI
+    assert set(re.findall(r"\bmake (\w+) ", (repository / ".ci/run").read_text())) >= MADE_BY_CI
+
+
+def test_shell_commands(repository, project):
+    commands = [block for block in blocks(repository, "sh") if not block.startswith("make ")]
+    assert len(commands) == 2
+    said = project.shell("\n".join(commands))
+    assert '"vector"' in said
+    assert "flowchart" in said
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_python_snippets(repository, project, number):
+    snippets = blocks(repository, "python")
+    assert len(snippets) == 2
+    (project.root / "snippet.py").write_text(f"{snippets[number]}\nprint(vectors.shape)\n")
+    assert project.shell(f"{sys.executable} snippet.py").endswith("(2, 16)\n")
+
+
+def test_yaml_snippets_are_valid_params(repository):
+    yaml = YAML(typ="safe")
+    merged = yaml.load(repository / "params.yaml")
+    for snippet in blocks(repository, "yaml"):
+        merged |= yaml.load(snippet)
+    merged["finetune"]["data"]["wordnet"] = {"kind": "wordnet_triplets"}
+    assert check(merged, Path("README.md")).teacher.model == "sentence-transformers/all-mpnet-base-v2"
+
+
+def test_linked_files_are_there(repository):
+    links = re.findall(r"\]\(([^):]+)\)", (repository / "README.md").read_text())
+    assert links
+    assert [link for link in links if not (repository / link).exists()] == []
