@@ -33,8 +33,9 @@ GOOD = {
     "footprint": {},
 }
 STAGES = {
-    "prepare": "--wordnet wn --seed out/seed.parquet --eval out/eval.parquet --tasks out/tasks.parquet "
-    "--finetune out/finetune.parquet --triplets out/triplets.parquet --metrics out/prepare.json",
+    "prepare": "--raw . --wordnet wn --seed out/seed.parquet --eval out/eval.parquet "
+    "--tasks out/tasks.parquet --finetune out/finetune.parquet --triplets out/triplets.parquet "
+    "--metrics out/prepare.json",
     "encode": "--texts out/seed.parquet --out out/vectors/seed",
     "teacher_parts": "--out out/teacher",
     "fit_pca": "--seed-texts out/seed.parquet --seed-vectors out/vectors/seed --out out/pca "

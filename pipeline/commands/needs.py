@@ -66,25 +66,12 @@ def _wordnet_users(params: Params) -> Iterator[str]:
 
 def files(params: Params) -> list[Finding]:
     """The user's own files: one line if all are there, else one for each that is not."""
-    named = dict(_files(params))
+    named = dict(params.user_files())
     missing = {key: path for key, path in named.items() if not glob(path)}
     fix = "put it there, or edit the params file"
     if missing:
         return [Finding("files", f"{key}: {path} does not exist", fix) for key, path in missing.items()]
     return [Finding("files", f"all {len(named)} that the params name")] if named else []
-
-
-def _files(params: Params) -> Iterator[tuple[str, str]]:
-    for index, source in enumerate(params.corpus.sources):
-        if source.kind == "files":
-            yield f"corpus.sources.{index}.path", source.path
-    for block, entries in (
-        ("finetune.data", params.finetune.data),
-        ("evaluate.tasks", params.evaluate.tasks),
-    ):
-        for name, entry in entries.items():
-            if path := getattr(entry, "path", None):
-                yield f"{block}.{name}.path", path
 
 
 def extras(params: Params) -> list[Finding]:

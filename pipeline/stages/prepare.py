@@ -23,6 +23,7 @@ from pipeline.corpus.wordnet_files import open_wordnet
 
 
 def main(
+    raw: Annotated[Path, typer.Option(help="The user's data: DVC sees what changes in this folder.")],
     wordnet: Annotated[Path, typer.Option(help="NLTK's data folder.")],
     seed: Annotated[Path, typer.Option(help="Out: the corpus.")],
     eval_texts: Annotated[Path, typer.Option("--eval", help="Out: the texts of the tasks.")],
@@ -34,6 +35,9 @@ def main(
 ) -> None:
     """Write the corpus, the evaluation tasks and the fine-tuning data."""
     settings = load(params)
+    for key, path in settings.user_files():
+        if not Path(path).resolve().is_relative_to(raw.resolve()):
+            say(f"{params}: {key} is outside {raw}: DVC does not see when {path} changes")
 
     @cache
     def opened() -> Families:

@@ -55,7 +55,7 @@ def project(tmp_path):
 def prepare(folder: Path, params: dict, out: str = "out") -> Path:
     YAML().dump(params, folder / "params.yaml")
     paths = {name: folder / out / file for name, file in OUTS.items()}
-    main(wordnet=folder / "no_wordnet", params=folder / "params.yaml", **paths)
+    main(raw=folder, wordnet=folder / "no_wordnet", params=folder / "params.yaml", **paths)
     return folder / out
 
 
@@ -102,3 +102,17 @@ def test_missing_wordnet_is_one_line_and_exit_code_1(project, capsys):
     assert "error: " in (message := capsys.readouterr().err)
     assert "run `make setup`" in message
     assert "Traceback" not in message
+
+
+def test_a_file_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_path_factory):
+    folder, params = project
+    prepare(folder, params)
+    assert "DVC does not see" not in capsys.readouterr().err
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "texts.txt"
+    elsewhere.write_text("this is a text that lies elsewhere\n")
+    params["corpus"]["sources"][0]["path"] = str(elsewhere)
+    prepare(folder, params)
+    assert (
+        f"corpus.sources.0.path is outside {folder}: DVC does not see when {elsewhere}"
+        in capsys.readouterr().err
+    )

@@ -2,6 +2,7 @@
 
 import difflib
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
@@ -39,6 +40,19 @@ class Params(Block):
         if name not in self.students:
             raise UserError(f"students has no {name!r}; it has {', '.join(self.students)}")
         return self.students[name]
+
+    def user_files(self) -> Iterator[tuple[str, str]]:
+        """Key and path, file or glob, of all that the user brings."""
+        for index, source in enumerate(self.corpus.sources):
+            if source.kind == "files":
+                yield f"corpus.sources.{index}.path", source.path
+        for block, entries in (
+            ("finetune.data", self.finetune.data),
+            ("evaluate.tasks", self.evaluate.tasks),
+        ):
+            for name, entry in entries.items():
+                if path := getattr(entry, "path", None):
+                    yield f"{block}.{name}.path", path
 
     @model_validator(mode="after")
     def _references(self) -> Self:
