@@ -77,8 +77,9 @@ def encode_shard(
     if len(rows):
         wanted = [view for view in dims if len(lacking[view])]
         fresh = encode([texts[row] for row in rows], wanted)
-        for view in wanted:
-            new = _half(fresh[view], ids[rows], view)[np.searchsorted(rows, lacking[view])]
+        halves = {view: _half(fresh[view], ids[rows], view) for view in wanted}
+        for view, half in halves.items():
+            new = half[np.searchsorted(rows, lacking[view])]
             columns[view][lacking[view]] = new
             store.add(ids[lacking[view]], view, new)
     write_shard(ids, columns, path)

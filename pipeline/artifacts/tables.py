@@ -1,6 +1,7 @@
 """Parquet tables with an explicit schema."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -25,12 +26,8 @@ def read_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) ->
     """
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
-    try:
+    with _readable(path, stage):
         found = pl.read_parquet_schema(path)
-    except (pl.exceptions.ComputeError, OSError) as error:
-        raise UserError(
-            f"{path} is not a readable Parquet file ({error}); run `dvc repro -f {stage}`"
-        ) from None
     wrong = [
         f"{name}: {found.get(name)} for {kind}" for name, kind in schema.items() if found.get(name) != kind
     ]
@@ -38,7 +35,18 @@ def read_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) ->
     if wrong or surplus:
         faults = ", ".join([*wrong, *(f"{name} is surplus" for name in surplus)])
         raise UserError(f"{path} has another schema ({faults}); run `dvc repro -f {stage}`")
-    return pl.read_parquet(path, columns=list(schema))
+    with _readable(path, stage):
+        return pl.read_parquet(path, columns=list(schema))
+
+
+@contextmanager
+def _readable(path: Path, stage: str) -> Iterator[None]:
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(
+            f"{path} is not a readable Parquet file ({error}); run `dvc repro -f {stage}`"
+        ) from None
 
 
 def write_table(table: pl.DataFrame, schema: Schema, path: Path) -> None:

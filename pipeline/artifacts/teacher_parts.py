@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
-from pipeline.artifacts.tables import read_table
-from pipeline.artifacts.vectors import write_shard
+from pipeline.artifacts.vectors import column, write_shard
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 VOCABULARY = "vocabulary.parquet"
 VIEW = "vector"
+AGAIN = "run `dvc repro -f teacher_parts`"
 
 
 def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
@@ -29,9 +31,11 @@ def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
 def read_vocabulary(folder: Path) -> NDArray[np.float32]:
     """The vocabulary's vectors (V, d), row i being token id i."""
     _check(folder)
-    width = pl.read_parquet_schema(folder / VOCABULARY)[VIEW]
-    table = read_table(folder / VOCABULARY, {"text_id": pl.UInt64, VIEW: width}, "teacher_parts")
-    return table[VIEW].to_numpy().astype(np.float32)
+    try:
+        table = pq.read_table(folder / VOCABULARY, columns=[VIEW])
+        return column(table, VIEW).astype(np.float32)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{folder / VOCABULARY} is damaged ({error}); {AGAIN}") from None
 
 
 def read_encoder(folder: Path) -> "PreTrainedModel":
@@ -40,7 +44,10 @@ def read_encoder(folder: Path) -> "PreTrainedModel":
     from transformers import AutoModel
 
     _check(folder)
-    return AutoModel.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
+    try:
+        return AutoModel.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {AGAIN}") from None
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":
@@ -48,7 +55,11 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
     from tokenizers import Tokenizer
 
     _check(folder)
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    path = folder / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises no narrower one
+        raise UserError(f"{path} is damaged ({error}); {AGAIN}") from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

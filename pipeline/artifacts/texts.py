@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from pipeline.artifacts.tables import read_table, write_table
+from pipeline.core.errors import UserError
 
 SEED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String, "source": pl.String, "split": pl.String}
 """corpus/seed.parquet: unlabelled texts; split is train or dev."""
@@ -38,16 +39,15 @@ def read_augmented(path: Path) -> pl.DataFrame:
 
 def read_any(path: Path) -> pl.DataFrame:
     """Read text_id and text of any text set, sorted by text_id."""
-    return _checked(
-        read_table(path, LABELLED_SCHEMA, "prepare or augment", exact=False), path, "prepare or augment"
-    )
+    stages = "prepare augment"
+    return _checked(read_table(path, LABELLED_SCHEMA, stages, exact=False), path, stages)
 
 
 def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path) -> None:
     """Write a text set with `schema`, sorted by text_id.
 
     Raises:
-        ValueError: two rows have one text_id.
+        UserError: two rows have one text_id.
     """
     write_table(_checked(texts.sort("text_id"), path, "prepare"), schema, path)
 
@@ -55,9 +55,10 @@ def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path)
 def _checked(texts: pl.DataFrame, path: Path, stage: str) -> pl.DataFrame:
     ids = texts["text_id"]
     if ids.n_unique() != len(ids):
-        raise ValueError(
-            f"{path}: two texts have the text_id {ids.filter(ids.is_duplicated())[0]}; rerun {stage}"
+        raise UserError(
+            f"{path}: two texts have the text_id {ids.filter(ids.is_duplicated())[0]}; "
+            f"run `dvc repro -f {stage}`"
         )
     if not ids.is_sorted():
-        raise ValueError(f"{path} is not sorted by text_id; rerun {stage}")
+        raise UserError(f"{path} is not sorted by text_id; run `dvc repro -f {stage}`")
     return texts

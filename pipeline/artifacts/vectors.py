@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.core import fingerprint
+from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 
 MANIFEST = "manifest.json"
@@ -47,6 +49,30 @@ def column(table: pa.Table, view: str) -> Half:
     return flat.to_numpy(zero_copy_only=True).reshape(-1, dim)
 
 
+def write_manifest(
+    folder: Path, recipe: Mapping[str, Any], dims: Mapping[str, int], shards: Mapping[str, int]
+) -> None:
+    """Write what makes the shards in `folder` a set; it comes last.
+
+    Args:
+        folder: holds the shards.
+        recipe: everything that decides the vectors.
+        dims: the views and their dimensions.
+        shards: rows of each shard by file name, in the order of their ids.
+    """
+    manifest = {
+        "rows": sum(shards.values()),
+        "dims": dims,
+        "fingerprint": fingerprint.of_json(recipe),
+        "recipe": recipe,
+        "shards": [
+            {"name": name, "rows": rows, "sha256": fingerprint.of_file(folder / name)}
+            for name, rows in shards.items()
+        ],
+    }
+    write_text(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
 @dataclass(frozen=True)
 class VectorSet:
     """The vectors of one text set."""
@@ -68,15 +94,22 @@ class VectorSet:
         """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.
 
         Raises:
-            UserError: the view is absent, or a shard is missing, unreadable, of another size than the
+            UserError: the view is absent, or a shard is missing, damaged, of another size than the
                 manifest says, or holds a value that is not finite.
         """
         if view not in self.dims:
             raise UserError(
                 f"{self.path} has no view {view!r} ({', '.join(self.dims)}); add it to encode.views"
             )
+        last = -1
         for shard in self.manifest["shards"]:
-            yield self._read_shard(shard, view)
+            ids, vectors = self._read_shard(shard, view)
+            if len(ids) and int(ids[0]) <= last:
+                raise UserError(
+                    f"{self.path / shard['name']} holds other ids; run `dvc repro -f encode@{self.path.name}`"
+                )
+            last = int(ids[-1]) if len(ids) else last
+            yield ids, vectors
 
     def read(self, view: str) -> tuple[Ids, Half]:
         """All ids (n,), ascending, and vectors (n, d) of a view."""
@@ -89,17 +122,25 @@ class VectorSet:
         path = self.path / shard["name"]
         again = f"run `dvc repro -f encode@{self.path.name}`"
         try:
+            if fingerprint.of_file(path) != shard["sha256"]:
+                raise UserError(f"{path} is damaged: its SHA-256 is not the manifest's; {again}")
             table = pq.read_table(path, columns=["text_id", view])
         except FileNotFoundError:
             raise UserError(f"{path} is missing; {again}") from None
         except (pa.ArrowException, OSError) as error:
             raise UserError(f"{path} is not a readable shard ({error}); {again}") from None
+        kind = pa.list_(pa.field("item", pa.float16(), nullable=False), self.dims[view])
+        if table.schema.field("text_id").type != pa.uint64() or table.schema.field(view).type != kind:
+            raise UserError(f"{path} holds {table.schema.field(view).type} for {kind}; {again}")
         vectors = column(table, view)
+        ids = table["text_id"].to_numpy()
+        if not (ids[1:] > ids[:-1]).all():
+            raise UserError(f"{path}: its ids do not ascend; {again}")
         if vectors.shape != (shard["rows"], self.dims[view]):
             raise UserError(f"{path} holds {vectors.shape}, the manifest says {shard['rows']} rows; {again}")
         if not np.isfinite(vectors).all():
             raise UserError(f"{path}: view {view!r} holds a value that is not finite; {again}")
-        return table["text_id"].to_numpy(), vectors
+        return ids, vectors
 
 
 def open_set(path: Path) -> VectorSet:
@@ -113,9 +154,12 @@ def open_set(path: Path) -> VectorSet:
     if not manifest.exists():
         raise UserError(f"{manifest} does not exist; {again}")
     try:
-        return VectorSet(path, json.loads(manifest.read_text(encoding="utf-8")))
+        content = json.loads(manifest.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{manifest} is not JSON ({error}); {again}") from None
+    if not isinstance(content, dict) or not {"rows", "dims", "fingerprint", "shards"} <= content.keys():
+        raise UserError(f"{manifest} is no manifest; {again}")
+    return VectorSet(path, content)
 
 
 def same_recipe(*sets: VectorSet) -> None:

@@ -25,7 +25,8 @@ def effective_rank(vectors: Vectors) -> float:
 
     Between 1 (all on a line) and min(n - 1, d); 0 where all rows are equal.
     """
-    centred = vectors.astype(np.float64) - vectors.astype(np.float64).mean(axis=0)
+    shifted = vectors.astype(np.float64) - vectors[0].astype(np.float64)
+    centred = shifted - shifted.mean(axis=0)
     singular = np.linalg.svd(centred, compute_uv=False)
     total = singular.sum()
     if total <= np.finfo(np.float64).eps * max(centred.shape) * np.abs(vectors).max(initial=1):

@@ -1,5 +1,7 @@
 """Retrieval: is the relevant document among the nearest?"""
 
+import math
+
 import numpy as np
 import polars as pl
 
@@ -27,15 +29,20 @@ def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
     queries = np.unique(judged["left_id"].to_numpy())
     index = faiss.IndexFlatIP(embeddings.vectors.shape[1])
     index.add(normalised(embeddings.of(documents)).astype(np.float32))
-    depth = min(DEPTH, len(documents))
+    depth = min(DEPTH + 1, len(documents))
     similarity, found = index.search(normalised(embeddings.of(queries)).astype(np.float32), depth)
-    run = {
-        str(query): {str(document): float(s) for document, s in zip(documents[rows], row, strict=True)}
-        for query, rows, row in zip(queries, found, similarity, strict=True)
-    }
     qrels: dict[str, dict[str, int]] = {}
     for query, document, relevance in judged.select("left_id", "right_id", "score").iter_rows():
-        qrels.setdefault(str(query), {})[str(document)] = int(relevance)
+        qrels.setdefault(str(query), {})[str(document)] = math.ceil(relevance)
+    run = {
+        str(query): {
+            str(document): float(cosine)
+            for document, cosine in zip(documents[rows], row, strict=True)
+            # A query's own text is no find, unless it is judged: BEIR ignores identical ids too.
+            if document != query or str(document) in qrels[str(query)]
+        }
+        for query, rows, row in zip(queries, found, similarity, strict=True)
+    }
     names = {
         "mrr@10": RR @ 10,
         "recall@1": R @ 1,

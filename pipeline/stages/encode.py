@@ -1,6 +1,5 @@
 """encode: the teacher's vectors of one text set, from the store where they are known."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +7,7 @@ import typer
 
 from pipeline.artifacts import encoding, texts, vectors
 from pipeline.artifacts.store import VectorStore
-from pipeline.core import fingerprint
-from pipeline.core.atomic import atomic_folder, write_text
+from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.progress import progress, say
@@ -29,22 +27,14 @@ def main(
     store = VectorStore(Path(params.runtime.cache), teacher.recipe)
     ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
     shards = encoding.partition(ids, params.encode.shard_rows)
-    entries, encoded = [], 0
+    encoded = 0
     with atomic_folder(out) as folder, progress(f"encode {out.name}", len(ids), "texts") as advance:
         for shard in shards:
             rows = slice(shard.start, shard.stop)
             path = folder / shard.name
             encoded += encoding.encode_shard(ids[rows], sentences[rows], dims, store, teacher.encode, path)
-            entries.append({"name": shard.name, "rows": shard.rows, "sha256": fingerprint.of_file(path)})
             advance(shard.rows)
-        manifest = {
-            "rows": len(ids),
-            "dims": dims,
-            "fingerprint": store.fingerprint,
-            "recipe": teacher.recipe,
-            "shards": entries,
-        }
-        write_text(folder / vectors.MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+        vectors.write_manifest(folder, teacher.recipe, dims, {shard.name: shard.rows for shard in shards})
     say(f"encode {out.name}: {encoded:,} encoded, {len(ids) - encoded:,} taken from the store")
 
 

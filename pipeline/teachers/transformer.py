@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from tokenizers import Encoding, Tokenizer
 
 from pipeline.core.errors import UserError
@@ -57,8 +58,7 @@ class Transformer:
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
-        lower = getattr(self.module[0], "do_lower_case", False)
-        inputs = [self.prompt + (text.lower() if lower else text) for text in texts]
+        inputs = [self.prompt + text for text in texts]
         encodings = self._tokenizer.encode_batch_fast(inputs)
         lengths = np.array([len(encoding.ids) for encoding in encodings])
         found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
@@ -85,7 +85,7 @@ class Transformer:
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors by sentence-transformers' own encode, with its defaults."""
-        return self.module.encode(list(texts), prompt=self.prompt or None, show_progress_bar=False)
+        return self.module.encode(list(texts), prompt=self.prompt, show_progress_bar=False)
 
     def _features(self, encodings: list[Encoding]) -> dict[str, Any]:
         """A padded batch as the model's first module takes it."""
@@ -160,11 +160,16 @@ def _load(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTra
                 str(folder), device=where, trust_remote_code=params.trust_remote_code, model_kwargs=weights
             )
         else:
-            encoder = TransformerModule(str(folder), model_kwargs=weights)
+            code = {"trust_remote_code": params.trust_remote_code}
+            encoder = TransformerModule(
+                str(folder), model_kwargs={**weights, **code}, config_kwargs=code, processor_kwargs=code
+            )
             pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
             model = SentenceTransformer(modules=[encoder, pooling], device=where)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
+    if not isinstance(model[0], TransformerModule):
+        raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
     return model.to(getattr(torch, params.precision)).eval()
 
 
@@ -182,6 +187,9 @@ def _prompt(model: "SentenceTransformer", params: TransformerTeacher) -> str:
 def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:
     own = model.max_seq_length or model.tokenizer.model_max_length
     positions = getattr(model[0].config, "max_position_embeddings", own)
+    table = getattr(getattr(model[0].model, "embeddings", None), "position_embeddings", None)
+    if table is not None and table.padding_idx is not None:
+        positions -= table.padding_idx + 1
     if params.max_length and params.max_length > positions:
         raise UserError(
             f"teacher.max_length is {params.max_length}; {params.model} has {positions} positions"

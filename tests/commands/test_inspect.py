@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +26,7 @@ def vector_set(tmp_path: Path, teacher: hashing.Hashing) -> Path:
     sentences = [f"sentence number {number}" for number in range(300)]
     encoded = teacher.encode(sentences, ["sentence"])["sentence"].astype(np.float16)
     vectors.write_shard(np.arange(300, dtype=np.uint64), {"sentence": encoded}, folder / "00000.parquet")
-    manifest = {
-        "rows": 300,
-        "dims": {"sentence": DIM},
-        "fingerprint": "0123abcd",
-        "recipe": teacher.recipe,
-        "shards": [{"name": "00000.parquet", "rows": 300}],
-    }
-    (folder / vectors.MANIFEST).write_text(json.dumps(manifest))
+    vectors.write_manifest(folder, teacher.recipe, {"sentence": DIM}, {"00000.parquet": 300})
     return folder
 
 

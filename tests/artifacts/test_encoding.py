@@ -1,0 +1,139 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.artifacts.encoding import encode_shard
+from pipeline.artifacts.store import VectorStore
+from pipeline.core.errors import UserError
+from pipeline.core.params.teacher import HashingTeacher
+from pipeline.teachers.hashing import Hashing
+
+TEXTS = [f"sentence number {i}" for i in range(12)]
+IDS = np.arange(5, 65, 5, dtype=np.uint64)
+DIMS = {"sentence": 6, "cls": 6}
+
+
+class Recorded:
+    """The hashing teacher, noting what it is asked; `cls` is turned round to tell the views apart."""
+
+    def __init__(self):
+        self.asked = []
+        self._teacher = Hashing(HashingTeacher(kind="hashing", dim=6))
+
+    def __call__(self, texts, views):
+        self.asked.append((list(texts), list(views)))
+        vectors = self._teacher.encode(texts, ["sentence"])["sentence"]
+        return {view: vectors if view == "sentence" else -vectors for view in views}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return VectorStore(tmp_path / "cache", {"model": "m"})
+
+
+@pytest.fixture
+def encode(tmp_path, store):
+    """Encode rows of TEXTS; the teacher's record, how many were encoded, and the published bytes."""
+
+    def run(rows=slice(None), dims=DIMS, into=store):
+        teacher = Recorded()
+        count = encode_shard(IDS[rows], TEXTS[rows], dims, into, teacher, tmp_path / "shard.parquet")
+        return teacher.asked, count, (tmp_path / "shard.parquet").read_bytes()
+
+    return run
+
+
+@pytest.fixture
+def fresh(tmp_path, encode):
+    """The bytes that an empty store leads to."""
+    return encode(into=VectorStore(tmp_path / "elsewhere", {}))[2]
+
+
+def test_an_empty_store_asks_for_everything_once(encode, tmp_path):
+    asked, count, _ = encode()
+    assert asked == [(TEXTS, ["sentence", "cls"])]
+    assert count == 12
+    published = pl.read_parquet(tmp_path / "shard.parquet")
+    expected = Recorded()(TEXTS, DIMS)
+    assert np.array_equal(published["text_id"].to_numpy(), IDS)
+    for view in DIMS:
+        assert np.array_equal(published[view].to_numpy(), expected[view].astype(np.float16))
+
+
+def test_a_full_store_asks_for_nothing(encode, fresh):
+    encode()
+    assert encode() == ([], 0, fresh)
+
+
+def test_a_grown_set_asks_for_its_new_texts_alone(encode, fresh):
+    encode(slice(2, 9))
+    assert encode() == ([(TEXTS[:2] + TEXTS[9:], ["sentence", "cls"])], 5, fresh)
+
+
+def test_a_view_that_is_asked_for_later_is_the_only_one_encoded(encode, fresh):
+    encode(dims={"sentence": 6})
+    assert encode() == ([(TEXTS, ["cls"])], 12, fresh)
+
+
+def test_fewer_views_than_the_store_holds_ask_for_nothing(encode):
+    encode()
+    asked, _, content = encode(dims={"cls": 6})
+    assert asked == []
+    assert content != encode(dims={"sentence": 6})[2]
+
+
+def test_views_that_lack_different_texts_publish_the_same_bytes(encode, fresh):
+    encode(slice(0, 4), dims={"sentence": 6})
+    encode(slice(3, 8), dims={"cls": 6})
+    encode(slice(10, 12))
+    assert encode()[2] == fresh
+
+
+def test_a_damaged_file_of_the_store_is_encoded_again(encode, store, fresh, capsys):
+    encode(slice(0, 5))
+    encode(slice(5, 12))
+    damaged = min((store.folder / "cls").iterdir())
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert encode() == ([(TEXTS[:5], ["cls"])], 5, fresh)
+    assert "is damaged: dropped" in capsys.readouterr().err
+
+
+def test_an_empty_shard_is_published_without_the_teacher(encode):
+    asked, count, content = encode(slice(0, 0))
+    assert (asked, count) == ([], 0)
+    assert content.startswith(b"PAR1")
+
+
+def spoilt(view, value):
+    def encode(texts, views):
+        vectors = Recorded()(texts, views)
+        vectors[view][[3, 7], 2] = value
+        return vectors
+
+    return encode
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 65520.0])
+def test_a_value_that_float16_cannot_hold_is_neither_stored_nor_published(tmp_path, store, value):
+    message = r"for 2 texts in view 'sentence' \(first text_id 20\); set teacher\.precision"
+    with pytest.raises(UserError, match=message):
+        encode_shard(IDS, TEXTS, DIMS, store, spoilt("sentence", value), tmp_path / "shard.parquet")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_no_view_is_stored_where_one_is_bad(tmp_path, store):
+    with pytest.raises(UserError, match=r"for 2 texts in view 'cls'"):
+        encode_shard(IDS, TEXTS, DIMS, store, spoilt("cls", np.nan), tmp_path / "shard.parquet")
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_the_largest_float16_is_no_error(tmp_path, store):
+    encode_shard(
+        IDS[:1],
+        TEXTS[:1],
+        {"cls": 2},
+        store,
+        lambda *_: {"cls": np.float32([[65504, -65504]])},
+        tmp_path / "x",
+    )
+    assert store.load(IDS[:1], "cls")[1].tolist() == [[65504, -65504]]

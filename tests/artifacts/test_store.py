@@ -1,0 +1,117 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pipeline.artifacts.store import VectorStore
+
+RECIPE = {"model": "m", "weights": "w", "prompt": "", "precision": "float32"}
+IDS = np.array([0, 7, 8, 500, 2**63, 2**64 - 1], np.uint64)
+VECTORS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float16)
+WRITER = """
+import sys, numpy as np
+from pathlib import Path
+from pipeline.artifacts.store import VectorStore
+sys.stdin.readline()
+start = int(sys.argv[2])
+for _ in range(5):
+    for low in range(start, start + 100, 10):
+        ids = np.arange(low, low + 10, dtype=np.uint64)
+        VectorStore(Path(sys.argv[1]), {"a": 1}).add(ids, "cls", ids.astype(np.float16).reshape(-1, 1) / 4)
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    return VectorStore(tmp_path, RECIPE)
+
+
+def files(store):
+    return sorted(path.relative_to(store.folder).as_posix() for path in store.folder.rglob("*.parquet"))
+
+
+def test_vectors_of_several_files_come_back_row_by_row(store):
+    for rows in ([1, 3], [0], [5]):
+        store.add(IDS[rows], "sentence", VECTORS[rows])
+    present, found = store.load(IDS, "sentence")
+    assert present.tolist() == [True, True, False, True, False, True]
+    assert np.array_equal(found[present], VECTORS[present])
+
+
+def test_what_nobody_kept_is_absent(store):
+    store.add(IDS, "sentence", VECTORS)
+    others = np.array([1, 6, 9, 2**63 - 1, 2**64 - 2], np.uint64)
+    for ids, view in ((IDS, "cls"), (others, "sentence"), (IDS[:0], "sentence")):
+        present, found = store.load(ids, view)
+        assert len(present) == len(ids)
+        assert not present.any()
+        assert found is None
+
+
+@pytest.mark.parametrize("change", [{"weights": "x"}, {"prompt": "query: "}, {"revision": None}])
+def test_another_recipe_is_another_store(tmp_path, store, change):
+    store.add(IDS, "sentence", VECTORS)
+    other = VectorStore(tmp_path, {**RECIPE, **change})
+    assert other.fingerprint != store.fingerprint
+    assert not other.load(IDS, "sentence")[0].any()
+    other.add(IDS, "sentence", -VECTORS)
+    assert np.array_equal(store.load(IDS, "sentence")[1], VECTORS)
+
+
+def test_the_same_recipe_finds_its_vectors_again_and_says_what_they_are(tmp_path, store):
+    store.add(IDS, "sentence", VECTORS)
+    again = VectorStore(tmp_path, dict(reversed(RECIPE.items())))
+    assert np.array_equal(again.load(IDS, "sentence")[1], VECTORS)
+    assert json.loads((again.folder / "recipe.json").read_text()) == RECIPE
+
+
+def test_the_same_vectors_are_kept_once(store):
+    store.add(IDS, "sentence", VECTORS)
+    store.add(IDS, "sentence", VECTORS)
+    assert len(files(store)) == 1
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[content.index(VECTORS[1].tobytes())] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [flip_a_bit, lambda path: path.write_bytes(path.read_bytes()[:-50]), lambda path: path.write_bytes(b"")],
+)
+def test_a_damaged_file_is_dropped_and_said(store, capsys, damage):
+    store.add(IDS[:3], "sentence", VECTORS[:3])
+    (damaged,) = files(store)
+    store.add(IDS[3:], "sentence", VECTORS[3:])
+    damage(store.folder / damaged)
+    present, found = store.load(IDS, "sentence")
+    assert present.tolist() == [False] * 3 + [True] * 3
+    assert np.array_equal(found[3:], VECTORS[3:])
+    assert f"{damaged} is damaged: dropped, its texts are encoded again" in capsys.readouterr().err
+    assert damaged not in files(store)
+
+
+def test_what_a_killed_process_left_is_passed_over(store):
+    store.add(IDS, "sentence", VECTORS)
+    (store.folder / "sentence" / ".partial-1a2b.parquet").write_bytes(b"half a file")
+    assert store.load(IDS, "sentence")[0].all()
+
+
+def test_processes_that_write_at_the_same_time_do_not_disturb_each_other(tmp_path):
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, tmp_path, start], stdin=subprocess.PIPE, text=True)
+        for start in ("0", "50")
+    ]
+    for writer in writers:
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    store = VectorStore(tmp_path, {"a": 1})
+    present, found = store.load(np.arange(150, dtype=np.uint64), "cls")
+    assert present.all()
+    assert np.array_equal(found[:, 0], np.arange(150) / 4)
+    assert len(files(store)) == 15

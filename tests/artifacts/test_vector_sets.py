@@ -1,0 +1,142 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.artifacts import vectors
+from pipeline.core.errors import UserError
+
+IDS = np.arange(10, 60, 10, dtype=np.uint64)
+VECTORS = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float16)
+SHARDS = (("00000.parquet", slice(0, 3)), ("00001.parquet", slice(3, 5)))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """vectors/seed in two shards."""
+    path = tmp_path / "seed"
+    path.mkdir()
+    for name, rows in SHARDS:
+        views = {"sentence": VECTORS[rows], "cls": -VECTORS[rows]}
+        vectors.write_shard(IDS[rows], views, path / name)
+    sign(path)
+    return path
+
+
+def sign(path):
+    """Write a manifest that says what the shards should hold, with the hashes of what they do hold."""
+    rows = {name: rows.stop - rows.start for name, rows in SHARDS}
+    vectors.write_manifest(path, {"model": "m"}, {"sentence": 4, "cls": 4}, rows)
+
+
+def test_a_set_is_read_whole_or_shard_by_shard(folder):
+    vector_set = vectors.open_set(folder)
+    assert (vector_set.rows, vector_set.dims) == (5, {"sentence": 4, "cls": 4})
+    ids, found = vector_set.read("cls")
+    assert np.array_equal(ids, IDS)
+    assert np.array_equal(found, -VECTORS)
+    assert found.dtype == np.float16
+    assert [ids.tolist() for ids, _ in vector_set.batches("sentence")] == [[10, 20, 30], [40, 50]]
+
+
+@pytest.mark.parametrize("shards", [{}, {"00000.parquet": 0}])
+def test_an_empty_set(folder, shards):
+    vectors.write_shard(IDS[:0], {"sentence": VECTORS[:0]}, folder / "00000.parquet")
+    vectors.write_manifest(folder, {}, {"sentence": 4}, shards)
+    ids, found = vectors.open_set(folder).read("sentence")
+    assert ids.shape == (0,)
+    assert found.shape == (0, 4)
+
+
+def test_a_set_without_a_manifest_is_no_set(folder):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(UserError, match=r"manifest\.json does not exist; run `dvc repro encode@seed`"):
+        vectors.open_set(folder)
+
+
+def test_a_manifest_that_is_not_json(folder):
+    (folder / "manifest.json").write_text('{"rows": 5,')
+    with pytest.raises(UserError, match=r"manifest\.json is not JSON .*`dvc repro encode@seed`"):
+        vectors.open_set(folder)
+
+
+def test_a_manifest_that_lacks_keys(folder):
+    (folder / "manifest.json").write_text('{"shards": []}')
+    with pytest.raises(UserError, match=r"manifest\.json is no manifest; run `dvc repro encode@seed`"):
+        vectors.open_set(folder)
+
+
+def test_an_absent_view_names_those_there_are(folder):
+    with pytest.raises(
+        UserError, match=r"has no view 'token_mean' \(cls, sentence\); add it to encode\.views"
+    ):
+        vectors.open_set(folder).read("token_mean")
+
+
+def not_finite(value):
+    spoilt = VECTORS[3:].copy()
+    spoilt[1, 2] = value
+    return lambda path: vectors.write_shard(IDS[3:], {"sentence": spoilt}, path)
+
+
+FAULTS = {
+    "missing": (lambda path: path.unlink(), "is missing"),
+    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]), "is damaged: its SHA-256"),
+    "empty": (lambda path: path.write_bytes(b""), "is damaged: its SHA-256"),
+    "without the view": (
+        lambda path: vectors.write_shard(IDS[3:], {"cls": VECTORS[3:]}, path),
+        "is not a readable shard",
+    ),
+    "fewer rows": (
+        lambda path: vectors.write_shard(IDS[3:4], {"sentence": VECTORS[3:4]}, path),
+        r"holds \(1, 4\), the manifest says 2 rows",
+    ),
+    "narrower": (
+        lambda path: vectors.write_shard(IDS[3:], {"sentence": VECTORS[3:, :3].copy()}, path),
+        "holds .*3",
+    ),
+    "NaN": (not_finite(np.nan), "view 'sentence' holds a value that is not finite"),
+    "infinite": (not_finite(-np.inf), "view 'sentence' holds a value that is not finite"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_shard_at_fault_names_itself_and_the_stage(folder, fault):
+    spoil, message = FAULTS[fault]
+    spoil(folder / "00001.parquet")
+    if fault not in ("missing", "cut", "empty"):
+        sign(folder)
+    with pytest.raises(UserError, match=rf"(?s)00001\.parquet.*{message}.*`dvc repro -f encode@seed`"):
+        vectors.open_set(folder).read("sentence")
+
+
+def test_sets_of_one_teacher_go_together_and_others_do_not(folder):
+    mine = vectors.open_set(folder)
+    other = vectors.VectorSet(folder.with_name("wordnet"), {"fingerprint": "g"})
+    vectors.same_recipe(mine)
+    vectors.same_recipe(mine, mine, mine)
+    with pytest.raises(
+        UserError, match=r"seed and .*wordnet come from different teachers; run `dvc repro encode`"
+    ):
+        vectors.same_recipe(mine, mine, other)
+
+
+def of_single_precision(path):
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS[3:].astype(np.float32).reshape(-1)), 4)
+    pq.write_table(pa.table({"text_id": IDS[3:], "sentence": lists}), path)
+
+
+UNCHECKED = {
+    "float32": of_single_precision,
+    "text": lambda path: pq.write_table(pa.table({"text_id": IDS[3:], "sentence": ["a", "b"]}), path),
+    "other ids": lambda path: vectors.write_shard(IDS[:2], {"sentence": VECTORS[3:]}, path),
+    "falling ids": lambda path: vectors.write_shard(IDS[:2:-1].copy(), {"sentence": VECTORS[3:]}, path),
+}
+
+
+@pytest.mark.parametrize("fault", UNCHECKED)
+def test_a_set_of_another_make_names_the_stage(folder, fault):
+    UNCHECKED[fault](folder / "00001.parquet")
+    sign(folder)
+    with pytest.raises(UserError, match=r"encode@seed"):
+        vectors.open_set(folder).read("sentence")

