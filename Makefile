@@ -26,6 +26,7 @@ setup: $(INSTALLED)
 	@$(BIN)/python -m pipeline.corpus.obtain_wordnet $(NLTK_DATA)
 
 repro: setup
+	@$(BIN)/pipeline check
 	$(BIN)/dvc repro $(ARGS)
 
 test: setup

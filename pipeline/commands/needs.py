@@ -67,7 +67,7 @@ def _wordnet_users(params: Params) -> Iterator[str]:
 def files(params: Params) -> list[Finding]:
     """The user's own files: one line if all are there, else one for each that is not."""
     named = dict(params.user_files())
-    missing = {key: path for key, path in named.items() if not glob(path)}
+    missing = {key: path for key, path in named.items() if not glob(path, recursive=True)}
     fix = "put it there, or edit the params file"
     if missing:
         return [Finding("files", f"{key}: {path} does not exist", fix) for key, path in missing.items()]

@@ -33,9 +33,13 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder beside `path`; put it in place of `path` if the block succeeds."""
+    """Yield an empty temporary folder beside `path`; put it in place of `path` if the block succeeds.
+
+    What killed processes left of the same folder is removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=path.parent))
+    _remove_abandoned(path)
+    temporary = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{os.getpid()}-", dir=path.parent))
     temporary.chmod(0o755)
     try:
         yield temporary
@@ -51,3 +55,20 @@ def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text to `path` atomically."""
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def _remove_abandoned(path: Path) -> None:
+    for left in path.parent.glob(f"{PARTIAL}{path.name}-*"):
+        number = left.name.removeprefix(f"{PARTIAL}{path.name}-").partition("-")[0]
+        if number.isdecimal() and not _is_running(int(number)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return True

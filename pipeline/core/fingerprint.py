@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,3 +34,9 @@ def of_folder(path: Path) -> str:
     """SHA-256 (hex) of a folder's files: their relative names and contents, not their dates or modes."""
     files = sorted(file for file in path.rglob("*") if file.is_file())
     return of_json({file.relative_to(path).as_posix(): of_file(file) for file in files})
+
+
+def of_code() -> str:
+    """SHA-256 (hex) of the project's modules that this process has imported so far."""
+    modules = sorted((name, module) for name, module in sys.modules.items() if name.startswith("pipeline."))
+    return of_json({name: of_file(Path(module.__file__)) for name, module in modules if module.__file__})

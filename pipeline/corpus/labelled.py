@@ -49,7 +49,9 @@ def label(task: str, split: str, rows: Rows) -> Labelled:
     if rows.subset is not None:
         columns["subset"] = list(rows.subset)
     table = pl.DataFrame({"text_id": text_ids, "text": clean})
-    return Labelled(pairs_file.make(task, split, columns), table.unique("text_id", maintain_order=True))
+    return Labelled(
+        pairs_file.make(task, split, columns), table.unique(["text_id", "text"], maintain_order=True)
+    )
 
 
 def join(parts: Iterable[Labelled]) -> Labelled:

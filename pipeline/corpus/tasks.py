@@ -1,5 +1,6 @@
 """Evaluation tasks, as params.yaml names them."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -57,18 +58,18 @@ def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[L
         case WordNetReverseDictionary():
             return [reverse_dictionary(wordnet(), name, task.queries, split) for split in HELD_OUT_SPLITS]
         case StsTask():
-            return [_sts(name, task, path) for path in expand(task.path)]
+            paths = expand(task.path)
+            root = os.path.commonpath([path.parent for path in paths])
+            return [_sts(name, task, path, path.relative_to(root).as_posix()) for path in paths]
         case RetrievalTask():
             return [_retrieval(name, task)]
 
 
-def _sts(name: str, task: StsTask, path: Path) -> Labelled:
-    """One file of scored pairs."""
+def _sts(name: str, task: StsTask, path: Path, subset_name: str) -> Labelled:
+    """One file of scored pairs, which is a subset unless a column names them."""
     columns = [task.left, task.right, task.score, *([task.subset] if task.subset else [])]
     table = read_columns(path, columns)
-    subset = (
-        filled(table[task.subset], path).to_list() if task.subset else [path.name.split(".")[0]] * len(table)
-    )
+    subset = filled(table[task.subset], path).to_list() if task.subset else [subset_name] * len(table)
     rows = Rows(
         filled(table[task.left], path).to_list(),
         filled(table[task.right], path).to_list(),

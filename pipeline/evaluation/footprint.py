@@ -10,6 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import nn
 
+LOADED = (".safetensors", ".json", ".txt", ".model")
+"""Weights, configuration and vocabulary."""
+
 Encode = Callable[[Sequence[str]], object]
 """Texts to vectors, as a user would call it."""
 
@@ -85,8 +88,8 @@ def describe(encode: Encode, module: "nn.Module | None", folder: Path | None, di
 
 
 def megabytes(folder: Path) -> float:
-    """Size of a model's folder without its card, in MB."""
-    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != ".md"]
+    """Size of what a model's folder needs to be loaded, in MB; a hub folder may hold more."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix in LOADED]
     return sum(file.stat().st_size for file in files) / 1e6
 
 

@@ -14,16 +14,19 @@ from pipeline.reporting.inputs import (
 )
 from pipeline.reporting.tables import NOTHING, number, score
 
-COLLAPSED_COSINE = 0.99
 SHIPS = {"finetuned": "fine-tuned weights", "distilled": "distilled weights"}
 MEANINGS = {
-    "target_norm": "mean length of the teacher's vectors",
-    "target_mean_cosine": "between pairs of the teacher's vectors; near 1 there is nothing to learn",
-    "target_effective_rank": "directions that the teacher's vectors fill",
+    "teacher_norm": "mean length of the teacher's vectors",
+    "teacher_mean_cosine": "between pairs of the teacher's vectors; near 1 there is nothing to learn",
+    "teacher_effective_rank": "directions that the teacher's vectors fill",
+    "target_norm": "mean length of what is distilled: the vectors after PCA",
+    "target_mean_cosine": "between pairs of targets; about 0 after a centred PCA",
+    "target_effective_rank": "directions that the targets fill",
     "mean_predictor_loss": "loss of always answering with the mean target",
     "best_dev_loss": "of the weights that were kept",
-    "mean_cosine": "between pairs of vectors; above 0.99 a student has collapsed",
+    "mean_cosine": "between pairs of vectors; near 1 they no longer tell sentences apart",
     "effective_rank": "directions that the vectors fill",
+    "norm": "mean length of the vectors",
 }
 
 
@@ -87,9 +90,6 @@ def warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[st
     found = []
     for metrics in students:
         name, average, stage = metrics.student, metrics.average, stages[metrics.student]
-        cosine = metrics.geometry.get(FINETUNED, {}).get("mean_cosine")
-        if cosine is not None and cosine > COLLAPSED_COSINE:
-            found.append(f"{name} has collapsed: the mean cosine between its vectors is {cosine:.3f}.")
         if UNTRAINED in average and average[FINETUNED] <= average[UNTRAINED]:
             scores = f"{score(average[FINETUNED])} against {score(average[UNTRAINED])}"
             found.append(f"{name} is no better than before training: {scores} on average.")

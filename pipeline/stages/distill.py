@@ -13,7 +13,7 @@ from pipeline.core.registry import implementation
 from pipeline.exporting.card import model_card
 from pipeline.training import distillation, guard
 from pipeline.training.checkpoint import Checkpoint
-from pipeline.training.data import read_examples
+from pipeline.training.data import read_examples, teacher_sample
 
 
 def main(
@@ -33,8 +33,10 @@ def main(
     params = load(params_file)
     block = params.student(name)
     train, dev = read_examples(name, block, corpus, augmented, vectors, pca)
-    target_health = guard.describe(train.targets)
-    guard.check_collapse(target_health, f"the targets of {name}", "choose another view, teacher or corpus")
+    teacher_health = guard.describe(teacher_sample(block.view, vectors))
+    guard.check_collapse(
+        teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
+    )
     loss = implementation("losses", block.loss.kind).build(block.loss)
     learner = implementation("students", block.kind).build(block, teacher)
     card = model_card(name, block.kind, block, params.teacher)
@@ -67,7 +69,8 @@ def main(
             "untrained_dev_loss": points[0].dev_value,
             "best_dev_loss": best.dev_value,
             "mean_predictor_loss": trainer.mean_predictor_loss(),
-            **{f"target_{key}": value for key, value in target_health.items()},
+            **{f"teacher_{key}": value for key, value in teacher_health.items()},
+            **{f"target_{key}": value for key, value in guard.describe(train.targets).items()},
             **{f"student_{key}": value for key, value in health.items()},
         },
         metrics_file,

@@ -1,7 +1,7 @@
 """encode: the teacher's vectors of one text set, from the store where they are known."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from pipeline.core.params.load import load
 from pipeline.core.progress import progress, say
 from pipeline.core.registry import implementation
 
+if TYPE_CHECKING:
+    from pipeline.teachers.interface import Teacher
+
 
 def main(
     texts_file: Annotated[Path, typer.Option("--texts", help="Any text set: text_id, text")],
@@ -22,7 +25,7 @@ def main(
     """Encode a text set; a killed run goes on where it stopped."""
     params = load(params_file)
     table = texts.read_any(texts_file)
-    teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
+    teacher: Teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
     dims: dict[str, int] = {view: teacher.dims[view] for view in params.encode.views}
     store = VectorStore(Path(params.runtime.cache), teacher.recipe)
     ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()

@@ -12,10 +12,8 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import Params, load
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.evaluation.geometry import effective_rank, mean_pairwise_cosine
 from pipeline.training import guard
 
-GEOMETRY_ROWS = 2000
 BATCH_SIZE = 64
 
 
@@ -40,32 +38,32 @@ def main(
         raise UserError(f"{tasks} has no test task; give a task under evaluate.tasks `split: test`")
     wanted = evaluation.text_ids(test)
     table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
-    models = _teacher(params, block.dim, table["text_id"].to_numpy(), eval_vectors, pca_folder)
+    models = _teacher(block.view, block.dim, table["text_id"].to_numpy(), eval_vectors, pca_folder)
     stages = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
     for stage, folder in stages.items():
         models[stage] = _encode(
             folder, f"distill@{name}" if stage != "finetuned" else f"finetune@{name}", table
         )
-    health = guard.describe(models["finetuned"].vectors)
-    guard.check_collapse(
-        health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss"
-    )
-    metrics.write(
-        {"student": name, "kind": block.kind, "dim": block.dim, **_summary(models, test, scoring, params)},
-        out,
-    )
+    summary = _summary(models, test, scoring, params)
+    fix = f"lower students.{name}.train.lr or change its loss"
+    guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix)
+    metrics.write({"student": name, "kind": block.kind, "dim": block.dim, **summary}, out)
 
 
 def _teacher(
-    params: Params, dim: int, ids: np.ndarray, eval_vectors: Path, pca_folder: Path
+    view: str, dim: int, ids: np.ndarray, eval_vectors: Path, pca_folder: Path
 ) -> dict[str, Embeddings]:
-    """The teacher, and the teacher reduced to the student's dimension: the ceiling of a projected student."""
+    """The teacher as its users know it, and the view that the student learns, reduced to its dimension."""
     vector_set = vectors.open_set(eval_vectors)
-    view = "sentence" if "sentence" in vector_set.dims else params.encode.views[0]
-    known, found = vector_set.read(view)
-    full = found[vectors.rows_of(known, ids, vector_set.path)].astype(np.float32)
-    reduced = pca.read(pca_folder, view).reduce(full, min(dim, full.shape[1]))
+    shown = "sentence" if "sentence" in vector_set.dims else view
+    full, target = (_vectors_of(vector_set, name, ids) for name in (shown, view))
+    reduced = pca.read(pca_folder, view).reduce(target, dim) if dim < target.shape[1] else target
     return {"teacher": Embeddings(ids, full), "teacher_pca": Embeddings(ids, reduced)}
+
+
+def _vectors_of(vector_set: vectors.VectorSet, view: str, ids: np.ndarray) -> np.ndarray:
+    known, found = vector_set.read(view)
+    return found[vectors.rows_of(known, ids, vector_set.path)].astype(np.float32)
 
 
 def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:
@@ -93,14 +91,7 @@ def _summary(
             for model, values in scores.items()
             if model != "teacher"
         },
-        "geometry": {
-            model: {
-                "mean_cosine": mean_pairwise_cosine(embeddings.vectors[:GEOMETRY_ROWS]),
-                "effective_rank": effective_rank(embeddings.vectors[:GEOMETRY_ROWS]),
-            }
-            for model, embeddings in models.items()
-            if model in ("teacher", "finetuned")
-        },
+        "geometry": {model: guard.describe(models[model].vectors) for model in ("teacher", "finetuned")},
     }
 
 

@@ -1,7 +1,7 @@
 """footprint: parameters, bytes, speed and latency of the teacher and all students, measured in one run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 import typer
@@ -12,6 +12,9 @@ from pipeline.core.params.load import load
 from pipeline.core.registry import implementation
 from pipeline.evaluation.footprint import Plan, describe, measure
 
+if TYPE_CHECKING:
+    from pipeline.teachers.interface import Teacher
+
 
 def main(
     eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet: what is encoded")],
@@ -21,7 +24,9 @@ def main(
 ) -> None:
     """Measure what every model costs."""
     params = load(params_file)
-    teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
+    # Students are measured on the CPU, and so is what they are compared with.
+    on_cpu = params.runtime.model_copy(update={"device": "cpu"})
+    teacher: Teacher = implementation("teachers", params.teacher.kind).load(params.teacher, on_cpu)
     models = {
         "teacher": describe(
             teacher.encode_as_users_do, teacher.module, teacher.folder, teacher.dims["sentence"]

@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from pipeline.artifacts import metrics as metrics_file
@@ -35,6 +36,7 @@ def main(
 ) -> None:
     """Write the corpus, the evaluation tasks and the fine-tuning data."""
     settings = load(params)
+    wordnet.mkdir(parents=True, exist_ok=True)  # augment depends on the folder, used or not
     for key, path in settings.user_files():
         if not Path(path).resolve().is_relative_to(raw.resolve()):
             say(f"{params}: {key} is outside {raw}: DVC does not see when {path} changes")
@@ -48,8 +50,7 @@ def main(
     held_out = fold(evaluated.texts["text"]).unique()
     corpus, reports = build(read_sources(settings.corpus.sources, opened), settings.corpus, held_out)
     labelled, finetune_reports = finetuning(settings.finetune.data, opened, held_out)
-    for texts in (evaluated.texts, labelled.texts):
-        check_ids(texts)
+    check_ids(pl.concat([corpus.select("text_id", "text"), evaluated.texts, labelled.texts]))
 
     texts_file.write(corpus, texts_file.SEED_SCHEMA, seed)
     texts_file.write(evaluated.texts, texts_file.LABELLED_SCHEMA, eval_texts)

@@ -1,7 +1,7 @@
 """teacher_parts: the teacher's tokenizer, layers and vocabulary vectors, from which students start."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.registry import implementation
 
+if TYPE_CHECKING:
+    from pipeline.teachers.interface import Teacher
+
 
 def main(
     out: Annotated[Path, typer.Option(help="Folder of the parts")],
@@ -18,7 +21,7 @@ def main(
 ) -> None:
     """Take the teacher apart, once."""
     params = load(params_file)
-    teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
+    teacher: Teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
     with atomic_folder(out) as folder:
         vocabulary = teacher.save_parts(folder)
         teacher_parts.write_vocabulary(vocabulary, folder)

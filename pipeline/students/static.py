@@ -1,5 +1,6 @@
 """A table of token vectors: a text is the mean of its tokens' (model2vec, tokenlearn's POTION)."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +18,26 @@ from pipeline.core.params.students import StaticStudent
 from pipeline.students.ridge import ridge
 from pipeline.training.tokens import Tokens, tokenise
 
+UNUSED = re.compile(r"\[unused\d+\]")
+"""What model2vec leaves out of a vocabulary."""
+
 
 def build(params: StaticStudent, teacher_folder: Path) -> "Static":
     """The student before training: the vocabulary's vectors, reduced by PCA, weighted by rank (model2vec).
 
     Raises:
-        UserError: the vocabulary's vectors have fewer dimensions than the student.
+        UserError: the vocabulary is too small for a student of this dimension.
     """
     vocabulary = teacher_parts.read_vocabulary(teacher_folder)
-    if params.dim > vocabulary.shape[1]:
-        raise UserError(
-            f"dim is {params.dim}, above the {vocabulary.shape[1]} of the teacher's vocabulary vectors"
-        )
-    table = apply_pca(vocabulary, params.dim)
-    table = table * compute_weights(len(table), params.init.sif)[:, None]
-    return Static(params, table, teacher_parts.read_tokenizer(teacher_folder))
+    tokenizer = teacher_parts.read_tokenizer(teacher_folder)
+    used = used_tokens(tokenizer, len(vocabulary))
+    most = min(vocabulary.shape[1], used.sum() - 1)
+    if params.dim > most:
+        raise UserError(f"dim is {params.dim}; the teacher's vocabulary vectors allow {most} or less")
+    table = np.zeros((len(vocabulary), params.dim), np.float32)
+    table[used] = apply_pca(vocabulary[used], params.dim)
+    table[used] *= compute_weights(int(used.sum()), params.init.sif)[:, None]
+    return Static(params, table, tokenizer)
 
 
 def load(params: StaticStudent, folder: Path) -> "Static":
@@ -46,13 +52,16 @@ class Static:
     def __init__(self, params: StaticStudent, table: NDArray[np.floating], tokenizer: Tokenizer) -> None:
         self.params = params
         self._tokenizer = tokenizer
+        self._used = used_tokens(tokenizer, len(table))
+        self._unknown = StaticModel(table, tokenizer).unk_token_id
         self.module = nn.ParameterDict(
             {"table": torch.from_numpy(table.astype(np.float32)), "weights": torch.ones(len(table))}
         )
 
     def tokenise(self, texts: list[str]) -> Tokens:
-        """Token ids without special tokens."""
-        return tokenise(self._tokenizer, texts, special=False)
+        """Token ids without special and unknown tokens: the saved model leaves the unknown ones out too."""
+        tokens = tokenise(self._tokenizer, texts, special=False)
+        return tokens if self._unknown is None else tokens.without(self._unknown)
 
     @torch.no_grad()
     def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
@@ -85,10 +94,10 @@ class Static:
         after = self.params.train.regularise
         table = self._folded()
         if after and after.pca:
-            table = apply_pca(table, self.params.dim).astype(np.float32)
+            table[self._used] = apply_pca(table[self._used], self.params.dim)
         if after and after.sif:
-            counts = np.bincount(tokens.ids, minlength=len(table))
-            table = table * sif_weights(counts, after.sif).astype(np.float32)[:, None]
+            counts = np.bincount(tokens.ids, minlength=len(table))[self._used]
+            table[self._used] *= sif_weights(counts, after.sif).astype(np.float32)[:, None]
         self.module["table"].copy_(torch.from_numpy(table))
         self.module["weights"].fill_(1)
 
@@ -103,10 +112,15 @@ class Static:
         model.save_pretrained(folder)
 
     def _folded(self) -> NDArray[np.float32]:
-        """The table with the weights multiplied in."""
-        return (
-            (self.module["table"] * self.module["weights"].unsqueeze(1)).detach().numpy().astype(np.float32)
-        )
+        """The table with the weights multiplied in; tokens without a use are zero."""
+        table = (self.module["table"] * self.module["weights"].unsqueeze(1)).detach().numpy()
+        return np.where(self._used[:, None], table, 0).astype(np.float32)
+
+
+def used_tokens(tokenizer: Tokenizer, size: int) -> NDArray[np.bool_]:
+    """Which ids (size,) are tokens of texts: BERT's vocabularies have places without a token."""
+    names = (tokenizer.id_to_token(token) for token in range(size))
+    return np.array([name is not None and not UNUSED.fullmatch(name) for name in names])
 
 
 def sif_weights(counts: NDArray[np.integer], coefficient: float) -> NDArray[np.float64]:

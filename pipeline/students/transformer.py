@@ -33,14 +33,20 @@ def build(params: TransformerStudent, teacher_folder: Path) -> "Transformer":
     """The student before training: the teacher's embeddings and the chosen layers, a random projection.
 
     Raises:
-        UserError: a layer that the teacher does not have is chosen.
+        UserError: a layer or a length that the teacher does not have is chosen.
     """
-    encoder = keep_layers(teacher_parts.read_encoder(teacher_folder), params.init.layers)
+    teacher = teacher_parts.read_encoder(teacher_folder)
+    positions = teacher.config.max_position_embeddings
+    if params.init.max_length > positions:
+        raise UserError(f"init.max_length is {params.init.max_length}, the teacher has {positions} positions")
+    encoder = keep_layers(teacher, params.init.layers)
     encoder_module = _module(encoder, teacher_folder, params.init.max_length)
     hidden = encoder_module.get_embedding_dimension()
     pooling = Pooling(hidden, "mean")
     activation = nn.Tanh() if params.init.activation == "tanh" else nn.Identity()
-    projection = Dense(hidden, params.dim, bias=True, activation_function=activation)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(params.train.seed)
+        projection = Dense(hidden, params.dim, bias=True, activation_function=activation)
     return Transformer(
         params, SentenceTransformer(modules=[encoder_module, pooling, projection], device="cpu")
     )

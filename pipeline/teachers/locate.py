@@ -10,13 +10,15 @@ from pipeline.core.params.teacher import TransformerTeacher
 PACKAGE = "package:"
 USED = (".safetensors", ".json", ".txt", ".model", ".py")
 """Files that decide what a model gives; no pickled weights."""
+TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+"""transformers makes up a tokenizer of five tokens where none of these is there."""
 
 
 def find_model(params: TransformerTeacher) -> Path:
     """The local folder of `teacher.model`; a hub model is downloaded to the hub's own cache.
 
     Raises:
-        UserError: it is not there, or holds no safetensors weights.
+        UserError: it is not there, or holds no safetensors weights or no tokenizer.
     """
     if params.model.startswith(PACKAGE):
         folder = _in_package(params.model.removeprefix(PACKAGE))
@@ -30,6 +32,8 @@ def find_model(params: TransformerTeacher) -> Path:
         raise UserError(
             f"teacher.model: {params.model} holds no .safetensors weights; pickled ones are not read"
         )
+    if not any(next(folder.rglob(name), None) for name in TOKENIZERS):
+        raise UserError(f"teacher.model: {params.model} holds no tokenizer ({', '.join(TOKENIZERS)})")
     return folder
 
 

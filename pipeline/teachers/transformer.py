@@ -168,6 +168,10 @@ def _load(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTra
             model = SentenceTransformer(modules=[encoder, pooling], device=where)
     except (OSError, ValueError, SafetensorError) as error:
         raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
+    except (RuntimeError, AssertionError) as error:
+        if where is None:
+            raise
+        raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
     if not isinstance(model[0], TransformerModule):
         raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
     return model.to(getattr(torch, params.precision)).eval()

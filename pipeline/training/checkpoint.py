@@ -14,6 +14,8 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_file
 from pipeline.core.progress import say
 
+HASH_LETTERS = 16
+
 
 @dataclass
 class Checkpoint:
@@ -23,8 +25,16 @@ class Checkpoint:
 
     @classmethod
     def of(cls, cache: Path, name: str, **identity: str | dict[str, Any]) -> "Checkpoint":
-        """The checkpoint of a training: another block, input or starting point is another file."""
-        return cls(cache / "training" / f"{name}-{fingerprint.of_json(identity)[:16]}.safetensors")
+        """The checkpoint of a training: another block, input, starting point or code is another file.
+
+        What an earlier, abandoned training of the same name left is removed.
+        """
+        whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
+        path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}.safetensors"
+        for other in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}.safetensors"):
+            if other != path:
+                other.unlink(missing_ok=True)
+        return cls(path)
 
     def save(
         self, weights: dict[str, Tensor], best: dict[str, Tensor], optimizer: dict, state: dict[str, Any]

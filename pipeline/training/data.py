@@ -58,7 +58,18 @@ def read_examples(
             "raise corpus.dev_fraction or add corpus.sources"
         )
     dev = _examples(dev_table, sets["seed"], student.view, reduce)
-    return _joined(train), dev
+    joined = _joined(train)
+    if not joined.texts:
+        raise UserError(
+            f"students.{name}.train.texts: {', '.join(student.train.texts)} holds no training text; "
+            "add seed, or enable augment.wordnet"
+        )
+    return joined, dev
+
+
+def teacher_sample(view: str, vectors_folder: Path) -> vectors.Half:
+    """The teacher's first vectors (n, d) of the seed texts, as they are: what a PCA hides shows here."""
+    return next(vectors.open_set(vectors_folder / "seed").batches(view))[1]
 
 
 def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> Reduction:

@@ -175,7 +175,8 @@ class _Run:
         at = self.at
         check_loss(value, at.step, self.settings.name)
         loss = at.loss_sum / at.loss_count if at.loss_count else float("nan")
-        sentences = min(at.step * self.settings.batch_size, self.settings.epochs * self.settings.rows)
+        epochs, batches = divmod(at.step, self.settings.steps_per_epoch)
+        sentences = epochs * self.settings.rows + batches * self.settings.batch_size
         self.curve.append(Point(at.step, sentences, self.learning_rate(), loss, value))
         at.loss_sum, at.loss_count = 0.0, 0
         if value < at.best:

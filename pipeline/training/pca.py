@@ -25,8 +25,8 @@ def fit_pca(batches: Iterable[NDArray[np.floating]], dim: int, *, centre: bool) 
         products += block.T @ block
     if rows < dim:
         raise UserError(
-            f"the corpus has {rows} training texts, a PCA of the teacher's {dim} dimensions needs {dim} or "
-            "more; add corpus.sources or raise their limit"
+            f"{rows} training texts are too few: a PCA of the teacher's {dim} dimensions needs {dim} or "
+            "more; add corpus.sources, or raise their limit or pca.max_rows"
         )
     mean = total / rows if centre else np.zeros(dim)
     covariance = (products - rows * np.outer(mean, mean)) / (rows - 1)

@@ -34,6 +34,11 @@ class Tokens:
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         return Tokens(self.ids[np.repeat(self.offsets[rows], lengths) + within], offsets)
 
+    def without(self, token: int) -> "Tokens":
+        """The same sequences with every occurrence of this token left out."""
+        kept = self.ids != token
+        return Tokens(self.ids[kept], np.concatenate([[0], np.cumsum(kept)])[self.offsets])
+
     def padded(self, fill: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Ids (n, longest) filled up with `fill`, and the mask of real tokens."""
         mask = np.arange(self.lengths.max(initial=1))[None, :] < self.lengths[:, None]

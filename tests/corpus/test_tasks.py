@@ -25,8 +25,8 @@ def test_sts_has_a_subset_a_file(tmp_path):
     task = StsTask(kind="sts", path=str(tmp_path / "*.tsv"))
     found = evaluation({"mine": task}, no_wordnet)
     assert found.pairs.select("task", "split", "subset", "score").rows() == [
-        ("mine", "test", "a", 4.5),
-        ("mine", "test", "b", 1.0),
+        ("mine", "test", "a.tsv", 4.5),
+        ("mine", "test", "b.tsv", 1.0),
     ]
     assert sorted(found.texts["text"]) == ['A "dog', "A cat"]
     assert sizes(found.pairs) == {"mine": {"test": {"rows": 2, "left_texts": 1, "right_texts": 1}}}

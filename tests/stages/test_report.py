@@ -52,7 +52,7 @@ def test_the_plot_table_has_a_row_a_model(inputs, tmp_path):
 
 def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
     params = (inputs / "params.yaml").read_text()
-    start, end = params.index("  potion:"), params.index("evaluate:")
+    start, end = params.index("  potion:"), params.index("footprint:")
     (inputs / "params.yaml").write_text(params[:start] + params[end:])
     written = run(inputs, tmp_path / "out")
     assert not [name for name, content in written.items() if b"potion" in content]

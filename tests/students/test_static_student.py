@@ -35,7 +35,7 @@ def test_more_dimensions_than_the_vocabulary_has(parts):
 def test_vectors_are_means_of_weighted_rows(parts):
     student = static.build(static_block(), parts)
     with torch.no_grad():
-        student.module["weights"].uniform_(0.5, 2)
+        student.module["weights"].copy_(torch.linspace(0.5, 2, len(student.module["weights"])))
     rows = table_of(student) * student.module["weights"].detach().numpy()[:, None]
     tokenizer = teacher_parts.read_tokenizer(parts)
     ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
@@ -82,7 +82,7 @@ def regularised(parts, regularise: dict | None) -> tuple[np.ndarray, np.ndarray,
     """The weighted rows before, the rows after, and how often each token is in the texts."""
     student = static.build(static_block(train={"regularise": regularise}), parts)
     with torch.no_grad():
-        student.module["weights"].uniform_(0.5, 2)
+        student.module["weights"].copy_(torch.linspace(0.5, 2, len(student.module["weights"])))
     before = (student.module["table"] * student.module["weights"][:, None]).detach().double().numpy()
     tokenizer = teacher_parts.read_tokenizer(parts)
     counts = np.zeros(len(before))

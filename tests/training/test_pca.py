@@ -77,7 +77,7 @@ def test_directions_without_variance_have_none():
 @pytest.mark.parametrize("rows", [0, 1, DIM - 1])
 def test_a_corpus_smaller_than_the_dimension_says_what_to_change(rows):
     with pytest.raises(
-        UserError, match=rf"has {rows} training texts, .* 16 dimensions needs 16 or more; add corpus"
+        UserError, match=rf"{rows} training texts are too few: .* 16 dimensions needs 16 or more"
     ):
         fit_pca([VECTORS[:rows]], DIM, centre=True)
 

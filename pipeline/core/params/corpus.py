@@ -70,8 +70,8 @@ class WordNetAugment(Block):
     """false leaves an empty artifact."""
     variants: Count = 1
     """New texts for every seed text, at most."""
-    rate: Fraction = 0.2
-    """Share of a text's words that is replaced."""
+    rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
+    """Share of a text's words that is replaced; to replace none, set `enabled: false`."""
     limit: Count | None = None
     """Augment this many seed texts, the first by text id; null: all."""
     seed: Seed = 0

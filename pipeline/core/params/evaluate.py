@@ -103,8 +103,8 @@ class Footprint(Block):
 class Runtime(Block):
     """What changes speed and not results; no stage tracks it."""
 
-    device: str = "auto"
-    """`auto`, `cpu`, `cuda`, `cuda:1`, ... """
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
+    """Of the teacher: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ...; students stay on the CPU."""
     tokens_per_batch: Count = 4096
     """Padded tokens that go through a model at a time."""
     cache: str = ".cache"

@@ -58,6 +58,11 @@ class Params(Block):
     def _references(self) -> Self:
         faults = []
         for name, student in self.students.items():
+            if name == "teacher" or name.endswith("_finetune"):
+                faults.append(f"students.{name}: the report needs this name for itself; choose another")
+            layers = student.init.layers if student.kind == "transformer" else ()
+            if len(set(layers)) != len(layers):
+                faults.append(f"students.{name}.init.layers is {list(layers)}; name each layer once")
             if student.view not in self.encode.views:
                 faults.append(
                     f"students.{name}.view is {student.view!r}, which is not encoded; add it to encode.views "

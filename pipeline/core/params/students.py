@@ -26,7 +26,15 @@ class CosineLoss(Block):
     """Weight of the mean squared output."""
 
 
-Loss = Annotated[MseLoss | CosineLoss, Field(discriminator="kind")]
+class ContrastiveLoss(Block):
+    """In-batch contrast of student vectors and targets (tokenlearn's present code)."""
+
+    kind: Literal["contrastive"]
+    temperature: Positive = 0.07
+    """Divides the cosines."""
+
+
+Loss = Annotated[MseLoss | CosineLoss | ContrastiveLoss, Field(discriminator="kind")]
 
 
 class Train(Block):

@@ -1,0 +1,17 @@
+"""`pipeline check`: is params.yaml in order?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.core.params.load import load
+from pipeline.core.progress import say
+
+
+def check(
+    params: Annotated[Path, typer.Option(help="The params file.")] = Path("params.yaml"),
+) -> None:
+    """Check the params file and tell every fault at once, before DVC reads it."""
+    students = ", ".join(load(params).students)
+    say(f"{params} is in order; students: {students}")

@@ -1,0 +1,56 @@
+import io
+import re
+import sys
+
+import pytest
+
+from pipeline.core import progress as module
+from pipeline.core.progress import progress, say
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_said_goes_to_stderr(capsys):
+    say("three rows")
+    assert capsys.readouterr() == ("", "three rows\n")
+
+
+def test_without_a_terminal_one_plain_line_ends_the_work(capsys):
+    with progress("encode seed", 2500, "texts") as advance:
+        advance(1500)
+        advance(1000)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"encode seed: 2,500 of 2,500 texts in \d+\.\d s, [\d,.]+/s\n", err)
+
+
+def test_long_work_is_told_in_plain_lines(capsys, monkeypatch):
+    monkeypatch.setattr(module, "PLAIN_SECONDS", 0.0)
+    with progress("encode", 4, "texts") as advance:
+        advance(0)
+        advance(3)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert lines[0] == "encode: 0 of 4 texts, 0.0/s, inf s left"
+    assert re.fullmatch(r"encode: 3 of 4 texts, [\d,.]+/s, [\d,]+ s left", lines[1])
+    assert not any("\x1b" in line or "\r" in line for line in lines)
+
+
+def test_work_that_fails_is_not_told_as_done(capsys):
+    with pytest.raises(KeyboardInterrupt), progress("encode", 4, "texts"):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_bar(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("encode", 4, "texts") as advance:
+        advance(4)
+    assert "\x1b" in terminal.getvalue()
+    assert "encode" in terminal.getvalue()
+    assert "4/4" in terminal.getvalue()

@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_students import TEXTS
+
+from pipeline.teachers.hashing import letter_tokenizer
+from pipeline.training import tokens as module
+from pipeline.training.tokens import Tokens, tokenise
+
+Lists = list[list[int]]
+SEQUENCES = st.lists(st.lists(st.integers(0, 99), max_size=5), max_size=8)
+
+
+def tokens_of(lists: Lists) -> Tokens:
+    offsets = np.cumsum([0, *map(len, lists)])
+    return Tokens(np.array([token for one in lists for token in one], np.int32), offsets)
+
+
+def lists_of(tokens: Tokens) -> Lists:
+    return [
+        tokens.ids[start:stop].tolist()
+        for start, stop in zip(tokens.offsets, tokens.offsets[1:], strict=False)
+    ]
+
+
+@given(SEQUENCES, st.data())
+def test_select_is_a_list_of_rows(lists, data):
+    rows = data.draw(st.lists(st.integers(0, len(lists) - 1)) if lists else st.just([]))
+    selected = tokens_of(lists).select(np.array(rows, np.int64))
+    assert len(selected) == len(rows)
+    assert lists_of(selected) == [lists[row] for row in rows]
+    assert selected.lengths.tolist() == [len(lists[row]) for row in rows]
+
+
+@given(SEQUENCES)
+def test_padded_fills_up_to_the_longest(lists):
+    ids, mask = tokens_of(lists).padded(-7)
+    longest = max([1, *map(len, lists)])
+    assert ids.tolist() == [one + [-7] * (longest - len(one)) for one in lists]
+    assert mask.tolist() == [[1] * len(one) + [0] * (longest - len(one)) for one in lists]
+
+
+@pytest.mark.parametrize("special", [True, False])
+def test_tokenise_in_chunks_is_tokenising_one_by_one(monkeypatch, special):
+    monkeypatch.setattr(module, "CHUNK_TEXTS", 3)
+    tokenizer = letter_tokenizer().backend_tokenizer
+    texts = ["", *TEXTS, ""]
+    expected = [tokenizer.encode(text, add_special_tokens=special).ids for text in texts]
+    assert lists_of(tokenise(tokenizer, texts, special=special)) == expected
+
+
+def test_no_texts():
+    assert len(tokenise(letter_tokenizer().backend_tokenizer, [], special=True)) == 0
