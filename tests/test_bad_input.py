@@ -244,7 +244,7 @@ def test_pipeline_check_tells_what_dvc_would_not():
     ],
 )
 def test_values_that_would_mislead_later(path, value, message):
-    assert fail("prepare", changed(path, value)).startswith(f"params.yaml: {message}")
+    assert fail("prepare", changed(path, value)).startswith(message)
 
 
 def test_a_device_that_torch_does_not_have():
