@@ -38,10 +38,10 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/pipeline schema --check
 
-BENCHMARKS := $(wildcard benchmarks/*.py)
+BENCHMARKS := $(wildcard benchmarks/bench_*.py)
 
 bench: setup
-	@test -n "$(BENCHMARKS)" || echo "there are no benchmarks/*.py"
+	@test -n "$(BENCHMARKS)" || echo "there are no benchmarks/bench_*.py"
 	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python $$script $(ARGS); done
 
 # torch comes first and alone: its CPU and CUDA wheels differ in their hashes and in what they need, so the lock leaves

@@ -1,6 +1,6 @@
 """A transformer teacher: any sentence-transformers model, or a plain transformers model with a pooling."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +14,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.params.evaluate import Runtime
 from pipeline.core.params.teacher import TransformerTeacher
 from pipeline.teachers.locate import find_model, weights_hash
+from pipeline.teachers.packing import PackedEncoder, can_pack
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -33,7 +34,7 @@ def load(params: TransformerTeacher, runtime: Runtime) -> "Transformer":
 
 
 class Transformer:
-    """A sentence-transformers model, fed with length-sorted batches of a token budget."""
+    """A sentence-transformers model, fed with length-sorted batches, packed where it can be."""
 
     def __init__(self, params: TransformerTeacher, runtime: Runtime) -> None:
         folder = find_model(params)
@@ -54,6 +55,8 @@ class Transformer:
             "weights": weights_hash(folder),
         }
         self._tokenizer = _bulk_tokenizer(self.module, self.max_length)
+        encoder = _encoder_module(self.module).model
+        self._packed = PackedEncoder(encoder) if can_pack(encoder) else None
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -63,11 +66,9 @@ class Transformer:
         lengths = np.array([len(encoding.ids) for encoding in encodings])
         found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
         for batch in length_sorted_batches(lengths, self.tokens_per_batch):
-            features = self._features([encodings[row] for row in batch])
-            special = features.pop("special_tokens_mask")
-            outputs = self.module.forward(features)
+            outputs = self._outputs([encodings[row] for row in batch])
             for view in views:
-                found[view][batch] = _view(view, outputs, special).float().cpu().numpy()
+                found[view][batch] = _view(view, outputs).cpu().numpy()
         return found
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
@@ -87,23 +88,40 @@ class Transformer:
         """The `sentence` vectors by sentence-transformers' own encode, with its defaults."""
         return self.module.encode(list(texts), prompt=self.prompt, show_progress_bar=False)
 
+    def _outputs(self, encodings: list[Encoding]) -> dict[str, Any]:
+        """All that the model's modules give for a batch, after the encoder in float32."""
+        features = self._features(encodings)
+        special = features.pop("special_tokens_mask")
+        encoder, *others = self.module
+        if self._packed:
+            mask = features["attention_mask"].bool()
+            hidden = self._packed(features["input_ids"][mask], mask.sum(1).tolist())
+            tokens = hidden.new_zeros(*mask.shape, hidden.shape[1], dtype=torch.float32)
+            features["token_embeddings"] = tokens.masked_scatter_(mask.unsqueeze(-1), hidden.float())
+        else:
+            features = encoder(features)
+            features["token_embeddings"] = features["token_embeddings"].float()
+        for module in others:
+            features = module(features)
+        return {**features, "special_tokens_mask": special}
+
     def _features(self, encodings: list[Encoding]) -> dict[str, Any]:
         """A padded batch as the model's first module takes it."""
-        shape = (len(encodings), max(len(encoding.ids) for encoding in encodings))
-        pad = self.module.tokenizer.pad_token_id or 0
-        ids, mask, special, types = (np.full(shape, fill, np.int64) for fill in (pad, 0, 1, 0))
-        for row, encoding in enumerate(encodings):
-            length = len(encoding.ids)
-            ids[row, :length] = encoding.ids
-            mask[row, :length] = 1
-            special[row, :length] = encoding.special_tokens_mask
-            types[row, :length] = encoding.type_ids
-        arrays = {"input_ids": ids, "attention_mask": mask, "special_tokens_mask": special}
-        if "token_type_ids" in self.module.tokenizer.model_input_names:
-            arrays["token_type_ids"] = types
+        lengths = np.array([len(encoding.ids) for encoding in encodings])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+
+        def padded(rows: Iterable[list[int]], fill: int) -> torch.Tensor:
+            filled = np.full(mask.shape, fill, np.int64)
+            filled[mask] = np.concatenate(list(rows))
+            return torch.from_numpy(filled).to(self.module.device)
+
         features: dict[str, Any] = {
-            name: torch.from_numpy(array).to(self.module.device) for name, array in arrays.items()
+            "input_ids": padded((e.ids for e in encodings), self.module.tokenizer.pad_token_id or 0),
+            "special_tokens_mask": padded((e.special_tokens_mask for e in encodings), 1),
+            "attention_mask": torch.from_numpy(mask.astype(np.int64)).to(self.module.device),
         }
+        if "token_type_ids" in self.module.tokenizer.model_input_names:
+            features["token_type_ids"] = padded((e.type_ids for e in encodings), 0)
         if self.prompt:
             before, _ = _special_around(self.module.tokenizer)
             prompt = self._tokenizer.encode(self.prompt, add_special_tokens=False)
@@ -125,13 +143,13 @@ def length_sorted_batches(lengths: NDArray[np.int_], tokens: int) -> list[NDArra
     return batches
 
 
-def _view(view: str, outputs: dict[str, torch.Tensor], special: torch.Tensor) -> torch.Tensor:
+def _view(view: str, outputs: dict[str, torch.Tensor]) -> torch.Tensor:
     if view == "sentence":
         return outputs["sentence_embedding"]
     hidden = outputs["token_embeddings"]
     if view == "cls":
         return hidden[:, 0]
-    kept = (1 - special).unsqueeze(-1).to(hidden.dtype)
+    kept = (1 - outputs["special_tokens_mask"]).unsqueeze(-1).to(hidden.dtype)
     # A text of special tokens alone has no token to average: its mean is the zero vector.
     return (hidden * kept).sum(1) / kept.sum(1).clamp(min=1)
 
@@ -174,7 +192,8 @@ def _load(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTra
         raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
     if not isinstance(model[0], TransformerModule):
         raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
-    return model.to(getattr(torch, params.precision)).eval()
+    model[0].to(getattr(torch, params.precision))
+    return model.eval()
 
 
 def _encoder_module(model: "SentenceTransformer") -> "TransformerModule":

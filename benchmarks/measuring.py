@@ -1,0 +1,57 @@
+"""What the benchmarks share: interleaved rounds, medians, a table on the screen and in results/."""
+
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def interleaved(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each contender in every round; in turn, so that a drift of the machine meets all alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for contender in contenders.values():
+        contender()
+    for _ in range(rounds):
+        for name, contender in contenders.items():
+            started = time.perf_counter()
+            contender()
+            seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def speedup(seconds: Mapping[str, list[float]], name: str, reference: str) -> float:
+    """Median over the rounds of how many times as fast `name` is as `reference`."""
+    return float(np.median(np.divide(seconds[reference], seconds[name])))
+
+
+def report(name: str, rows: list[dict[str, object]], command: str) -> None:
+    """Print a table and write it to benchmarks/results/NAME.json with what it ran on."""
+    columns = list(rows[0])
+    lines = [columns, *([_cell(row[column]) for column in columns] for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+    machine = {"cpu": _cpu(), "threads": torch.get_num_threads(), "torch": torch.__version__}
+    RESULTS.mkdir(exist_ok=True)
+    content = {"command": command, "machine": machine, "rows": rows}
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _cell(value: object) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    names = (
+        [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.exists()
+        else []
+    )
+    return names[0].partition(":")[2].strip() if names else platform.processor()

@@ -1,0 +1,228 @@
+"""Padding-free encoders: the stock weights of BERT's relatives on one flat array of tokens.
+
+Linear layers and norms see the packed (tokens, d) matrix; attention runs once per group of equally long
+texts. The vectors equal those of the model's own forward, but for rounding.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, linear, scaled_dot_product_attention
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+PREPACKED_ROWS = 2048
+"""Tokens that oneDNN lays a weight out for; other numbers work too."""
+
+Transform = Callable[[Tensor], Tensor]
+"""(tokens, d_in) -> (tokens, d_out)."""
+Activation = Callable[[Tensor], Tensor]
+
+
+class Group(NamedTuple):
+    """Texts of one length that lie together."""
+
+    length: int
+    texts: int
+    bias: Tensor | None
+    """Added to the attention scores, (1, heads, length, length)."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """Where a family keeps the parts of a layer."""
+
+    layers: str
+    query_key_value: tuple[str, str, str]
+    attended: str
+    """The projection after attention."""
+    attended_norm: str
+    inner: str
+    outer: str
+    """The second projection of the feed-forward block."""
+    outer_norm: str
+    activation: str
+    """Between the feed-forward block's projections."""
+    skips_padding: bool = False
+    """Positions count from padding_idx + 1, and a padding token inside a text counts as padding."""
+
+
+BERT = Names(
+    layers="encoder.layer",
+    query_key_value=("attention.self.query", "attention.self.key", "attention.self.value"),
+    attended="attention.output.dense",
+    attended_norm="attention.output.LayerNorm",
+    inner="intermediate.dense",
+    outer="output.dense",
+    outer_norm="output.LayerNorm",
+    activation="intermediate.intermediate_act_fn",
+)
+ROBERTA = replace(BERT, skips_padding=True)
+MPNET = Names(
+    layers="encoder.layer",
+    query_key_value=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
+    attended="attention.attn.o",
+    attended_norm="attention.LayerNorm",
+    inner="intermediate.dense",
+    outer="output.dense",
+    outer_norm="output.LayerNorm",
+    activation="intermediate.intermediate_act_fn",
+    skips_padding=True,
+)
+DISTILBERT = Names(
+    layers="transformer.layer",
+    query_key_value=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+    attended="attention.out_lin",
+    attended_norm="sa_layer_norm",
+    inner="ffn.lin1",
+    outer="ffn.lin2",
+    outer_norm="output_layer_norm",
+    activation="ffn.activation",
+)
+FAMILIES: Mapping[str, Names] = {
+    "BertModel": BERT,
+    "ElectraModel": BERT,
+    "RobertaModel": ROBERTA,
+    "XLMRobertaModel": ROBERTA,
+    "CamembertModel": ROBERTA,
+    "MPNetModel": MPNET,
+    "DistilBertModel": DISTILBERT,
+}
+"""By the class of the model: a subclass may compute something else."""
+
+
+def can_pack(model: nn.Module) -> bool:
+    """Whether a model takes the packed path."""
+    config = getattr(model, "config", None)
+    absolute = getattr(config, "position_embedding_type", None) in (None, "absolute")
+    return type(model).__name__ in FAMILIES and absolute and not getattr(config, "is_decoder", False)
+
+
+class PackedEncoder:
+    """A model's encoder on packed tokens."""
+
+    def __init__(self, model: "PreTrainedModel") -> None:
+        names = FAMILIES[type(model).__name__]
+        heads: int = model.config.num_attention_heads
+        self._model = cast("Any", model)  # its parts differ from family to family
+        self._skips_padding = names.skips_padding
+        self._layers = [_Layer(layer, names, heads) for layer in self._model.get_submodule(names.layers)]
+        self._position_bias = getattr(getattr(model, "encoder", None), "compute_position_bias", None)
+
+    def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Last hidden states (tokens, d) of texts end to end.
+
+        Args:
+            ids: (tokens,) the texts' token ids; texts of one length lie together.
+            lengths: tokens of each text.
+        """
+        positions = self._positions(ids, torch.tensor(lengths, device=ids.device))
+        hidden: Tensor = self._model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
+        if hasattr(self._model, "embeddings_project"):
+            hidden = self._model.embeddings_project(hidden)
+        groups = [
+            Group(length, len(list(same)), self._bias(length, hidden)) for length, same in groupby(lengths)
+        ]
+        for layer in self._layers:
+            hidden = layer(hidden, groups)
+        return hidden
+
+    def _positions(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """Positions (tokens,) as the model counts them."""
+        starts = lengths.cumsum(0) - lengths
+        if not self._skips_padding:
+            return torch.arange(len(ids), device=ids.device) - starts.repeat_interleave(lengths)
+        padding: int = self._model.embeddings.padding_idx
+        real = (ids != padding).long()
+        seen = real.cumsum(0)
+        before = (seen[starts] - real[starts]).repeat_interleave(lengths)
+        return (seen - before) * real + padding
+
+    def _bias(self, length: int, hidden: Tensor) -> Tensor | None:
+        """What MPNet adds to its attention scores, (1, heads, length, length)."""
+        if self._position_bias is None:
+            return None
+        return self._position_bias(hidden.new_empty(1, length, 1)).to(hidden.dtype)
+
+
+class _Layer:
+    """One encoder layer: query, key and value in one product, norms after the residual sums."""
+
+    def __init__(self, layer: nn.Module, names: Names, heads: int) -> None:
+        def linear_at(name: str) -> nn.Linear:
+            return cast("nn.Linear", layer.get_submodule(name))
+
+        def prepared_at(name: str, activation: Activation | None = None) -> Transform:
+            part = linear_at(name)
+            return prepared(part.weight, part.bias, activation)
+
+        parts = [linear_at(name) for name in names.query_key_value]
+        self._heads = heads
+        self._query_key_value = prepared(
+            torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+        )
+        self._attended = prepared_at(names.attended)
+        self._attended_norm = cast("nn.LayerNorm", layer.get_submodule(names.attended_norm))
+        self._inner = prepared_at(names.inner, attrgetter(names.activation)(layer))
+        self._outer = prepared_at(names.outer)
+        self._outer_norm = cast("nn.LayerNorm", layer.get_submodule(names.outer_norm))
+
+    def __call__(self, hidden: Tensor, groups: Sequence[Group]) -> Tensor:
+        """One layer on packed states (tokens, d)."""
+        attended = self._attend(self._query_key_value(hidden), groups)
+        hidden = self._attended_norm(self._attended(attended).add_(hidden))
+        return self._outer_norm(self._outer(self._inner(hidden)).add_(hidden))
+
+    def _attend(self, fused: Tensor, groups: Sequence[Group]) -> Tensor:
+        """Attention within each text: (tokens, 3 d) -> (tokens, d)."""
+        width = fused.shape[1] // 3
+        out = fused.new_empty(len(fused), width)
+        start = 0
+        for group in groups:
+            stop = start + group.length * group.texts
+            split = fused[start:stop].view(group.texts, group.length, 3, self._heads, width // self._heads)
+            query, key, value = split.permute(2, 0, 3, 1, 4)
+            mixed = scaled_dot_product_attention(query, key, value, attn_mask=group.bias)
+            out[start:stop].view(group.texts, group.length, self._heads, -1).copy_(mixed.transpose(1, 2))
+            start = stop
+        return out
+
+
+def prepared(weight: Tensor, bias: Tensor, activation: Activation | None = None) -> Transform:
+    """A linear layer with an optional activation, its weight laid out for oneDNN where that can be done."""
+    if weight.device.type == "cpu":
+        try:
+            return _prepacked(weight, bias, activation)
+        except (RuntimeError, AttributeError, NotImplementedError):
+            pass  # a private part of torch: without it, the same numbers, slower
+
+    def plain(states: Tensor) -> Tensor:
+        out = linear(states, weight, bias)
+        return activation(out) if activation else out
+
+    return plain
+
+
+def _prepacked(weight: Tensor, bias: Tensor, activation: Activation | None) -> Transform:
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight, PREPACKED_ROWS)
+    fused = is_gelu(activation)
+    name, algorithm = ("gelu", "none") if fused else ("none", None)
+
+    def product(states: Tensor) -> Tensor:
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(states, packed, bias, name, [], algorithm)
+        return out if fused or activation is None else activation(out)
+
+    product(weight.new_zeros(1, weight.shape[1]))
+    return product
+
+
+def is_gelu(activation: Activation | None) -> bool:
+    """Whether an activation is the exact GELU, which oneDNN computes along with the product."""
+    probe = torch.linspace(-4, 4, 33)
+    return activation is not None and torch.equal(activation(probe), gelu(probe))
