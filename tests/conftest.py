@@ -3,11 +3,19 @@
 from pathlib import Path
 
 import pytest
+import small_students
+import torch
 from project import Project
 
 from pipeline.corpus.wordnet_files import is_complete
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """Tensors as small as the tests' are slower on several threads, above all beside another job."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +48,9 @@ def project(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Proje
     made = Project(repository, tmp_path_factory.mktemp("project"))
     made.first_run, _ = made.repro()
     return made
+
+
+@pytest.fixture(scope="session")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The parts of the hashing teacher."""
+    return small_students.write_parts(tmp_path_factory.mktemp("teacher"))

@@ -7,32 +7,13 @@ from pathlib import Path
 import pytest
 import typer
 from ruamel.yaml import YAML
+from small_params import small_params
 from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.core.errors import report_user_errors
 
-GOOD = {
-    "teacher": {"kind": "hashing", "dim": 16},
-    "corpus": {"sources": [{"kind": "files", "path": "texts.csv"}], "dev_fraction": 0.2},
-    "augment": {"wordnet": {"enabled": False}},
-    "encode": {"views": ["sentence"]},
-    "pca": {},
-    "finetune": {"data": {}},
-    "students": {
-        "tiny": {
-            "kind": "static",
-            "view": "sentence",
-            "dim": 8,
-            "init": {},
-            "loss": {"kind": "mse"},
-            "train": {"texts": ["seed"], "epochs": 1, "batch_size": 8, "lr": 0.1},
-            "finetune": None,
-        }
-    },
-    "evaluate": {"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv"}}},
-    "footprint": {},
-}
+GOOD = small_params()
 STAGES = {
     "prepare": "--raw . --wordnet wn --seed out/seed.parquet --eval out/eval.parquet "
     "--tasks out/tasks.parquet --finetune out/finetune.parquet --triplets out/triplets.parquet "

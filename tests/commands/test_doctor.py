@@ -2,32 +2,11 @@ from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+from small_params import small_params
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
 from pipeline.commands import system
-
-HASHING = {
-    "teacher": {"kind": "hashing"},
-    "corpus": {"sources": [{"kind": "files", "path": "texts.txt"}]},
-    "augment": {"wordnet": {"enabled": False}},
-    "encode": {"views": ["sentence"]},
-    "pca": {},
-    "footprint": {},
-    "finetune": {"data": {}},
-    "students": {
-        "tiny": {
-            "kind": "static",
-            "view": "sentence",
-            "dim": 8,
-            "init": {},
-            "loss": {"kind": "mse"},
-            "train": {"epochs": 1, "batch_size": 8, "lr": 0.1},
-            "finetune": None,
-        }
-    },
-    "evaluate": {"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv"}}},
-}
 
 
 @pytest.fixture
@@ -35,14 +14,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A DVC repository that has all that the hashing teacher needs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".dvc").mkdir()
-    (tmp_path / "texts.txt").touch()
+    (tmp_path / "texts.csv").touch()
     (tmp_path / "pairs.tsv").touch()
     return tmp_path
 
 
 def doctor(**blocks: object) -> Result:
     with Path("params.yaml").open("w") as file:
-        YAML().dump({**HASHING, **blocks}, file)
+        YAML().dump(small_params(**blocks), file)
     return CliRunner().invoke(app, ["doctor"])
 
 
@@ -53,7 +32,7 @@ def line(result: Result, name: str) -> str:
 def test_nothing_is_missing(project: Path) -> None:
     result = doctor()
     assert result.exit_code == 0, result.stdout
-    assert line(result, "teacher") == "ok\tteacher\thashing, built in, 64 dimensions"
+    assert line(result, "teacher") == "ok\tteacher\thashing, built in, 16 dimensions"
     assert line(result, "wordnet") == "ok\twordnet\tnot there, and not needed"
     assert line(result, "files") == "ok\tfiles\tall 2 that the params name"
     assert len(result.stdout.splitlines()) < 24

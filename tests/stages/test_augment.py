@@ -2,30 +2,13 @@ import json
 
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
+from small_params import small_params
 
 from pipeline.artifacts import texts
 from pipeline.core.errors import UserError
 from pipeline.stages.augment import main
 
-PARAMS = """
-teacher: {kind: hashing}
-corpus: {sources: [{kind: wordnet}]}
-augment: {wordnet: {enabled: %s, limit: 4, variants: 2}}
-encode: {views: [sentence]}
-pca: {}
-footprint: {}
-finetune: {data: {}}
-students:
-  tiny:
-    kind: static
-    view: sentence
-    dim: 8
-    init: {}
-    loss: {kind: cosine}
-    train: {epochs: 1, batch_size: 8, lr: 0.1}
-    finetune: null
-evaluate: {tasks: {related: {kind: wordnet_relatedness}}}
-"""
 SEED = [
     "a large dog chased the small cat",
     "musicians play violins in the orchestra",
@@ -40,11 +23,12 @@ def table(rows, schema):
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def augment(folder, nltk_data, method="wordnet", enabled="true"):
+def augment(folder, nltk_data, method="wordnet", enabled=True):
     rows = [(texts.text_id(t), t, "files", "dev" if i == 0 else "train") for i, t in enumerate(SEED)]
     texts.write(table(rows, texts.SEED_SCHEMA), texts.SEED_SCHEMA, folder / "seed.parquet")
     texts.write(table([], texts.LABELLED_SCHEMA), texts.LABELLED_SCHEMA, folder / "eval.parquet")
-    (folder / "params.yaml").write_text(PARAMS % enabled)
+    params = small_params(augment={"wordnet": {"enabled": enabled, "limit": 4, "variants": 2}})
+    YAML().dump(params, folder / "params.yaml")
     main(
         method,
         seed_texts=folder / "seed.parquet",
@@ -69,7 +53,7 @@ def test_training_texts_up_to_the_limit_are_augmented(tmp_path, nltk_data):
 
 
 def test_disabled_leaves_an_empty_artifact_and_opens_nothing(tmp_path):
-    made, metrics = augment(tmp_path, tmp_path / "no_wordnet", enabled="false")
+    made, metrics = augment(tmp_path, tmp_path / "no_wordnet", enabled=False)
     assert made.is_empty()
     assert metrics["rows_out"] == 0
 

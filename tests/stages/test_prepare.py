@@ -4,6 +4,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from ruamel.yaml import YAML
+from small_params import small_params
 
 from pipeline.artifacts import pairs, texts
 from pipeline.core.errors import UserError, report_user_errors
@@ -28,27 +29,11 @@ def project(tmp_path):
         "sentence1\tsentence2\tscore\na held out text here\tAnother one of them\t3\n"
     )
     (tmp_path / "triplets.csv").write_text("anchor,positive\nan anchor,a positive\nanother one of them,x\n")
-    params = {
-        "teacher": {"kind": "hashing"},
-        "corpus": {"sources": [{"kind": "files", "path": str(tmp_path / "texts.txt")}], "dev_fraction": 0.1},
-        "augment": {"wordnet": {"enabled": False}},
-        "encode": {"views": ["sentence"]},
-        "pca": {},
-        "footprint": {},
-        "finetune": {"data": {"mine": {"kind": "triplets", "path": str(tmp_path / "triplets.csv")}}},
-        "students": {
-            "tiny": {
-                "kind": "static",
-                "view": "sentence",
-                "dim": 8,
-                "init": {},
-                "loss": {"kind": "cosine"},
-                "train": {"epochs": 1, "batch_size": 8, "lr": 0.1},
-                "finetune": None,
-            }
-        },
-        "evaluate": {"tasks": {"mine": {"kind": "sts", "path": str(tmp_path / "sts.tsv")}}},
-    }
+    params = small_params(
+        corpus={"sources": [{"kind": "files", "path": str(tmp_path / "texts.txt")}], "dev_fraction": 0.1},
+        finetune={"data": {"mine": {"kind": "triplets", "path": str(tmp_path / "triplets.csv")}}},
+        evaluate={"tasks": {"mine": {"kind": "sts", "path": str(tmp_path / "sts.tsv")}}},
+    )
     return tmp_path, params
 
 

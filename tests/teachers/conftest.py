@@ -1,6 +1,6 @@
 """A tiny BERT and the real MiniLM as teachers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,6 @@ from pipeline.teachers import transformer
 from pipeline.teachers.hashing import letter_tokenizer
 
 Load = Callable[..., transformer.Transformer]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tensors this small are slower on several threads, above all beside another job."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

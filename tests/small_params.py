@@ -1,0 +1,29 @@
+"""The smallest complete params: a hashing teacher, a file of texts, one static student, one task."""
+
+from typing import Any
+
+
+def small_params(**blocks: dict[str, Any]) -> dict[str, Any]:
+    """A params document, with these blocks in place of its own."""
+    return {
+        "teacher": {"kind": "hashing", "dim": 16},
+        "corpus": {"sources": [{"kind": "files", "path": "texts.csv"}], "dev_fraction": 0.2},
+        "augment": {"wordnet": {"enabled": False}},
+        "encode": {"views": ["sentence"]},
+        "pca": {},
+        "finetune": {"data": {}},
+        "students": {
+            "tiny": {
+                "kind": "static",
+                "view": "sentence",
+                "dim": 8,
+                "init": {},
+                "loss": {"kind": "mse"},
+                "train": {"texts": ["seed"], "epochs": 1, "batch_size": 8, "lr": 0.1},
+                "finetune": None,
+            }
+        },
+        "evaluate": {"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv"}}},
+        "footprint": {},
+        **blocks,
+    }
