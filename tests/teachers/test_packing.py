@@ -36,7 +36,7 @@ FAMILIES = {
     "mpnet": (MPNetConfig, MPNetModel, SHAPE),
     "distilbert": (DistilBertConfig, DistilBertModel, DISTILBERT),
 }
-POSITIONS = 66
+POSITIONS = 90
 
 
 @pytest.fixture(params=FAMILIES)
@@ -54,7 +54,9 @@ def model(request):
 
 def test_hidden_states_are_the_models_own(model):
     random = np.random.default_rng(0)
-    lengths = sorted([1, 1, 2, 60, *random.integers(1, 40, 20).tolist()], reverse=True)
+    lengths = sorted(
+        [1, 1, 2, packing.SHORT, packing.SHORT + 1, 80, *random.integers(1, 40, 20).tolist()], reverse=True
+    )
     # Any id, the padding token's too: in a text it is a token like others, but RoBERTa's positions skip it.
     texts = [torch.from_numpy(random.integers(0, len(letter_tokenizer()), length)) for length in lengths]
     with torch.inference_mode():
