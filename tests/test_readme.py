@@ -41,11 +41,15 @@ def test_python_snippets(repository, project, number):
 
 def test_yaml_snippets_are_valid_params(repository):
     yaml = YAML(typ="safe")
-    merged = yaml.load(repository / "params.yaml")
-    for snippet in blocks(repository, "yaml"):
-        merged |= yaml.load(snippet)
-    merged["finetune"]["data"]["wordnet"] = {"kind": "wordnet_triplets"}
-    assert check(merged, Path("README.md")).teacher.model == "sentence-transformers/all-mpnet-base-v2"
+    models = []
+    for snippet in map(yaml.load, blocks(repository, "yaml")):
+        params = yaml.load(repository / "params.yaml") | snippet
+        params["finetune"]["data"]["wordnet"] = {"kind": "wordnet_triplets"}
+        for student in params["students"].values():
+            student["view"] = params["encode"]["views"][0]
+        models.append(check(params, Path("README.md")).teacher.model)
+    assert models[:2] == ["sentence-transformers/all-mpnet-base-v2", "text-embedding-3-small"]
+    assert len(models) == 3
 
 
 def test_linked_files_are_there(repository):

@@ -10,6 +10,9 @@ from safetensors.numpy import load_file, save_file
 
 from pipeline.core.errors import UserError
 
+NO_VARIANCE = 1e-9
+"""Share of the largest variance up to which another is rounding."""
+
 
 @dataclass(frozen=True)
 class Pca:
@@ -27,10 +30,21 @@ class Pca:
         """Dimension of the vectors it was fitted on."""
         return len(self.mean)
 
-    def reduce(self, vectors: NDArray[np.floating], dim: int) -> NDArray[np.float32]:
-        """Coordinates in the first `dim` components: h = W (e - mean), HPD sec. 3. (n, d) -> (n, dim)."""
+    @property
+    def rank(self) -> int:
+        """How many components have a variance."""
+        return int((self.explained_variance > NO_VARIANCE * self.explained_variance.max()).sum())
+
+    def reduce(self, vectors: NDArray[np.floating], dim: int, *, whiten: bool = False) -> NDArray[np.float32]:
+        """Coordinates in the first `dim` components: h = W (e - mean), HPD sec. 3. (n, d) -> (n, dim).
+
+        Whitened, each is divided by its standard deviation; `dim` has to be within the rank.
+        """
         centred = vectors.astype(np.float32) - self.mean.astype(np.float32)
-        return centred @ self.components[:dim].T.astype(np.float32)
+        components = self.components[:dim]
+        if whiten:
+            components = components / np.sqrt(self.explained_variance[:dim, None])
+        return centred @ components.T.astype(np.float32)
 
 
 def write(pca: Pca, path: Path) -> None:

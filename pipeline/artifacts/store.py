@@ -10,21 +10,21 @@ the same file.
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.artifacts.vectors import Half, Ids, column, write_shard
+from pipeline.artifacts.vectors import Half, Ids, read_columns, write_shard
 from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_file, write_text
+from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 
 HASH_LETTERS = 32
+FINGERPRINT_LETTERS = 16
 
 
 class VectorStore:
@@ -32,7 +32,7 @@ class VectorStore:
 
     def __init__(self, cache: Path, recipe: Mapping[str, Any]) -> None:
         self.fingerprint = fingerprint.of_json(recipe)
-        self.folder = cache / "vectors" / self.fingerprint[:16]
+        self.folder = cache / "vectors" / self.fingerprint[:FINGERPRINT_LETTERS]
         self._recipe = recipe
 
     def load(self, ids: Ids, view: str) -> tuple[NDArray[np.bool_], Half | None]:
@@ -62,18 +62,20 @@ class VectorStore:
         with atomic_file(self.folder / view / name) as temporary:
             temporary.write_bytes(content.getbuffer())
 
-    def _overlapping(self, ids: Ids, view: str) -> list[tuple[Ids, Half]]:
+    def _overlapping(self, ids: Ids, view: str) -> Iterator[tuple[Ids, Half]]:
         """Ids and vectors of the files whose range overlaps `ids`; damaged files are dropped, and said."""
-        parts = []
         for path in sorted((self.folder / view).glob("[0-9a-f]*.parquet")) if len(ids) else []:
             low, high, digest = path.stem.split("-")
             if int(low, 16) > ids[-1] or int(high, 16) < ids[0]:
                 continue
-            content = path.read_bytes()
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                continue  # another process has dropped it
+            except OSError as error:
+                raise UserError(f"{path} cannot be read ({error.strerror}); mend or remove it") from None
             if fingerprint.of_bytes(content)[:HASH_LETTERS] != digest:
                 say(f"{path} is damaged: dropped, its texts are encoded again")
                 path.unlink(missing_ok=True)
                 continue
-            table = pq.read_table(pa.BufferReader(content))
-            parts.append((table["text_id"].to_numpy(), column(table, view)))
-        return parts
+            yield read_columns(content, view)

@@ -1,7 +1,9 @@
 """Published teacher vectors: vectors/SET/NNNNN.parquet and, written last, manifest.json."""
 
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,9 +20,19 @@ from pipeline.core.errors import UserError
 
 MANIFEST = "manifest.json"
 ROW_GROUP_ROWS = 2048
+PLAIN = {b"values": b"one page a row group, plain"}
+"""Marks a file in which each column of a row group ends in nothing but its values."""
+UNLIMITED = 2**31 - 1
+READ_AHEAD = 2
+"""Shards that are read and hashed while one is used."""
 
 Ids = NDArray[np.uint64]
 Half = NDArray[np.float16]
+
+
+def vector_type(dim: int) -> pa.DataType:
+    """A column of float16 vectors."""
+    return pa.list_(pa.field("item", pa.float16(), nullable=False), dim)
 
 
 def to_table(ids: Ids, views: Mapping[str, Half]) -> pa.Table:
@@ -28,18 +40,59 @@ def to_table(ids: Ids, views: Mapping[str, Half]) -> pa.Table:
     columns: dict[str, pa.Array] = {"text_id": pa.array(ids)}
     fields = [pa.field("text_id", pa.uint64(), nullable=False)]
     for view, vectors in views.items():
-        kind = pa.list_(pa.field("item", pa.float16(), nullable=False), vectors.shape[1])
+        kind = vector_type(vectors.shape[1])
         columns[view] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), type=kind)
         fields.append(pa.field(view, kind, nullable=False))
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
 def write_shard(ids: Ids, views: Mapping[str, Half], to: Path | BinaryIO) -> None:
-    """Write one shard: fixed row groups, no dictionaries, no compression (vectors do not compress)."""
-    table = to_table(ids, views)
+    """Write one shard: fixed row groups, no dictionaries, no compression (vectors do not compress).
+
+    A row group's column is one page, so that `read_columns` finds its values in one piece.
+    """
     pq.write_table(
-        table, to, row_group_size=ROW_GROUP_ROWS, use_dictionary=False, compression="none", store_schema=True
+        to_table(ids, views).replace_schema_metadata(PLAIN),
+        to,
+        row_group_size=ROW_GROUP_ROWS,
+        data_page_size=UNLIMITED,
+        max_rows_per_page=UNLIMITED,
+        use_dictionary=False,
+        compression="none",
+        store_schema=True,
     )
+
+
+def read_columns(content: bytes, view: str) -> tuple[Ids, Half]:
+    """Ids (n,) and a view's vectors (n, d) of a shard's bytes.
+
+    Raises:
+        pa.ArrowInvalid: it is no Parquet, or holds no ids or no float16 vectors of this view.
+    """
+    file = pq.ParquetFile(pa.BufferReader(content))
+    found = {field.name: field.type for field in file.schema_arrow}
+    dim = getattr(found.get(view), "list_size", 0)
+    if found.get("text_id") != pa.uint64() or found.get(view) != vector_type(dim):
+        raise pa.ArrowInvalid(f"text_id is {found.get('text_id')}, {view} is {found.get(view)}")
+    if not PLAIN.items() <= (file.metadata.metadata or {}).items():
+        table = file.read(columns=["text_id", view])
+        return table["text_id"].to_numpy(), column(table, view)
+    rows = file.metadata.num_rows
+    ids, vectors = np.empty(rows, np.uint64), np.empty((rows, dim), np.float16)
+    for name, values in (("text_id", ids), (view, vectors)):
+        _copy_values(content, file.metadata, list(found).index(name), values)
+    return ids, vectors
+
+
+def _copy_values(content: bytes, metadata: pq.FileMetaData, index: int, values: NDArray) -> None:
+    """Fill `values` with a column as it lies in the file: Arrow takes lists apart value by value."""
+    start = 0
+    for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+        part = values[start : start + group.num_rows]
+        chunk = group.column(index)
+        end = chunk.data_page_offset + chunk.total_compressed_size
+        part[:] = np.frombuffer(content, part.dtype, part.size, end - part.nbytes).reshape(part.shape)
+        start += group.num_rows
 
 
 def column(table: pa.Table, view: str) -> Half:
@@ -97,13 +150,9 @@ class VectorSet:
             UserError: the view is absent, or a shard is missing, damaged, of another size than the
                 manifest says, or holds a value that is not finite.
         """
-        if view not in self.dims:
-            raise UserError(
-                f"{self.path} has no view {view!r} ({', '.join(self.dims)}); add it to encode.views"
-            )
+        self._dim(view)
         last = -1
-        for shard in self.manifest["shards"]:
-            ids, vectors = self._read_shard(shard, view)
+        for shard, (ids, vectors) in self._shards(view):
             if len(ids) and int(ids[0]) <= last:
                 raise UserError(
                     f"{self.path / shard['name']} holds other ids; run `dvc repro -f encode@{self.path.name}`"
@@ -113,34 +162,59 @@ class VectorSet:
 
     def read(self, view: str) -> tuple[Ids, Half]:
         """All ids (n,), ascending, and vectors (n, d) of a view."""
-        parts = list(self.batches(view))
-        if not parts:
-            return np.empty(0, np.uint64), np.empty((0, self.dims[view]), np.float16)
-        return np.concatenate([ids for ids, _ in parts]), np.concatenate([vectors for _, vectors in parts])
+        rows = sum(shard["rows"] for shard in self.manifest["shards"])
+        ids, vectors = np.empty(rows, np.uint64), np.empty((rows, self._dim(view)), np.float16)
+        start = 0
+        for part_ids, part in self.batches(view):
+            stop = start + len(part)
+            ids[start:stop], vectors[start:stop] = part_ids, part
+            start = stop
+        return ids, vectors
+
+    def _dim(self, view: str) -> int:
+        if view not in self.dims:
+            raise UserError(
+                f"{self.path} has no view {view!r} ({', '.join(self.dims)}); add it to encode.views"
+            )
+        return self.dims[view]
+
+    def _shards(self, view: str) -> Iterator[tuple[dict[str, Any], tuple[Ids, Half]]]:
+        """Shards in order with what they hold, some of them read ahead: hashing takes longer than reading."""
+        waiting: deque[tuple[dict[str, Any], Future[tuple[Ids, Half]]]] = deque()
+        with ThreadPoolExecutor(READ_AHEAD) as pool:
+            for shard in self.manifest["shards"]:
+                waiting.append((shard, pool.submit(self._read_shard, shard, view)))
+                if len(waiting) > READ_AHEAD:
+                    shard, content = waiting.popleft()
+                    yield shard, content.result()
+            for shard, content in waiting:
+                yield shard, content.result()
 
     def _read_shard(self, shard: dict[str, Any], view: str) -> tuple[Ids, Half]:
         path = self.path / shard["name"]
         again = f"run `dvc repro -f encode@{self.path.name}`"
         try:
-            if fingerprint.of_file(path) != shard["sha256"]:
+            content = path.read_bytes()
+            if fingerprint.of_bytes(content) != shard["sha256"]:
                 raise UserError(f"{path} is damaged: its SHA-256 is not the manifest's; {again}")
-            table = pq.read_table(path, columns=["text_id", view])
+            ids, vectors = read_columns(content, view)
         except FileNotFoundError:
             raise UserError(f"{path} is missing; {again}") from None
         except (pa.ArrowException, OSError) as error:
             raise UserError(f"{path} is not a readable shard ({error}); {again}") from None
-        kind = pa.list_(pa.field("item", pa.float16(), nullable=False), self.dims[view])
-        if table.schema.field("text_id").type != pa.uint64() or table.schema.field(view).type != kind:
-            raise UserError(f"{path} holds {table.schema.field(view).type} for {kind}; {again}")
-        vectors = column(table, view)
-        ids = table["text_id"].to_numpy()
         if not (ids[1:] > ids[:-1]).all():
             raise UserError(f"{path}: its ids do not ascend; {again}")
-        if vectors.shape != (shard["rows"], self.dims[view]):
-            raise UserError(f"{path} holds {vectors.shape}, the manifest says {shard['rows']} rows; {again}")
-        if not np.isfinite(vectors).all():
+        rows, dim = shard["rows"], self.dims[view]
+        if vectors.shape != (rows, dim):
+            raise UserError(f"{path} holds {vectors.shape}, the manifest says {rows} rows of {dim}; {again}")
+        if not _all_finite(vectors):
             raise UserError(f"{path}: view {view!r} holds a value that is not finite; {again}")
         return ids, vectors
+
+
+def _all_finite(vectors: Half) -> bool:
+    """As np.isfinite(vectors).all(), ten times as fast: NaN and infinity have an exponent of ones."""
+    return not len(vectors) or bool((vectors.view(np.uint16) & 0x7FFF).max() < 0x7C00)
 
 
 def open_set(path: Path) -> VectorSet:

@@ -1,5 +1,6 @@
 """What `pipeline doctor` finds of the things that the params name."""
 
+import os
 from collections.abc import Iterator
 from glob import glob
 from importlib.util import find_spec
@@ -9,7 +10,7 @@ from pipeline.commands import model_folder
 from pipeline.commands.finding import Finding
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import Params
-from pipeline.core.params.teacher import HashingTeacher, Teacher, TransformerTeacher
+from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher, TransformerTeacher
 from pipeline.corpus.wordnet_files import is_complete, wordnet_folder
 from pipeline.teachers.locate import PACKAGE, find_model
 
@@ -18,6 +19,8 @@ def teacher(params: Teacher) -> Finding:
     """Where the teacher is, its dimension and its longest text; nothing is loaded or downloaded."""
     if isinstance(params, HashingTeacher):
         return Finding("teacher", f"hashing, built in, {params.dim} dimensions")
+    if isinstance(params, OpenAiApiTeacher):
+        return _api(params)
     try:
         folder = _model_folder(params)
         if folder is None:
@@ -27,6 +30,20 @@ def teacher(params: Teacher) -> Finding:
         return Finding("teacher", f"{params.model}: {dim} dimensions, {length} tokens, in {folder}")
     except UserError as error:
         return Finding("teacher", str(error), "edit teacher.model in the params file")
+
+
+def _api(params: OpenAiApiTeacher) -> Finding:
+    """The endpoint, whether its key is there (never the key), and the local model; nothing is sent."""
+    variable = params.key_variable
+    unset = variable is not None and not os.environ.get(variable, "").strip()
+    key = f"key in {variable}, which is {'not ' * unset}set" if variable else "no key"
+    found = f"{params.model} at {params.url}, {key}"
+    try:
+        _model_folder(TransformerTeacher(kind="transformer", model=params.parts))
+    except UserError as error:
+        parts = str(error).replace("teacher.model", "teacher.parts")
+        return Finding("teacher", f"{found}; {parts}", "edit teacher.parts in the params file")
+    return Finding("teacher", f"{found}; parts of {params.parts}", f"export {variable}=..." if unset else "")
 
 
 def _model_folder(params: TransformerTeacher) -> Path | None:

@@ -2,9 +2,13 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 P = ParamSpec("P")
 
@@ -15,6 +19,22 @@ QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE
 
 class UserError(Exception):
     """A mistake in the user's input. The message names the file, row or key, and the fix."""
+
+
+class Unfinished(UserError):  # noqa: N818 - what is done is no error
+    """A teacher had to stop half-way; it brings what it has paid for."""
+
+    def __init__(
+        self,
+        message: str,
+        rows: "NDArray[np.int_] | None" = None,
+        vectors: "Mapping[str, NDArray[np.float32]] | None" = None,
+    ) -> None:
+        super().__init__(message)
+        self.rows = rows
+        """Which of the texts are done, ascending."""
+        self.vectors = vectors
+        """Their vectors (len(rows), d) by view."""
 
 
 def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:

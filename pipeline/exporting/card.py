@@ -1,7 +1,7 @@
 """Model cards."""
 
 from pipeline.core.params.students import StudentBlock
-from pipeline.core.params.teacher import HashingTeacher, TransformerTeacher
+from pipeline.core.params.teacher import HashingTeacher, Teacher
 
 CONTENT = """---
 {data}
@@ -32,13 +32,11 @@ vectors = StaticModel.from_pretrained("{name}").encode(["A sentence.", "Another 
 """
 
 
-def model_card(
-    name: str, kind: str, student: StudentBlock, teacher: TransformerTeacher | HashingTeacher
-) -> str:
+def model_card(name: str, kind: str, student: StudentBlock, teacher: Teacher) -> str:
     """The README.md of a student's folder: what it is, where it comes from, how to load it."""
     from huggingface_hub import ModelCard, ModelCardData
 
-    origin = teacher.model if isinstance(teacher, TransformerTeacher) else "a hashing teacher"
+    origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else teacher.model
     library = "model2vec" if kind == "static" else "sentence-transformers"
     data = ModelCardData(
         library_name=library,

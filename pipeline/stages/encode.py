@@ -1,44 +1,71 @@
 """encode: the teacher's vectors of one text set, from the store where they are known."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pipeline.artifacts import encoding, texts, vectors
+from pipeline.artifacts.encoding import Shard
 from pipeline.artifacts.store import VectorStore
-from pipeline.core.atomic import atomic_folder
-from pipeline.core.errors import report_user_errors
+from pipeline.artifacts.vectors import Ids
+from pipeline.core.atomic import atomic_folder, disk_errors
+from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.progress import progress, say
-from pipeline.core.registry import implementation
+from pipeline.engines import local, ray_data
+from pipeline.engines.job import Filled, Job
 
-if TYPE_CHECKING:
-    from pipeline.teachers.interface import Teacher
+ENGINES = {"local": local.run, "ray": ray_data.run}
 
 
 def main(
     texts_file: Annotated[Path, typer.Option("--texts", help="Any text set: text_id, text")],
     out: Annotated[Path, typer.Option(help="Folder of shards and manifest.json")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+    shard_index: Annotated[int | None, typer.Option(help="Of a job array: encode this part alone")] = None,
+    num_shards: Annotated[int | None, typer.Option(help="Of a job array: in how many parts")] = None,
 ) -> None:
-    """Encode a text set; a killed run goes on where it stopped."""
+    """Encode a text set; a killed run goes on where it stopped.
+
+    A job of an array fills the store and publishes nothing; the run without a part, which comes last, does.
+    """
     params = load(params_file)
-    table = texts.read_any(texts_file)
-    teacher: Teacher = implementation("teachers", params.teacher.kind).load(params.teacher, params.runtime)
-    dims: dict[str, int] = {view: teacher.dims[view] for view in params.encode.views}
-    store = VectorStore(Path(params.runtime.cache), teacher.recipe)
-    ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
+    ids = texts.read_any(texts_file)["text_id"].to_numpy()
     shards = encoding.partition(ids, params.encode.shard_rows)
-    encoded = 0
-    with atomic_folder(out) as folder, progress(f"encode {out.name}", len(ids), "texts") as advance:
+    mine = part(shards, shard_index, num_shards)
+    job = Job(Path.cwd(), texts_file, params.teacher, params.encode, params.runtime)
+    rows = sum(shard.rows for shard in mine)
+    label = f"encode {out.name}" + ("" if shard_index is None else f" ({shard_index} of {num_shards})")
+    if mine:
+        with progress(label, rows, "texts") as advance:
+            filled = ENGINES[params.runtime.engine](job, [shard.name for shard in mine], advance)
+        if shard_index is None:
+            _publish(ids, shards, VectorStore(Path(params.runtime.cache), filled.recipe), filled, out)
+    encoded = filled.encoded if mine else 0
+    say(f"{label}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
+
+
+def part(shards: list[Shard], index: int | None, parts: int | None) -> list[Shard]:
+    """Shards I, I + N, ... of a job array; all of them where there is none.
+
+    Raises:
+        UserError: one number is missing or out of bounds.
+    """
+    if index is None and parts is None:
+        return shards
+    if index is None or parts is None or not 0 <= index < parts:
+        raise UserError(f"--shard-index is {index} and --num-shards {parts}; give both, 0 <= index < number")
+    return shards[index::parts]
+
+
+def _publish(ids: Ids, shards: list[Shard], store: VectorStore, filled: Filled, out: Path) -> None:
+    with disk_errors(out), atomic_folder(out) as folder:
         for shard in shards:
-            rows = slice(shard.start, shard.stop)
-            path = folder / shard.name
-            encoded += encoding.encode_shard(ids[rows], sentences[rows], dims, store, teacher.encode, path)
-            advance(shard.rows)
-        vectors.write_manifest(folder, teacher.recipe, dims, {shard.name: shard.rows for shard in shards})
-    say(f"encode {out.name}: {encoded:,} encoded, {len(ids) - encoded:,} taken from the store")
+            encoding.publish_shard(ids[shard.start : shard.stop], filled.dims, store, folder / shard.name)
+        vectors.write_manifest(
+            folder, filled.recipe, filled.dims, {shard.name: shard.rows for shard in shards}
+        )
 
 
 if __name__ == "__main__":

@@ -73,13 +73,23 @@ def teacher_sample(view: str, vectors_folder: Path) -> vectors.Half:
 
 
 def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> Reduction:
-    """Vectors as they are for a student of the teacher's dimension, else their first principal components."""
+    """Vectors as they are for a student of the teacher's dimension, else their first principal components.
+
+    Whitened, they are principal components at any dimension.
+    """
     fitted = pca.read(pca_folder, student.view)
     if student.dim > fitted.dim:
         raise UserError(
             f"students.{name}.dim is {student.dim}, above the {fitted.dim} dimensions of the teacher's "
             f"{student.view!r} view; choose {fitted.dim} or less"
         )
+    if student.train.whiten:
+        if student.dim > fitted.rank:
+            raise UserError(
+                f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors vary in "
+                f"{fitted.rank} directions; choose {fitted.rank} or less, or train.whiten: false"
+            )
+        return lambda found: fitted.reduce(found, student.dim, whiten=True)
     if student.dim == fitted.dim:
         return lambda found: found.astype(np.float32)
     return lambda found: fitted.reduce(found, student.dim)

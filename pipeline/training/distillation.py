@@ -38,7 +38,7 @@ class Distillation:
         settings = Settings(
             name=name,
             rows=len(self._tokens),
-            **train.model_dump(exclude={"texts", "regularise"}),
+            **train.model_dump(exclude={"texts", "whiten", "regularise"}),
         )
         return fit(
             self._student.module, self._batch_loss, self._dev_loss, settings, checkpoint, checkpoint_seconds

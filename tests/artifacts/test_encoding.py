@@ -2,9 +2,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.artifacts.encoding import encode_shard
+from pipeline.artifacts.encoding import fill_shard, publish_shard
 from pipeline.artifacts.store import VectorStore
-from pipeline.core.errors import UserError
+from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.params.teacher import HashingTeacher
 from pipeline.teachers.hashing import Hashing
 
@@ -26,6 +26,10 @@ class Recorded:
         return {view: vectors if view == "sentence" else -vectors for view in views}
 
 
+def fill(ids, texts, views, store, encode):
+    return fill_shard(ids, texts, list(views), store, encode, lambda _: None)
+
+
 @pytest.fixture
 def store(tmp_path):
     return VectorStore(tmp_path / "cache", {"model": "m"})
@@ -37,7 +41,8 @@ def encode(tmp_path, store):
 
     def run(rows=slice(None), dims=DIMS, into=store):
         teacher = Recorded()
-        count = encode_shard(IDS[rows], TEXTS[rows], dims, into, teacher, tmp_path / "shard.parquet")
+        count = fill(IDS[rows], TEXTS[rows], dims, into, teacher)
+        publish_shard(IDS[rows], dims, into, tmp_path / "shard.parquet")
         return teacher.asked, count, (tmp_path / "shard.parquet").read_bytes()
 
     return run
@@ -86,7 +91,9 @@ def test_views_that_lack_different_texts_publish_the_same_bytes(encode, fresh):
     encode(slice(0, 4), dims={"sentence": 6})
     encode(slice(3, 8), dims={"cls": 6})
     encode(slice(10, 12))
-    assert encode()[2] == fresh
+    asked, count, content = encode()
+    assert asked == [([*TEXTS[4:10]], ["sentence"]), ([*TEXTS[:3], *TEXTS[8:10]], ["cls"])]
+    assert (count, content) == (9, fresh)
 
 
 def test_a_damaged_file_of_the_store_is_encoded_again(encode, store, fresh, capsys):
@@ -114,26 +121,38 @@ def spoilt(view, value):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 65520.0])
-def test_a_value_that_float16_cannot_hold_is_neither_stored_nor_published(tmp_path, store, value):
+def test_a_value_that_float16_cannot_hold_is_not_stored(tmp_path, store, value):
     message = r"for 2 texts in view 'sentence' \(first text_id 20\); set teacher\.precision"
     with pytest.raises(UserError, match=message):
-        encode_shard(IDS, TEXTS, DIMS, store, spoilt("sentence", value), tmp_path / "shard.parquet")
+        fill(IDS, TEXTS, DIMS, store, spoilt("sentence", value))
     assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_no_view_is_stored_where_one_is_bad(tmp_path, store):
     with pytest.raises(UserError, match=r"for 2 texts in view 'cls'"):
-        encode_shard(IDS, TEXTS, DIMS, store, spoilt("cls", np.nan), tmp_path / "shard.parquet")
+        fill(IDS, TEXTS, DIMS, store, spoilt("cls", np.nan))
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_the_largest_float16_is_no_error(tmp_path, store):
-    encode_shard(
-        IDS[:1],
-        TEXTS[:1],
-        {"cls": 2},
-        store,
-        lambda *_: {"cls": np.float32([[65504, -65504]])},
-        tmp_path / "x",
-    )
+def test_the_largest_float16_is_no_error(store):
+    fill(IDS[:1], TEXTS[:1], ["cls"], store, lambda *_: {"cls": np.float32([[65504, -65504]])})
     assert store.load(IDS[:1], "cls")[1].tolist() == [[65504, -65504]]
+
+
+def test_a_shard_that_the_store_does_not_hold_is_not_published(tmp_path, store):
+    fill(IDS[2:], TEXTS[2:], DIMS, store, Recorded())
+    with pytest.raises(UserError, match=r"lacks 2 vectors of view 'sentence'.*one folder for all workers"):
+        publish_shard(IDS, DIMS, store, tmp_path / "shard.parquet")
+    assert not (tmp_path / "shard.parquet").exists()
+
+
+def test_a_teacher_that_stops_half_way_leaves_what_it_brought(store, encode, fresh):
+    def stopping(texts, views):
+        rows = np.array([1, 4])
+        vectors = Recorded()([texts[row] for row in rows], views)
+        raise Unfinished("the cap is reached", rows, vectors)
+
+    with pytest.raises(UserError, match="the cap is reached"):
+        fill(IDS, TEXTS, DIMS, store, stopping)
+    left = [text for row, text in enumerate(TEXTS) if row not in (1, 4)]
+    assert encode() == ([(left, ["sentence", "cls"])], 10, fresh)

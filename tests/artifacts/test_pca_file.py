@@ -25,6 +25,25 @@ def test_reduce_is_sklearns_transform(dim):
     np.testing.assert_allclose(reduced, REFERENCE.transform(VECTORS)[:, :dim], atol=1e-4)
 
 
+@pytest.mark.parametrize("dim", [1, 5, 12])
+def test_a_whitened_reduction_is_sklearns(dim):
+    reference = PCA(dim, whiten=True, svd_solver="full").fit(VECTORS)
+    reduced = of_sklearn().reduce(VECTORS, dim, whiten=True)
+    assert reduced.dtype == np.float32
+    expected = reference.transform(VECTORS)
+    signs = np.sign((reduced * expected).sum(axis=0))
+    np.testing.assert_allclose(reduced * signs, expected, atol=1e-4)
+    np.testing.assert_allclose(np.cov(reduced.T), np.eye(dim).squeeze(), atol=1e-4)
+
+
+def test_the_rank_leaves_out_directions_without_variance():
+    assert of_sklearn().rank == 12
+    flat = VECTORS.copy()
+    flat[:, 4:6] = VECTORS[0, 4:6]
+    fitted = PCA().fit(flat)
+    assert Pca(fitted.mean_, fitted.components_, fitted.explained_variance_).rank == 10
+
+
 def test_cached_half_precision_vectors_are_reduced_in_float32():
     half = VECTORS.astype(np.float16)
     expected = REFERENCE.transform(half.astype(np.float64))[:, :4]

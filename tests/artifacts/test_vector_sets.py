@@ -39,6 +39,25 @@ def test_a_set_is_read_whole_or_shard_by_shard(folder):
     assert [ids.tolist() for ids, _ in vector_set.batches("sentence")] == [[10, 20, 30], [40, 50]]
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_shards_that_are_read_ahead_come_in_order(tmp_path, count):
+    ids, found = np.arange(count * 2, dtype=np.uint64), np.arange(count * 2, dtype=np.float16).reshape(-1, 1)
+    for number in range(count):
+        rows = slice(2 * number, 2 * number + 2)
+        vectors.write_shard(ids[rows], {"cls": found[rows]}, tmp_path / f"{number}.parquet")
+    vectors.write_manifest(tmp_path, {}, {"cls": 1}, {f"{number}.parquet": 2 for number in range(count)})
+    opened = vectors.open_set(tmp_path)
+    assert [ids.tolist() for ids, _ in opened.batches("cls")] == ids.reshape(-1, 2).tolist()
+    assert np.array_equal(opened.read("cls")[1], found)
+
+
+def test_a_reader_may_stop_after_the_first_shard(folder):
+    (folder / "00001.parquet").unlink()
+    batches = vectors.open_set(folder).batches("cls")
+    assert next(batches)[0].tolist() == [10, 20, 30]
+    batches.close()
+
+
 @pytest.mark.parametrize("shards", [{}, {"00000.parquet": 0}])
 def test_an_empty_set(folder, shards):
     vectors.write_shard(IDS[:0], {"sentence": VECTORS[:0]}, folder / "00000.parquet")

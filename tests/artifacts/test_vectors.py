@@ -5,6 +5,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,36 @@ def test_row_groups_are_fixed_without_dictionaries_and_compression(shard):
         assert not chunk.has_dictionary_page
         assert not any("DICTIONARY" in encoding for encoding in chunk.encodings)
         assert chunk.compression == "UNCOMPRESSED"
+
+
+@pytest.mark.parametrize(("rows", "dim"), [(0, 5), (1, 1), (2048, 4), (2049, 700), (5000, 1100)])
+def test_values_are_read_from_where_they_lie_as_arrow_reads_them(tmp_path, rows, dim):
+    """Row groups of megabytes, which Arrow would by default split into pages, included."""
+    found = np.random.default_rng(0).normal(size=(rows, dim)).astype(np.float16)
+    vectors.write_shard(IDS[:rows], {"cls": -found, "sentence": found}, path := tmp_path / "shard.parquet")
+    table = pq.read_table(path)
+    for view, expected in (("cls", -found), ("sentence", found)):
+        ids, read = vectors.read_columns(path.read_bytes(), view)
+        assert np.array_equal(ids, IDS[:rows])
+        assert np.array_equal(ids, table["text_id"].to_numpy())
+        assert np.array_equal(read, expected)
+        assert np.array_equal(read, vectors.column(table, view))
+
+
+def test_other_parquet_of_the_same_schema_is_read_by_arrow(shard, tmp_path):
+    """As stores of earlier versions hold it: several pages a row group."""
+    table = pq.read_table(shard).replace_schema_metadata(None)
+    pq.write_table(table, tmp_path / "other.parquet", compression="zstd", data_page_size=1000)
+    ids, read = vectors.read_columns((tmp_path / "other.parquet").read_bytes(), "cls")
+    assert np.array_equal(ids, IDS)
+    assert np.array_equal(read, VIEWS["cls"])
+
+
+def test_torch_takes_a_set_as_it_is_read(shard):
+    _, read = vectors.read_columns(shard.read_bytes(), "cls")
+    tensor = torch.from_numpy(read)
+    tensor += 1
+    assert np.array_equal(read, VIEWS["cls"] + np.float16(1))
 
 
 def test_polars_reads_a_shard(shard):

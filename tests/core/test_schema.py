@@ -62,7 +62,15 @@ def test_every_field_has_a_description_for_the_editor() -> None:
     definitions = json.loads(render())["$defs"]
     bare = [
         f"{name}.{field}"
-        for name in ("Corpus", "Train", "Finetune", "Runtime", "TransformerTeacher")
+        for name in (
+            "Corpus",
+            "Train",
+            "Finetune",
+            "Runtime",
+            "Api",
+            "TransformerTeacher",
+            "OpenAiApiTeacher",
+        )
         for field, said in definitions[name]["properties"].items()
         if field != "kind" and "description" not in said
     ]

@@ -8,7 +8,7 @@ from model2vec import StaticModel
 from small_students import static_block, transformer_block
 
 from pipeline.artifacts import student as student_folder
-from pipeline.core.params.teacher import HashingTeacher, TransformerTeacher
+from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher
 from pipeline.exporting.card import model_card
 from pipeline.students import static, transformer
 
@@ -40,8 +40,10 @@ def test_it_says_what_the_student_is_and_where_it_comes_from():
     assert "{" not in text
 
 
-def test_a_hashing_teacher_is_named_too():
+def test_teachers_of_other_kinds_are_named_too():
     assert "a hashing teacher" in card(teacher=HASHING)
+    api = OpenAiApiTeacher(kind="openai_api", url="https://host/v1", model="embed-3", parts="none")
+    assert "distilled from `embed-3`" in card(teacher=api)
 
 
 @pytest.mark.parametrize(

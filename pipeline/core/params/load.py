@@ -57,6 +57,17 @@ class Params(Block):
     @model_validator(mode="after")
     def _references(self) -> Self:
         faults = []
+        if self.teacher.kind == "openai_api":
+            faults += [
+                f"encode.views has {view!r}; teacher.kind openai_api gives `sentence` alone"
+                for view in self.encode.views
+                if view != "sentence"
+            ]
+            if self.runtime.workers > 1:
+                faults.append(
+                    f"runtime.workers is {self.runtime.workers}; one process asks an API, several requests "
+                    "at a time: set runtime.api.concurrency"
+                )
         for name, student in self.students.items():
             if name == "teacher" or name.endswith("_finetune"):
                 faults.append(f"students.{name}: the report needs this name for itself; choose another")

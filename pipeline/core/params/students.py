@@ -42,6 +42,8 @@ class Train(Block):
 
     texts: Annotated[tuple[TextSet, ...], Field(min_length=1, strict=False)] = ("seed", "wordnet")
     """The text sets that it is trained on."""
+    whiten: bool = False
+    """Scale the target's principal components to variance 1, at the teacher's own dimension too."""
     epochs: Count
     """Most passes over the texts."""
     batch_size: Count

@@ -1,8 +1,9 @@
 """`teacher:` and `encode:`: which model is distilled, and what of it is cached."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pipeline.core.params.base import Block, Count, Seed
 
@@ -39,7 +40,49 @@ class HashingTeacher(Block):
     """Another seed is another teacher."""
 
 
-Teacher = Annotated[TransformerTeacher | HashingTeacher, Field(discriminator="kind")]
+def _base_url(url: str) -> str:
+    # The message leaves the value out, which may hold a password.
+    if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", url):
+        raise ValueError(
+            "teacher.url is no base URL (https://HOST/v1, without a user, a password, `?` and `#`); "
+            "a key is named by teacher.key_variable"
+        )
+    return url
+
+
+def _variable(name: str) -> str:
+    # The message leaves the value out, which may be the key.
+    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
+        raise ValueError(
+            "teacher.key_variable is no name of an environment variable (A-Z, 0-9, _); "
+            "the key itself belongs into that variable, not here"
+        )
+    return name
+
+
+class OpenAiApiTeacher(Block):
+    """A model behind an OpenAI-compatible `/v1/embeddings` endpoint: vLLM, TEI, OpenAI, Cohere and others.
+
+    It gives the view `sentence` alone. `runtime.api` says how it is asked.
+    """
+
+    kind: Literal["openai_api"]
+    url: Annotated[str, AfterValidator(_base_url)]
+    """Base URL, such as https://api.openai.com/v1: requests go to URL/embeddings."""
+    model: Annotated[str, Field(min_length=1)]
+    """The model's name there. Whether another model hides behind an old name cannot be seen from here."""
+    dimensions: Count | None = None
+    """Ask for vectors of this size, of a model that can shorten them; null: the model's own."""
+    prompt: str | None = None
+    """Prepended to every text."""
+    key_variable: Annotated[str, AfterValidator(_variable)] | None = None
+    """The name of the environment variable that holds the key; null: no key is sent."""
+    parts: Annotated[str, Field(min_length=1)]
+    """A folder, a hub id or `package:NAME/FOLDER`: the local model whose tokenizer, layers and vocabulary
+    vectors students start from, since an API gives none."""
+
+
+Teacher = Annotated[TransformerTeacher | HashingTeacher | OpenAiApiTeacher, Field(discriminator="kind")]
 
 
 class Encode(Block):
@@ -49,7 +92,7 @@ class Encode(Block):
     """One Parquet column each: `sentence` is what the model's own pipeline returns, `token_mean` the mean of
     the last hidden states without the special tokens, `cls` the last hidden state of the first token."""
     shard_rows: Annotated[int, Field(ge=1)] = 4096
-    """Most texts a shard holds on average: what a kill can cost, and the unit of work of a worker."""
+    """Most texts a shard holds on average: what is read and written at a time, and what a worker takes on."""
 
 
 class Pca(Block):

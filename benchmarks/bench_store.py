@@ -1,0 +1,95 @@
+"""Reading published vectors: against polars, Arrow, a memory-mapped array, and hashing the files.
+
+`python benchmarks/bench_store.py [--rows N] [--rounds N]`. All that is read lies in the page cache. GB/s
+count the vectors that were asked for, not the other view that lies in the same files and is hashed with them.
+"""
+
+import argparse
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import torch
+from measuring import interleaved, report, speedup
+from vector_sets import publish
+
+from pipeline.artifacts.vectors import VectorSet, column
+from pipeline.core import fingerprint
+
+VIEW, DIM = "sentence", 384
+COLUMNS = ["text_id", VIEW]
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        one = publish(folder / "one", args.rows, DIM, [VIEW])
+        two = publish(folder / "two", args.rows, DIM, [VIEW, "token_mean"])
+        one.read(VIEW)[1].tofile(folder / "raw")
+        contenders = {
+            "polars, read_parquet": partial(with_polars, one),
+            "polars, one view of two": partial(with_polars, two),
+            "Arrow, read_table": partial(with_arrow, one),
+            "ours, whole set": partial(one.read, VIEW),
+            "ours, shard by shard": partial(shard_by_shard, one),
+            "ours, to torch": partial(to_torch, one),
+            "ours, one view of two": partial(two.read, VIEW),
+            "ours, shard by shard, one view of two": partial(shard_by_shard, two),
+            "SHA-256 of the files": partial(hashed, one),
+            "np.memmap, copied": partial(copied, folder / "raw", one.rows),
+        }
+        seconds = interleaved(contenders, args.rounds)
+    size = one.rows * DIM * 2 / 1e9
+    rows: list[dict[str, object]] = [
+        {
+            "reader": name,
+            "GB/s": float(np.median(size / np.array(seconds[name]))),
+            "against polars": speedup(seconds, name, next(iter(contenders))),
+        }
+        for name in contenders
+    ]
+    report("store", rows, f"python benchmarks/bench_store.py --rows {args.rows} --rounds {args.rounds}")
+
+
+def with_polars(vectors: VectorSet) -> object:
+    """As anyone would read it; nothing is checked."""
+    table = pl.read_parquet(sorted(vectors.path.glob("*.parquet")), columns=COLUMNS)
+    return table["text_id"].to_numpy(), table[VIEW].to_numpy()
+
+
+def with_arrow(vectors: VectorSet) -> object:
+    """Through Arrow's own Parquet reader; nothing is checked."""
+    tables = [pq.read_table(path, columns=COLUMNS) for path in sorted(vectors.path.glob("*.parquet"))]
+    return np.concatenate([column(table, VIEW) for table in tables])
+
+
+def shard_by_shard(vectors: VectorSet) -> int:
+    """One shard at a time in memory, as the PCA reads."""
+    return sum(len(ids) for ids, _ in vectors.batches(VIEW))
+
+
+def to_torch(vectors: VectorSet) -> torch.Tensor:
+    """A float16 tensor of the whole set."""
+    return torch.from_numpy(vectors.read(VIEW)[1])
+
+
+def hashed(vectors: VectorSet) -> list[str]:
+    """What the check against the manifest costs on one core."""
+    return [fingerprint.of_bytes(path.read_bytes()) for path in vectors.path.glob("*.parquet")]
+
+
+def copied(path: Path, rows: int) -> np.ndarray:
+    """The same numbers from a file of nothing else."""
+    return np.array(np.memmap(path, np.float16, "r", shape=(rows, DIM)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Published vector sets of random vectors, for the benchmarks that read them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.artifacts.encoding import partition
+from pipeline.artifacts.vectors import VectorSet, open_set, write_manifest, write_shard
+from pipeline.core.params.teacher import Encode
+
+
+def publish(folder: Path, rows: int, dim: int, views: Sequence[str]) -> VectorSet:
+    """Write a set as `encode` does: vectors with a mean and a falling spectrum, in shards of default size."""
+    random = np.random.default_rng(0)
+    ids = np.sort(random.integers(0, 2**64 - 1, rows, np.uint64))
+    mean, scale = random.standard_normal(dim, np.float32), np.linspace(1, 0.05, dim, dtype=np.float32)
+    folder.mkdir(parents=True)
+    shards = partition(ids, Encode.model_fields["shard_rows"].default)
+    for shard in shards:
+        columns = {
+            view: (random.standard_normal((shard.rows, dim), np.float32) * scale + mean).astype(np.float16)
+            for view in views
+        }
+        write_shard(ids[shard.start : shard.stop], columns, folder / shard.name)
+    write_manifest(folder, {"rows": rows}, dict.fromkeys(views, dim), {one.name: one.rows for one in shards})
+    return open_set(folder)

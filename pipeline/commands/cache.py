@@ -1,0 +1,154 @@
+"""`pipeline cache`: which vectors are kept, whether they are intact, and which nobody uses."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipeline.artifacts import store_files
+from pipeline.artifacts.store_files import StoredRecipe
+from pipeline.core.errors import UserError
+from pipeline.core.params.load import load
+from pipeline.core.params.teacher import Teacher
+from pipeline.core.progress import progress, say
+
+PARAMS = Path("params.yaml")
+VECTORS = Path("data/vectors")
+COLUMNS = ("recipe", "model", "views", "texts", "bytes", "used by")
+NONE = "-"
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
+Cache = Annotated[Path | None, typer.Option(help="The cache, if not runtime.cache of the params file.")]
+Vectors = Annotated[Path, typer.Option(help="The published sets, whose manifests name recipes.")]
+
+
+def list_recipes(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vectors = VECTORS) -> None:
+    """List the recipes with what uses them, and interrupted trainings."""
+    folder = _folder(cache, params_file)
+    used = _users(folder, params_file, vectors)
+    rows = []
+    for stored in store_files.recipes(folder):
+        texts = stored.texts()
+        cells = (",".join(texts), ",".join(map(str, texts.values())), str(stored.bytes))
+        rows.append((stored.fingerprint, _model(stored), *cells, ",".join(used[stored.fingerprint]) or NONE))
+    for path in store_files.trainings(folder):
+        size = str(path.stat().st_size)
+        rows.append((path.stem, "interrupted training", NONE, NONE, size, NONE))
+    _show(rows)
+
+
+def verify(
+    params_file: ParamsFile = PARAMS,
+    cache: Cache = None,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Remove damaged files; encode makes them anew.")
+    ] = False,
+) -> None:
+    """Compare every file with the hash in its name; exit code 1 if damaged ones are left."""
+    recipes = store_files.recipes(_folder(cache, params_file))
+    files = [(stored, file) for stored in recipes for file in stored.files]
+    damaged = []
+    with progress("verify", len(files), "files") as advance:
+        for stored, file in files:
+            if not stored.is_intact(file):
+                damaged.append(file)
+            advance(1)
+    for file in damaged:
+        if drop:
+            file.unlink(missing_ok=True)
+        typer.echo(f"{'dropped' if drop else 'damaged'}\t{file}")
+    if damaged and not drop:
+        raise UserError(f"{len(damaged)} files are damaged; `pipeline cache verify --drop` removes them")
+
+
+def prune(
+    fingerprints: Annotated[
+        list[str] | None,
+        typer.Argument(help="Recipes to remove, used or not; none: those that nothing uses."),
+    ] = None,
+    params_file: ParamsFile = PARAMS,
+    cache: Cache = None,
+    vectors: Vectors = VECTORS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+) -> None:
+    """Remove the recipes that neither a published set nor the params' teacher uses, or those named."""
+    folder = _folder(cache, params_file)
+    recipes = store_files.recipes(folder)
+    if fingerprints:
+        chosen = list(dict.fromkeys(_find(letters, recipes) for letters in fingerprints))
+    else:
+        used = _users(folder, params_file, vectors)
+        chosen = [stored for stored in recipes if not used[stored.fingerprint]]
+    freed = 0
+    for stored in chosen:
+        size = stored.bytes
+        done = "would remove" if dry_run else "removed"
+        typer.echo(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}")
+        freed += size
+        if not dry_run:
+            stored.remove()
+    say(f"{freed:,} bytes {'would be freed' if dry_run else 'freed'}")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"list": list_recipes, "verify": verify, "prune": prune}
+
+
+def _folder(cache: Path | None, params_file: Path) -> Path:
+    return cache or Path(load(params_file).runtime.cache)
+
+
+def _users(folder: Path, params_file: Path, vectors: Path) -> dict[str, list[str]]:
+    """What uses each recipe: published sets, and the params file, whose encoding may not be published yet."""
+    sets, teacher = store_files.used_by(vectors), load(params_file).teacher
+    return {
+        stored.fingerprint: sets.get(stored.fingerprint, [])
+        + ([params_file.name] if _may_be_of(teacher, stored.recipe) else [])
+        for stored in store_files.recipes(folder)
+    }
+
+
+def _may_be_of(teacher: Teacher, recipe: dict[str, Any]) -> bool:
+    """Whether all that params and recipe both say agrees: the weights are not loaded to find out."""
+    wanted = teacher.model_dump(mode="json", exclude_none=True)
+    if recipe.get("kind") != teacher.kind:
+        return False
+    # A recipe has a model's name, not this machine's path to it.
+    last = {key: str(value).rstrip("/").rpartition("/")[2] for key, value in wanted.items()}
+    return all(key not in recipe or last[key] == str(recipe[key]).rpartition("/")[2] for key in wanted)
+
+
+def _model(stored: StoredRecipe) -> str:
+    recipe = stored.recipe
+    return str(recipe.get("model") or recipe.get("kind") or "unknown")
+
+
+def _find(letters: str, recipes: Sequence[StoredRecipe]) -> StoredRecipe:
+    """The recipe whose fingerprint begins with these letters, or of which they are the whole fingerprint.
+
+    Raises:
+        UserError: there is none, or more than one.
+    """
+    found = [one for one in recipes if one.fingerprint.startswith(letters[: len(one.fingerprint)])]
+    if len(found) != 1:
+        known = ", ".join(one.fingerprint for one in recipes) or "none"
+        raise UserError(f"{letters!r} names {len(found)} recipes; there are: {known}")
+    return found[0]
+
+
+def _show(rows: Sequence[Sequence[str]]) -> None:
+    """A table on a terminal, tab-separated lines otherwise."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            typer.echo("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, no_wrap=True, justify="right" if name in ("texts", "bytes") else "left")
+    for row in rows:
+        table.add_row(*(cell.replace(",", "\n") for cell in row))
+    Console().print(table)

@@ -1,0 +1,123 @@
+"""Against a real server: what is asked for, and what comes back."""
+
+import numpy as np
+import pytest
+from embeddings_server import vectors
+from small_params import small_params
+
+from pipeline.core.errors import UserError
+from pipeline.core.fingerprint import of_folder, of_json
+from pipeline.core.params.load import check
+from pipeline.core.params.teacher import OpenAiApiTeacher
+from pipeline.teachers.endpoint import estimate_tokens
+from pipeline.teachers.openai_api import OpenAiApi
+
+TEXTS = [" ".join(f"word{(7 * i + j) % 50}" for j in range(1 + 5 * i % 17)) for i in range(60)]
+
+
+def sentence(teacher, texts):
+    return teacher.encode(texts, ["sentence"])["sentence"]
+
+
+def test_vectors_are_in_the_order_of_the_texts(api, server):
+    found = sentence(api(texts_per_request=7, concurrency=5), TEXTS)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, vectors(TEXTS))
+    assert len(server.bodies) > 8
+
+
+def test_requests_hold_texts_of_like_length_up_to_both_limits(api, server):
+    teacher = api(texts_per_request=7, tokens_per_request=60, concurrency=1)
+    sentence(teacher, [*TEXTS, "long " * 200])
+    _, *bulk = [body["input"] for body in server.bodies]
+    sizes = [sum(map(estimate_tokens, batch)) for batch in bulk]
+    assert max(map(len, bulk)) == 7
+    assert bulk[0] == ["long " * 200]
+    assert max(sizes[1:]) <= 60
+    assert sum(sizes[1:]) > 0.8 * 60 * sum(len(batch) < 7 for batch in bulk[1:])
+    lengths = [estimate_tokens(text) for batch in bulk for text in batch]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_estimated_tokens_are_a_quarter_of_the_bytes():
+    assert [estimate_tokens(text) for text in (" ", "four", "fives", "東京都")] == [1, 1, 2, 3]
+
+
+def test_a_request_names_model_format_and_dimensions(api, server):
+    teacher = api(dimensions=5, prompt="query: ")
+    assert sentence(teacher, ["a", ""]).shape == (2, 5)
+    assert server.bodies == [
+        {"model": "tiny", "encoding_format": "float", "dimensions": 5, "input": ["query: a", "query: "]}
+    ]
+
+
+def test_an_empty_text_is_sent_as_a_space(api, server):
+    assert sentence(api(), ["", "a"]).shape == (2, 8)
+    assert "" not in server.texts
+    assert " " in server.texts
+
+
+def test_no_text_needs_no_request(api, server):
+    assert sentence(api(dimensions=8), []).shape == (0, 8)
+    assert server.bodies == []
+
+
+def test_the_dimension_is_asked_for_once(api, server):
+    teacher = api()
+    assert server.bodies == []
+    assert teacher.dims == teacher.dims == {"sentence": 8}
+    assert len(server.bodies) == teacher.endpoint.requests == 1
+    assert api(dimensions=3).dims == {"sentence": 3}
+    assert len(server.bodies) == 1
+
+
+def test_what_is_asked_for_is_estimated_before_the_first_request(api, server, capsys):
+    teacher = api(texts_per_request=7)
+    server.faults.append(lambda handler: handler.reply(400, capsys.readouterr().err))
+    tokens = sum(map(estimate_tokens, TEXTS))
+    said = f"the first 60 texts take 9 requests and about {tokens:,} tokens"
+    with pytest.raises(UserError, match=said):
+        sentence(teacher, TEXTS)
+    sentence(teacher, TEXTS)
+    assert capsys.readouterr().err == ""
+
+
+def test_the_recipe_changes_with_what_decides_a_vector_alone(api, server):
+    same = of_json(api().recipe)
+    assert {of_json(a.recipe) for a in (api(texts_per_request=1), api(key_variable="K"), api(parts="x"))} == {
+        same
+    }
+    others = [api(url="http://other/v1"), api(model="other"), api(dimensions=4), api(prompt="p")]
+    assert len({same, *(of_json(other.recipe) for other in others)}) == 5
+    assert api(url=f"{server.url}/").recipe == api(prompt="").recipe == api().recipe
+
+
+def test_another_view_is_refused_by_the_teacher_and_by_the_params(api):
+    with pytest.raises(UserError, match=r"encode\.views has 'cls'; an API gives `sentence` alone"):
+        api().encode(["a"], ["sentence", "cls"])
+    teacher = {"kind": "openai_api", "url": "http://x/v1", "model": "m", "parts": "p"}
+    assert isinstance(check(small_params(teacher=teacher), "params.yaml").teacher, OpenAiApiTeacher)
+    wrong = small_params(teacher=teacher, encode={"views": ["sentence", "token_mean"]})
+    with pytest.raises(
+        UserError, match=r"params\.yaml: encode\.views has 'token_mean'; teacher\.kind openai_api"
+    ):
+        check(wrong, "params.yaml")
+
+
+def test_users_call_it_as_the_pipeline_does(api):
+    np.testing.assert_array_equal(api().encode_as_users_do(TEXTS)["sentence"], vectors(TEXTS))
+
+
+def test_students_start_from_a_local_model_and_without_a_key(api, load, bert, server, tmp_path):
+    teacher: OpenAiApi = api(parts=str(bert), key_variable="NO_SUCH_KEY")
+    vocabulary = teacher.save_parts(tmp_path / "parts")
+    expected = load(bert, pooling="mean").save_parts(tmp_path / "expected")
+    np.testing.assert_array_equal(vocabulary, expected)
+    assert of_folder(tmp_path / "parts") == of_folder(tmp_path / "expected")
+    assert server.bodies == []
+    assert teacher.module is teacher.folder is None
+
+
+def test_a_missing_local_model_is_named_by_its_key(api, tmp_path):
+    with pytest.raises(UserError, match=r"^teacher\.parts: there is no folder './nowhere'"):
+        api(parts="./nowhere").save_parts(tmp_path)
