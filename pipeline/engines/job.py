@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pipeline.artifacts import encoding, texts
 from pipeline.artifacts.encoding import Advance
 from pipeline.artifacts.store import VectorStore
@@ -62,6 +64,14 @@ class Worker:
         self._dims: dict[str, int] = {view: teacher.dims[view] for view in job.encode.views}
         self._store = VectorStore(Path(runtime.cache), teacher.recipe)
         self._shards = {shard.name: shard for shard in encoding.partition(ids, job.encode.shard_rows)}
+
+    def announce(self, names: Iterable[str]) -> None:
+        """Let a teacher that is paid for say what the texts that the store lacks will take."""
+        if hasattr(self._teacher, "announce"):
+            shards = [self._shards[name] for name in names]
+            rows = np.concatenate([np.arange(shard.start, shard.stop) for shard in shards])
+            lacking = [~self._store.load(self._ids[rows], view)[0] for view in self._dims]
+            self._teacher.announce(self._texts[rows[np.any(lacking, axis=0)]].to_list())
 
     def fill(self, name: str, advance: Advance = lambda _: None) -> Filled:
         """Make the store hold the vectors of a shard."""

@@ -27,6 +27,7 @@ def run(job: Job, shards: Sequence[str], advance: Advance) -> Filled:
     workers = min(job.runtime.workers, len(shards))
     if workers == 1:
         worker = Worker(job)
+        worker.announce(shards)
         return total(worker.fill(shard, advance) for shard in shards)
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, context, _start, (job, context.Value("i"), max(1, cpus() // workers)))

@@ -49,7 +49,7 @@ def read_inputs(
     names = list(settings.students)
     teacher = settings.teacher
     return Inputs(
-        teacher=teacher.model if teacher.kind == "transformer" else teacher.kind,
+        teacher=teacher.kind if teacher.kind == "hashing" else teacher.model,
         students=[
             student_metrics(metrics.read(metrics_folder / f"{n}.json", f"evaluate@{n}"), n) for n in names
         ],

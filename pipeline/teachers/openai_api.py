@@ -46,7 +46,6 @@ class OpenAiApi:
             "prompt": params.prompt or "",
         }
         self._runtime = runtime
-        self._announced = False
 
     @cached_property
     def dims(self) -> dict[str, int]:
@@ -68,10 +67,7 @@ class OpenAiApi:
         if others := [view for view in views if view != VIEW]:
             raise UserError(f"encode.views has {others[0]!r}; an API gives `{VIEW}` alone")
         limits = self._runtime.api
-        inputs = [((self.params.prompt or "") + text) or EMPTY for text in texts]
-        tokens = np.array([estimate_tokens(text) for text in inputs])
-        batches = request_batches(tokens, limits.tokens_per_request, limits.texts_per_request)
-        self._announce(len(texts), len(batches), int(tokens.sum()))
+        inputs, batches = self._plan(texts)
         found = np.empty((len(texts), self.dims[VIEW]), np.float32)
         stop = Event()
         with ThreadPoolExecutor(limits.concurrency) as pool:
@@ -121,14 +117,21 @@ class OpenAiApi:
             f"{self.params.url}: vectors of {vectors.shape[1]} dimensions, not {self.dims[VIEW]} {asked}"
         )
 
-    def _announce(self, texts: int, requests: int, tokens: int) -> None:
-        """Say what is going to be asked for, once: all shards are alike."""
-        if not self._announced:
-            self._announced = True
-            say(
-                f"{self.params.model} at {self.params.url}: the first {texts:,} texts take {requests:,} "
-                f"requests and about {tokens:,} tokens"
-            )
+    def announce(self, texts: Sequence[str]) -> None:
+        """Say how much is going to be asked for, before it is."""
+        inputs, batches = self._plan(texts)
+        tokens = sum(map(estimate_tokens, inputs))
+        say(
+            f"{self.params.model} at {self.params.url}: {len(texts):,} texts take about {len(batches):,} "
+            f"requests and {tokens:,} tokens"
+        )
+
+    def _plan(self, texts: Sequence[str]) -> tuple[list[str], list[NDArray[np.int_]]]:
+        """What is sent for each text, and its rows by request."""
+        limits = self._runtime.api
+        inputs = [((self.params.prompt or "") + text) or EMPTY for text in texts]
+        tokens = np.array([estimate_tokens(text) for text in inputs])
+        return inputs, request_batches(tokens, limits.tokens_per_request, limits.texts_per_request)
 
 
 def request_batches(tokens: NDArray[np.int_], most_tokens: int, most_texts: int) -> list[NDArray[np.int_]]:

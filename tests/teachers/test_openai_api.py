@@ -71,15 +71,14 @@ def test_the_dimension_is_asked_for_once(api, server):
     assert len(server.bodies) == 1
 
 
-def test_what_is_asked_for_is_estimated_before_the_first_request(api, server, capsys):
-    teacher = api(texts_per_request=7)
-    server.faults.append(lambda handler: handler.reply(400, capsys.readouterr().err))
+def test_what_will_be_asked_for_is_estimated(api, server, capsys):
+    api(texts_per_request=7).announce(TEXTS)
     tokens = sum(map(estimate_tokens, TEXTS))
-    said = f"the first 60 texts take 9 requests and about {tokens:,} tokens"
-    with pytest.raises(UserError, match=said):
-        sentence(teacher, TEXTS)
-    sentence(teacher, TEXTS)
-    assert capsys.readouterr().err == ""
+    assert (
+        f"tiny at {server.url}: 60 texts take about 9 requests and {tokens:,} tokens\n"
+        == capsys.readouterr().err
+    )
+    assert server.bodies == []
 
 
 def test_the_recipe_changes_with_what_decides_a_vector_alone(api, server):
