@@ -93,11 +93,17 @@ def files(params: Params) -> list[Finding]:
 
 def extras(params: Params) -> list[Finding]:
     """Optional packages that the params ask for."""
-    if not any(source.kind == "huggingface" for source in params.corpus.sources):
-        return []
-    if find_spec("datasets"):
-        return [Finding("datasets", "installed")]
-    return [Finding("datasets", "not installed, but used by corpus.sources", "pip install '.[datasets]'")]
+    users = {}
+    if any(source.kind == "huggingface" for source in params.corpus.sources):
+        users["datasets"] = "corpus.sources"
+    if params.runtime.engine == "ray":
+        users["ray"] = "runtime.engine"
+    return [
+        Finding(name, "installed")
+        if find_spec(name)
+        else Finding(name, f"not installed, but used by {user}", f"pip install '.[{name}]'")
+        for name, user in users.items()
+    ]
 
 
 def device(wanted: str) -> Finding:

@@ -6,7 +6,7 @@ from small_params import small_params
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
-from pipeline.commands import system
+from pipeline.commands import needs, system
 
 
 @pytest.fixture
@@ -76,6 +76,16 @@ def test_a_packaged_teacher_is_described_without_loading_it(project: Path) -> No
 def test_a_hub_teacher_is_not_downloaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = doctor(teacher={"kind": "transformer", "model": "no-such-owner/no-such-model"})
     assert line(result, "teacher").startswith("ok\tteacher\tno-such-owner/no-such-model: not downloaded yet")
+
+
+def test_ray_is_asked_for_where_it_is_the_engine(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spec, said in (
+        (None, "missing\tray\tnot installed, but used by runtime.engine"),
+        (1, "ok\tray\tinst"),
+    ):
+        monkeypatch.setattr(needs, "find_spec", lambda _, spec=spec: spec)
+        assert line(doctor(runtime={"engine": "ray"}), "ray").startswith(said)
+    assert "ray" not in doctor().stdout.split()
 
 
 def test_wrong_params_are_one_message(project: Path) -> None:

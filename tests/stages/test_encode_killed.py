@@ -54,7 +54,7 @@ def test_twenty_kills_cost_no_finished_piece_and_no_byte(folder, seed, start):
     for kill in range(KILLS):
         before, log = stored_ids(), folder / f"asked {kill}"
         process, begun = start(log, 0.01), moments.randrange(8)
-        while len(asked(log)) < begun:
+        while len(asked(log)) < begun and process.is_alive():
             time.sleep(0.002)
         time.sleep(moments.uniform(0, 0.015))
         process.kill()
