@@ -6,8 +6,10 @@ import pytest
 import small_students
 import torch
 from project import Project
+from transformers import BertConfig, BertModel
 
 from pipeline.corpus.wordnet_files import is_complete
+from pipeline.teachers.hashing import letter_tokenizer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -54,3 +56,19 @@ def project(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Proje
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The parts of the hashing teacher."""
     return small_students.write_parts(tmp_path_factory.mktemp("teacher"))
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plain transformers folder: a two-layer BERT over letters, with weights large enough to matter."""
+    folder = tmp_path_factory.mktemp("models") / "bert"
+    tokenizer = letter_tokenizer()
+    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = BertConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=128, initializer_range=0.5, **shape
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

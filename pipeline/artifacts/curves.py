@@ -8,6 +8,7 @@ from typing import Protocol
 from pipeline.core.atomic import write_text
 
 COLUMNS = ("step", "sentences", "lr", "train_loss")
+SPEED = "sentences_per_second"
 
 
 class CurvePoint(Protocol):
@@ -18,19 +19,22 @@ class CurvePoint(Protocol):
     lr: float
     train_loss: float
     dev_value: float
+    measures: dict[str, float]
+    """What the losses told beside their sum: a column each."""
+    sentences_per_second: float
 
 
 def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path) -> None:
-    """Write a curve; `dev_name` heads the last column, `dev_sign` is -1 where a score was maximised."""
-    lines = ["\t".join([*COLUMNS, dev_name])]
+    """Write a curve; `dev_name` heads the dev values, `dev_sign` is -1 where a score was maximised."""
+    names = sorted({name for point in points for name in point.measures})
+    lines = ["\t".join([*COLUMNS, dev_name, *names, SPEED])]
     for point in points:
-        numbers = (point.lr, point.train_loss, dev_sign * point.dev_value)
-        lines.append(
-            "\t".join([str(point.step), str(point.sentences), *(_number(number) for number in numbers)])
-        )
+        numbers = [point.lr, point.train_loss, dev_sign * point.dev_value]
+        numbers += [*(point.measures.get(name, math.nan) for name in names), point.sentences_per_second]
+        lines.append("\t".join([str(point.step), str(point.sentences), *map(_number, numbers)]))
     write_text(path, "\n".join(lines) + "\n")
 
 
 def _number(value: float) -> str:
-    """Before the first step there is no training loss: the cell stays empty."""
+    """Before the first step there is no training loss, for one: the cell stays empty."""
     return "" if math.isnan(value) else f"{value:.6g}"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pipeline.artifacts.store import VectorStore
 from pipeline.artifacts.vectors import Half, Ids, write_shard
 from pipeline.core.errors import Unfinished, UserError
+from pipeline.core.params.teacher import Storage
 
 ID_BITS = 64
 PIECE_CHARACTERS = 65_536
@@ -104,8 +105,10 @@ def fill_shard(
     return encoded
 
 
-def publish_shard(ids: Ids, dims: Mapping[str, int], store: VectorStore, path: Path) -> None:
-    """Write the vectors of ascending `ids` from the store to `path`.
+def publish_shard(
+    ids: Ids, dims: Mapping[str, int], store: VectorStore, path: Path, storage: Storage = "float16"
+) -> None:
+    """Write the vectors of ascending `ids` from the store, which holds float16, to `path`.
 
     Raises:
         UserError: the store lacks one.
@@ -119,7 +122,7 @@ def publish_shard(ids: Ids, dims: Mapping[str, int], store: VectorStore, path: P
                 "there; runtime.cache has to be one folder for all workers: run the same command again"
             )
         columns[view] = np.empty((0, dim), np.float16) if vectors is None else vectors
-    write_shard(ids, columns, path)
+    write_shard(ids, columns, path, storage)
 
 
 def _encode(

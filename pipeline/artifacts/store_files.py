@@ -1,7 +1,6 @@
-"""The files of the cache as a person looks after them: recipes of vectors, and interrupted trainings."""
+"""The files of the cache as a person looks after them: recipes, interrupted trainings, leftovers."""
 
 import json
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.artifacts import vectors
-from pipeline.artifacts.store import FINGERPRINT_LETTERS, HASH_LETTERS
+from pipeline.artifacts.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.core import fingerprint
+from pipeline.core.atomic import PARTIAL, is_abandoned
 
 RECIPE = "recipe.json"
-NAME = re.compile(rf"[0-9a-f]{{16}}-[0-9a-f]{{16}}-([0-9a-f]{{{HASH_LETTERS}}})")
 
 
 @dataclass(frozen=True)
@@ -40,29 +39,33 @@ class StoredRecipe:
 
     @property
     def bytes(self) -> int:
-        """Size of all its files."""
-        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        """Size of its files, without those that are still being written."""
+        return sum(size(file) for file in self.files)
 
     def texts(self) -> dict[str, int]:
         """Vectors of each view, without those in files that cannot be opened."""
         found: dict[str, int] = {}
         for file in self.files:
             if file.name != RECIPE:
-                found[file.parent.name] = found.get(file.parent.name, 0) + _rows(file)
+                view = file.relative_to(self.folder).parts[0]
+                found[view] = found.get(view, 0) + _rows(file)
         return found
 
     @property
     def files(self) -> list[Path]:
         """recipe.json and the files of vectors, without those that are still being written."""
         recipe = self.folder / RECIPE
-        return [*([recipe] if recipe.exists() else []), *sorted(self.folder.glob("*/[!.]*.parquet"))]
+        return [*([recipe] if recipe.exists() else []), *sorted(self.folder.glob("*/**/[!.]*.parquet"))]
 
     def is_intact(self, file: Path) -> bool:
-        """Whether the hash of a file's content is the one in its name (recipe.json: in its folder's)."""
+        """Whether a file lies where its name says, and has the hash in it (recipe.json: in its folder's)."""
         if file.name == RECIPE:
             return fingerprint.of_json(self.recipe)[:FINGERPRINT_LETTERS] == self.fingerprint
-        named = NAME.fullmatch(file.stem)
-        return named is not None and fingerprint.of_file(file)[:HASH_LETTERS] == named[1]
+        named = NAME.fullmatch(file.name)
+        _, *folders, _ = file.relative_to(self.folder).parts
+        if named is None or "".join(folders) not in ("", shared_letters(named[1], named[2])):
+            return False
+        return fingerprint.of_file(file)[:HASH_LETTERS] == named[3]
 
     def remove(self) -> None:
         """Remove all of it."""
@@ -78,6 +81,20 @@ def recipes(cache: Path) -> list[StoredRecipe]:
 def trainings(cache: Path) -> list[Path]:
     """The checkpoints of interrupted trainings."""
     return sorted((cache / "training").glob("[!.]*.safetensors"))
+
+
+def abandoned(cache: Path) -> list[Path]:
+    """What killed processes left half-written."""
+    partial = (path for kind in ("vectors", "training") for path in (cache / kind).rglob(f"{PARTIAL}*"))
+    return sorted(path for path in partial if is_abandoned(path))
+
+
+def size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder; 0 where it is gone."""
+    try:
+        return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+    except FileNotFoundError:
+        return 0
 
 
 def used_by(vectors_folder: Path) -> dict[str, list[str]]:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
@@ -13,20 +14,27 @@ Schema = Mapping[str, type[pl.DataType] | pl.DataType]
 
 
 def read_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) -> pl.DataFrame:
-    """Read the columns of `schema`.
+    """Read the columns of `schema`, checked as by `check_table`."""
+    check_table(path, schema, stage, exact=exact)
+    with readable(path, stage):
+        return pl.read_parquet(path, columns=list(schema))
+
+
+def check_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) -> None:
+    """Fail unless a file has the columns of `schema`.
 
     Args:
         path: the Parquet file.
         schema: names and types of the columns.
         stage: the stage that writes the file, for messages.
-        exact: whether further columns are an error; they are left out otherwise.
+        exact: whether further columns are an error.
 
     Raises:
         UserError: the file is missing, unreadable or has another schema.
     """
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
-    with _readable(path, stage):
+    with readable(path, stage):
         found = pl.read_parquet_schema(path)
     wrong = [
         f"{name}: {found.get(name)} for {kind}" for name, kind in schema.items() if found.get(name) != kind
@@ -35,15 +43,14 @@ def read_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) ->
     if wrong or surplus:
         faults = ", ".join([*wrong, *(f"{name} is surplus" for name in surplus)])
         raise UserError(f"{path} has another schema ({faults}); run `dvc repro -f {stage}`")
-    with _readable(path, stage):
-        return pl.read_parquet(path, columns=list(schema))
 
 
 @contextmanager
-def _readable(path: Path, stage: str) -> Iterator[None]:
+def readable(path: Path, stage: str) -> Iterator[None]:
+    """Turn what a damaged Parquet file raises into a `UserError` that names it."""
     try:
         yield
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
         raise UserError(
             f"{path} is not a readable Parquet file ({error}); run `dvc repro -f {stage}`"
         ) from None

@@ -40,14 +40,23 @@ def read_vocabulary(folder: Path) -> NDArray[np.float32]:
 
 def read_encoder(folder: Path) -> "PreTrainedModel":
     """The teacher's encoder, in float32."""
+    _check(folder)
+    return load_encoder(folder, AGAIN)
+
+
+def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
+    """The encoder of any transformers folder, in float32.
+
+    Raises:
+        UserError: it cannot be loaded; `fix` says what to do.
+    """
     import torch
     from transformers import AutoModel
 
-    _check(folder)
     try:
         return AutoModel.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
     except (OSError, ValueError, SafetensorError) as error:
-        raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {AGAIN}") from None
+        raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":

@@ -1,11 +1,16 @@
 """Text sets: data/corpus/*.parquet and data/augmented/*.parquet."""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from pipeline.artifacts.tables import read_table, write_table
+from pipeline.artifacts.tables import check_table, read_table, readable, write_table
 from pipeline.core.errors import UserError
 
 SEED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String, "source": pl.String, "split": pl.String}
@@ -14,6 +19,8 @@ LABELLED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String}
 """corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name."""
 AUGMENTED_SCHEMA = {"text_id": pl.UInt64, "parent_id": pl.UInt64, "text": pl.String, "method": pl.String}
 """augmented/METHOD.parquet: parent_id is the seed text's text_id."""
+
+ROWS_AT_A_TIME = 65_536
 
 
 def text_id(text: str) -> int:
@@ -37,10 +44,33 @@ def read_augmented(path: Path) -> pl.DataFrame:
     return _checked(read_table(path, AUGMENTED_SCHEMA, stage), path, stage)
 
 
-def read_any(path: Path) -> pl.DataFrame:
-    """Read text_id and text of any text set, sorted by text_id."""
-    stages = "prepare augment"
-    return _checked(read_table(path, LABELLED_SCHEMA, stages, exact=False), path, stages)
+def ids(path: Path, split: str | None) -> NDArray[np.uint64]:
+    """Ascending ids (n,) of a text set's rows, or of those of one split."""
+    stage, schema = _columns(split)
+    table = read_table(path, {"text_id": pl.UInt64, **schema}, stage, exact=False)
+    chosen = table if split is None else table.filter(pl.col("split") == split)
+    return _checked(chosen, path, stage)["text_id"].to_numpy()
+
+
+def read_slice(path: Path, start: int, stop: int) -> list[str]:
+    """The texts of rows `start` to `stop` of any text set; the others are not kept in memory."""
+    with readable(path, "prepare augment"):
+        return pl.scan_parquet(path).select("text").slice(start, stop - start).collect()["text"].to_list()
+
+
+def stream(path: Path, split: str | None) -> Iterator[list[str]]:
+    """The texts of the same rows, in the same order, some at a time."""
+    stage, schema = _columns(split)
+    check_table(path, {"text": pl.String, **schema}, stage, exact=False)
+    with readable(path, stage), pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(ROWS_AT_A_TIME, columns=["text", *schema]):
+            kept = batch if split is None else batch.filter(pc.equal(batch["split"], split))
+            yield kept["text"].to_pylist()
+
+
+def _columns(split: str | None) -> tuple[str, dict[str, type[pl.DataType]]]:
+    """The stage that writes a text set, and the columns that choose its rows."""
+    return ("prepare augment", {}) if split is None else ("prepare", {"split": pl.String})
 
 
 def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path) -> None:
@@ -53,12 +83,9 @@ def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path)
 
 
 def _checked(texts: pl.DataFrame, path: Path, stage: str) -> pl.DataFrame:
-    ids = texts["text_id"]
-    if ids.n_unique() != len(ids):
-        raise UserError(
-            f"{path}: two texts have the text_id {ids.filter(ids.is_duplicated())[0]}; "
-            f"run `dvc repro -f {stage}`"
-        )
-    if not ids.is_sorted():
-        raise UserError(f"{path} is not sorted by text_id; run `dvc repro -f {stage}`")
-    return texts
+    ids = texts["text_id"].to_numpy()
+    if (ids[1:] > ids[:-1]).all():
+        return texts
+    if len(duplicated := texts["text_id"].filter(texts["text_id"].is_duplicated())):
+        raise UserError(f"{path}: two texts have the text_id {duplicated[0]}; run `dvc repro -f {stage}`")
+    raise UserError(f"{path} is not sorted by text_id; run `dvc repro -f {stage}`")

@@ -14,9 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.artifacts import int8
+from pipeline.artifacts.int8 import Levels
 from pipeline.core import fingerprint
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
+from pipeline.core.params.teacher import Storage
 
 MANIFEST = "manifest.json"
 ROW_GROUP_ROWS = 2048
@@ -27,37 +30,41 @@ READ_AHEAD = 2
 """Shards that are read and hashed while one is used."""
 
 Ids = NDArray[np.uint64]
-Half = NDArray[np.float16]
+Half = int8.Half
 
 
-def vector_type(dim: int) -> pa.DataType:
-    """A column of float16 vectors."""
-    return pa.list_(pa.field("item", pa.float16(), nullable=False), dim)
+def vector_type(dim: int, value: pa.DataType | None = None) -> pa.DataType:
+    """A column of vectors, of float16 unless said otherwise."""
+    return pa.list_(pa.field("item", value or pa.float16(), nullable=False), dim)
 
 
-def to_table(ids: Ids, views: Mapping[str, Half]) -> pa.Table:
-    """An Arrow table of ids (n,) and one non-null float16 list column (n, d) per view."""
+def to_table(ids: Ids, views: Mapping[str, Half | Levels]) -> pa.Table:
+    """An Arrow table of ids (n,) and one non-null list column (n, d) per view, of its own type."""
     columns: dict[str, pa.Array] = {"text_id": pa.array(ids)}
     fields = [pa.field("text_id", pa.uint64(), nullable=False)]
     for view, vectors in views.items():
-        kind = vector_type(vectors.shape[1])
+        kind = vector_type(vectors.shape[1], pa.from_numpy_dtype(vectors.dtype))
         columns[view] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), type=kind)
         fields.append(pa.field(view, kind, nullable=False))
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
-def write_shard(ids: Ids, views: Mapping[str, Half], to: Path | BinaryIO) -> None:
-    """Write one shard: fixed row groups, no dictionaries, no compression (vectors do not compress).
+def write_shard(
+    ids: Ids, views: Mapping[str, Half], to: Path | BinaryIO, storage: Storage = "float16"
+) -> None:
+    """Write one shard: fixed row groups, no compression (vectors do not compress).
 
-    A row group's column is one page, so that `read_columns` finds its values in one piece.
+    A row group's column of float16 is one page, so that `read_columns` finds its values in one piece. One of
+    int8 goes through a dictionary: a value takes a byte so, and four as Parquet's plain int8.
     """
+    columns, metadata = int8.pack(views) if storage == "int8" else (views, PLAIN)
     pq.write_table(
-        to_table(ids, views).replace_schema_metadata(PLAIN),
+        to_table(ids, columns).replace_schema_metadata(metadata),
         to,
         row_group_size=ROW_GROUP_ROWS,
         data_page_size=UNLIMITED,
         max_rows_per_page=UNLIMITED,
-        use_dictionary=False,
+        use_dictionary=[f"{view}.list.element" for view in views] if storage == "int8" else False,
         compression="none",
         store_schema=True,
     )
@@ -67,12 +74,13 @@ def read_columns(content: bytes, view: str) -> tuple[Ids, Half]:
     """Ids (n,) and a view's vectors (n, d) of a shard's bytes.
 
     Raises:
-        pa.ArrowInvalid: it is no Parquet, or holds no ids or no float16 vectors of this view.
+        pa.ArrowInvalid: it is no Parquet, or holds no ids, no vectors of this view or not their scale.
     """
     file = pq.ParquetFile(pa.BufferReader(content))
     found = {field.name: field.type for field in file.schema_arrow}
     dim = getattr(found.get(view), "list_size", 0)
-    if found.get("text_id") != pa.uint64() or found.get(view) != vector_type(dim):
+    kinds = (vector_type(dim), vector_type(dim, pa.int8()))
+    if found.get("text_id") != pa.uint64() or found.get(view) not in kinds:
         raise pa.ArrowInvalid(f"text_id is {found.get('text_id')}, {view} is {found.get(view)}")
     if not PLAIN.items() <= (file.metadata.metadata or {}).items():
         table = file.read(columns=["text_id", view])
@@ -96,14 +104,25 @@ def _copy_values(content: bytes, metadata: pq.FileMetaData, index: int, values: 
 
 
 def column(table: pa.Table, view: str) -> Half:
-    """A view's column as an array (n, d), without Python objects."""
-    dim = table.schema.field(view).type.list_size
+    """A view's column as an array (n, d), without Python objects.
+
+    Raises:
+        pa.ArrowInvalid: it is of int8, and the table's metadata do not hold its scale.
+    """
+    kind = table.schema.field(view).type
     flat = table[view].combine_chunks().flatten()
-    return flat.to_numpy(zero_copy_only=True).reshape(-1, dim)
+    values = flat.to_numpy(zero_copy_only=True).reshape(-1, kind.list_size)
+    if kind.value_type != pa.int8():
+        return values
+    return int8.dequantise(values, int8.scale_of(table.schema.metadata, view, kind.list_size))
 
 
 def write_manifest(
-    folder: Path, recipe: Mapping[str, Any], dims: Mapping[str, int], shards: Mapping[str, int]
+    folder: Path,
+    recipe: Mapping[str, Any],
+    dims: Mapping[str, int],
+    shards: Mapping[str, int],
+    storage: Storage = "float16",
 ) -> None:
     """Write what makes the shards in `folder` a set; it comes last.
 
@@ -112,8 +131,9 @@ def write_manifest(
         recipe: everything that decides the vectors.
         dims: the views and their dimensions.
         shards: rows of each shard by file name, in the order of their ids.
+        storage: the type of the shards' values; of int8, what it loses is put down for each view.
     """
-    manifest = {
+    manifest: dict[str, Any] = {
         "rows": sum(shards.values()),
         "dims": dims,
         "fingerprint": fingerprint.of_json(recipe),
@@ -123,6 +143,10 @@ def write_manifest(
             for name, rows in shards.items()
         ],
     }
+    if storage == "int8":
+        footers = [pq.read_metadata(folder / name).metadata for name in shards]
+        lost = {view: int8.loss([int8.sums_of(footer, view) for footer in footers]) for view in dims}
+        manifest |= {"storage": storage, "loss": lost}
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
 
 
@@ -170,6 +194,19 @@ class VectorSet:
             ids[start:stop], vectors[start:stop] = part_ids, part
             start = stop
         return ids, vectors
+
+    def of(self, wanted: Ids, view: str) -> Iterator[Half]:
+        """Vectors (n, d) of the ascending `wanted` ids, in their order, as many at a time as a shard has.
+
+        Raises:
+            UserError: as `batches`, or an id has no vector.
+        """
+        done = 0
+        for ids, vectors in self.batches(view):
+            stop = done + int(np.searchsorted(wanted[done:], ids[-1:], side="right").sum())
+            yield vectors[rows_of(ids, wanted[done:stop], self.path)]
+            done = stop
+        rows_of(wanted[:0], wanted[done:], self.path)
 
     def _dim(self, view: str) -> int:
         if view not in self.dims:

@@ -9,6 +9,7 @@ import typer
 
 from pipeline.artifacts import store_files
 from pipeline.artifacts.store_files import StoredRecipe
+from pipeline.core.atomic import remove_abandoned
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import load
 from pipeline.core.params.teacher import Teacher
@@ -25,7 +26,7 @@ Vectors = Annotated[Path, typer.Option(help="The published sets, whose manifests
 
 
 def list_recipes(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vectors = VECTORS) -> None:
-    """List the recipes with what uses them, and interrupted trainings."""
+    """List the recipes with what uses them, interrupted trainings, and what killed runs left half-written."""
     folder = _folder(cache, params_file)
     used = _users(folder, params_file, vectors)
     rows = []
@@ -36,6 +37,8 @@ def list_recipes(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors:
     for path in store_files.trainings(folder):
         size = str(path.stat().st_size)
         rows.append((path.stem, "interrupted training", NONE, NONE, size, NONE))
+    if left := store_files.abandoned(folder):
+        rows.append((NONE, _count(left), NONE, NONE, str(sum(map(store_files.size, left))), NONE))
     _show(rows)
 
 
@@ -47,7 +50,8 @@ def verify(
     ] = False,
 ) -> None:
     """Compare every file with the hash in its name; exit code 1 if damaged ones are left."""
-    recipes = store_files.recipes(_folder(cache, params_file))
+    folder = _folder(cache, params_file)
+    recipes = store_files.recipes(folder)
     files = [(stored, file) for stored in recipes for file in stored.files]
     damaged = []
     with progress("verify", len(files), "files") as advance:
@@ -59,6 +63,8 @@ def verify(
         if drop:
             file.unlink(missing_ok=True)
         typer.echo(f"{'dropped' if drop else 'damaged'}\t{file}")
+    if left := store_files.abandoned(folder):
+        say(f"{_count(left)}; `pipeline cache prune` removes them")
     if damaged and not drop:
         raise UserError(f"{len(damaged)} files are damaged; `pipeline cache verify --drop` removes them")
 
@@ -73,7 +79,10 @@ def prune(
     vectors: Vectors = VECTORS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
 ) -> None:
-    """Remove the recipes that neither a published set nor the params' teacher uses, or those named."""
+    """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
+
+    What killed runs left half-written goes in any case.
+    """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
     if fingerprints:
@@ -82,9 +91,14 @@ def prune(
         used = _users(folder, params_file, vectors)
         chosen = [stored for stored in recipes if not used[stored.fingerprint]]
     freed = 0
+    done = "would remove" if dry_run else "removed"
+    if left := store_files.abandoned(folder):
+        freed = sum(map(store_files.size, left))
+        typer.echo(f"{done}\t{NONE}\t{_count(left)}\t{freed}")
+        if not dry_run:
+            remove_abandoned(left)
     for stored in chosen:
         size = stored.bytes
-        done = "would remove" if dry_run else "removed"
         typer.echo(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}")
         freed += size
         if not dry_run:
@@ -117,6 +131,10 @@ def _may_be_of(teacher: Teacher, recipe: dict[str, Any]) -> bool:
     # A recipe has a model's name, not this machine's path to it.
     last = {key: str(value).rstrip("/").rpartition("/")[2] for key, value in wanted.items()}
     return all(key not in recipe or last[key] == str(recipe[key]).rpartition("/")[2] for key in wanted)
+
+
+def _count(abandoned: Sequence[Path]) -> str:
+    return f"{len(abandoned)} abandoned write{'s' if len(abandoned) > 1 else ''}"
 
 
 def _model(stored: StoredRecipe) -> str:

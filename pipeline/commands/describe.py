@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.artifacts import metrics, vectors
+from pipeline.artifacts import int8, metrics, vectors
 from pipeline.commands import model_folder
 from pipeline.core.errors import UserError
 from pipeline.evaluation.geometry import effective_rank, mean_pairwise_cosine
@@ -47,8 +47,8 @@ def table(path: Path) -> Description:
     if head is not None and head.num_rows:
         first = pa.Table.from_batches([head])
         for column in first.schema:
-            if pa.types.is_fixed_size_list(column.type) and pa.types.is_floating(column.type.value_type):
-                said.facts |= _geometry(column.name, vectors.column(first, column.name))
+            if pa.types.is_fixed_size_list(column.type) and _are_vectors(column.type, first.schema):
+                said.facts |= _geometry(column.name, _vectors(path, first, column.name))
         said.sample = _rows(first)
     return said
 
@@ -59,6 +59,12 @@ def vector_set(path: Path) -> Description:
     said = Description("teacher vectors")
     said.facts["rows"] = f"{opened.rows:,} (shards: {len(opened.manifest['shards']):,})"
     said.facts["dimensions"] = ", ".join(f"{view} {dim}" for view, dim in opened.dims.items())
+    said.facts["storage"] = str(opened.manifest.get("storage", "float16"))
+    for view, lost in opened.manifest.get("loss", {}).items():
+        said.facts[f"{view} loss"] = (
+            f"cosine: mean {lost['mean_cosine']:.6f}, least {lost['least_cosine']:.6f}; "
+            f"relative RMSE {lost['relative_rmse']:.3%}"
+        )
     said.facts["fingerprint"] = str(opened.manifest["fingerprint"])
     said.facts |= {f"recipe {key}": str(value) for key, value in sorted(opened.manifest["recipe"].items())}
     for view in opened.dims:
@@ -112,6 +118,20 @@ def numbers(path: Path) -> Description:
     if not isinstance(read, dict):
         raise UserError(f"{path} is JSON, but no metrics file: expected an object at the top level")
     return Description("metrics", dict(_flat(read, "")))
+
+
+def _are_vectors(kind: pa.DataType, schema: pa.Schema) -> bool:
+    packed = kind.value_type == pa.int8() and int8.KEY in (schema.metadata or {})
+    return packed or pa.types.is_floating(kind.value_type)
+
+
+def _vectors(path: Path, rows: pa.Table, name: str) -> vectors.Half:
+    try:
+        return vectors.column(rows, name)
+    except pa.ArrowException as error:
+        raise UserError(
+            f"{path} is damaged ({error}); run `dvc repro -f encode@{path.parent.name}`"
+        ) from None
 
 
 def _geometry(name: str, rows: vectors.Half) -> dict[str, str]:

@@ -12,7 +12,8 @@ from pipeline.core.errors import UserError
 from pipeline.core.params.load import Params
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher, TransformerTeacher
 from pipeline.corpus.wordnet_files import is_complete, wordnet_folder
-from pipeline.teachers.locate import PACKAGE, find_model
+from pipeline.encoders.locate import PACKAGE
+from pipeline.teachers.parts import find_teacher
 
 
 def teacher(params: Teacher) -> Finding:
@@ -50,7 +51,7 @@ def _model_folder(params: TransformerTeacher) -> Path | None:
     """The teacher's folder; None where it is a hub model that is not in the hub's cache."""
     is_hub_id = params.model.count("/") == 1 and params.model[0] not in "./~"
     if params.model.startswith(PACKAGE) or Path(params.model).is_dir() or not is_hub_id:
-        return find_model(params)
+        return find_teacher(params)
     from huggingface_hub import try_to_load_from_cache
 
     config = try_to_load_from_cache(params.model, "config.json", revision=params.revision)

@@ -1,15 +1,26 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that appear whole or not at all.
+
+Until then they have a partial name, `.partial-[FOLDER-]MACHINE-PROCESS-RANDOM`, which tells who writes them.
+"""
 
 import os
+import re
+import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
+from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
 
 PARTIAL = ".partial-"
+WRITER = re.compile(rf"{re.escape(PARTIAL)}(?:.*-)?([0-9a-f]{{16}})-(\d+)-\w+(?:\..*)?")
+UNTOUCHED_SECONDS = 24 * 3600
+"""How long a partial file is left alone whose writer cannot be seen from here."""
 
 
 @contextmanager
@@ -35,7 +46,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=PARTIAL, suffix=path.suffix, dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=PARTIAL + _writer(), suffix=path.suffix, dir=path.parent)
         os.close(handle)
         temporary = Path(name)
         try:
@@ -56,8 +67,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     What killed processes left of the same folder is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(path)
-    temporary = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{os.getpid()}-", dir=path.parent))
+    remove_abandoned(path.parent.glob(f"{PARTIAL}{path.name}-*"))
+    temporary = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{_writer()}", dir=path.parent))
     temporary.chmod(0o755)
     try:
         yield temporary
@@ -75,11 +86,47 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _remove_abandoned(path: Path) -> None:
-    for left in path.parent.glob(f"{PARTIAL}{path.name}-*"):
-        number = left.name.removeprefix(f"{PARTIAL}{path.name}-").partition("-")[0]
-        if number.isdecimal() and not _is_running(int(number)):
-            shutil.rmtree(left, ignore_errors=True)
+def is_abandoned(partial: Path) -> bool:
+    """Whether nobody writes a partial file or folder any more.
+
+    A process of this machine is looked up: what it writes is abandoned once it is gone, and not before. One
+    of another machine that shares the folder over a network cannot be seen: what it writes is abandoned after
+    a day without a change, longer than any write pauses.
+    """
+    named = WRITER.fullmatch(partial.name)
+    if named and named[1] == _machine():
+        return not _is_running(int(named[2]))
+    try:
+        changed = max(path.stat().st_mtime for path in (partial, *partial.rglob("*")))
+    except OSError:
+        return False  # it has just been finished or removed
+    return time.time() - changed > UNTOUCHED_SECONDS
+
+
+def remove_abandoned(partials: Iterable[Path]) -> None:
+    """Remove partial files and folders that nobody writes any more, where that is allowed."""
+    for partial in partials:
+        if is_abandoned(partial):
+            if partial.is_dir():
+                shutil.rmtree(partial, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    partial.unlink()
+
+
+def _writer() -> str:
+    return f"{_machine()}-{os.getpid()}-"
+
+
+@cache
+def _machine() -> str:
+    """Where a process number means the same process: this boot of this machine, in this container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        known = f"{boot} {os.readlink('/proc/self/ns/pid')} {os.uname().nodename}"
+    except OSError:
+        return secrets.token_hex(8)  # no Linux: this process knows its own writes alone
+    return fingerprint.of_bytes(known.encode())[:16]
 
 
 def _is_running(process: int) -> bool:

@@ -1,7 +1,7 @@
 """The work of encoding one text set, as the workers of every engine take it: shards, by name."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.artifacts import encoding, texts
-from pipeline.artifacts.encoding import Advance
+from pipeline.artifacts.encoding import Advance, Shard
 from pipeline.artifacts.store import VectorStore
 from pipeline.core.errors import UserError
 from pipeline.core.params.evaluate import Runtime
@@ -56,11 +56,10 @@ class Worker:
                 "all machines need the same files at the same paths"
             ) from None
         runtime = job.runtime.model_copy(update={"device": device or job.runtime.device})
-        table = texts.read_any(job.texts)
-        ids = table["text_id"].to_numpy()
+        ids = texts.ids(job.texts, None)
         teacher: interface.Teacher = implementation("teachers", job.teacher.kind).load(job.teacher, runtime)
         self._teacher = teacher
-        self._ids, self._texts = ids, table["text"]
+        self._ids, self._texts = ids, job.texts
         self._dims: dict[str, int] = {view: teacher.dims[view] for view in job.encode.views}
         self._store = VectorStore(Path(runtime.cache), teacher.recipe)
         self._shards = {shard.name: shard for shard in encoding.partition(ids, job.encode.shard_rows)}
@@ -68,23 +67,28 @@ class Worker:
     def announce(self, names: Iterable[str]) -> None:
         """Let a teacher that is paid for say what the texts that the store lacks will take."""
         if hasattr(self._teacher, "announce"):
-            shards = [self._shards[name] for name in names]
-            rows = np.concatenate([np.arange(shard.start, shard.stop) for shard in shards])
-            lacking = [~self._store.load(self._ids[rows], view)[0] for view in self._dims]
-            self._teacher.announce(self._texts[rows[np.any(lacking, axis=0)]].to_list())
+            self._teacher.announce(piece for name in names for piece in self._lacking(self._shards[name]))
 
     def fill(self, name: str, advance: Advance = lambda _: None) -> Filled:
         """Make the store hold the vectors of a shard."""
         shard = self._shards[name]
         encoded = encoding.fill_shard(
             self._ids[shard.start : shard.stop],
-            self._texts[shard.start : shard.stop].to_list(),
+            texts.read_slice(self._texts, shard.start, shard.stop),
             list(self._dims),
             self._store,
             self._teacher.encode,
             advance,
         )
         return Filled(shard.rows, encoded, self._teacher.recipe, self._dims)
+
+    def _lacking(self, shard: Shard) -> Iterator[list[str]]:
+        """The texts of a shard that the store seems to lack, as pieces of them will be asked for."""
+        ids = self._ids[shard.start : shard.stop]
+        held = np.all([self._store.holds(ids, view) for view in self._dims], axis=0)
+        shard_texts = texts.read_slice(self._texts, shard.start, shard.stop)
+        for piece in encoding.pieces(shard_texts):
+            yield [shard_texts[row] for row in piece[~held[piece]]]
 
 
 def total(parts: Iterable[Filled]) -> Filled:

@@ -12,6 +12,7 @@ from pipeline.artifacts.vectors import Ids
 from pipeline.core.atomic import atomic_folder, disk_errors
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
+from pipeline.core.params.teacher import Storage
 from pipeline.core.progress import progress, say
 from pipeline.engines import local, ray_data
 from pipeline.engines.job import Filled, Job
@@ -31,7 +32,7 @@ def main(
     A job of an array fills the store and publishes nothing; the run without a part, which comes last, does.
     """
     params = load(params_file)
-    ids = texts.read_any(texts_file)["text_id"].to_numpy()
+    ids = texts.ids(texts_file, None)
     shards = encoding.partition(ids, params.encode.shard_rows)
     mine = part(shards, shard_index, num_shards)
     job = Job(Path.cwd(), texts_file, params.teacher, params.encode, params.runtime)
@@ -41,7 +42,8 @@ def main(
         with progress(label, rows, "texts") as advance:
             filled = ENGINES[params.runtime.engine](job, [shard.name for shard in mine], advance)
         if shard_index is None:
-            _publish(ids, shards, VectorStore(Path(params.runtime.cache), filled.recipe), filled, out)
+            store = VectorStore(Path(params.runtime.cache), filled.recipe)
+            _publish(ids, shards, store, filled, params.encode.storage, out)
     encoded = filled.encoded if mine else 0
     say(f"{label}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
 
@@ -59,13 +61,15 @@ def part(shards: list[Shard], index: int | None, parts: int | None) -> list[Shar
     return shards[index::parts]
 
 
-def _publish(ids: Ids, shards: list[Shard], store: VectorStore, filled: Filled, out: Path) -> None:
+def _publish(
+    ids: Ids, shards: list[Shard], store: VectorStore, filled: Filled, storage: Storage, out: Path
+) -> None:
     with disk_errors(out), atomic_folder(out) as folder:
         for shard in shards:
-            encoding.publish_shard(ids[shard.start : shard.stop], filled.dims, store, folder / shard.name)
-        vectors.write_manifest(
-            folder, filled.recipe, filled.dims, {shard.name: shard.rows for shard in shards}
-        )
+            part, path = ids[shard.start : shard.stop], folder / shard.name
+            encoding.publish_shard(part, filled.dims, store, path, storage)
+        rows = {shard.name: shard.rows for shard in shards}
+        vectors.write_manifest(folder, filled.recipe, filled.dims, rows, storage)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A teacher behind an OpenAI-compatible `/v1/embeddings` endpoint: vLLM, TEI, OpenAI, Cohere and others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +14,15 @@ from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.params.evaluate import Runtime
 from pipeline.core.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.core.progress import say
-from pipeline.core.registry import implementation
 from pipeline.teachers.endpoint import Endpoint, Stopped, estimate_tokens
-from pipeline.teachers.locate import find_model
+from pipeline.teachers.parts import find_teacher, load_model, save_parts
 
 RECIPE_VERSION = 1
 VIEW = "sentence"
 EMPTY = " "
 """Sent for an empty text, which many servers reject."""
+SHARED_TOKENS = 256
+"""Requests are not made smaller than that to have more of them under way."""
 
 
 def load(params: OpenAiApiTeacher, runtime: Runtime) -> "OpenAiApi":
@@ -90,12 +91,11 @@ class OpenAiApi:
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """The parts of the local model `teacher.parts`, as the transformer teacher saves them."""
         try:
-            model = parts_model(self.params)
-            # By the registry: dvc.yaml names one teacher's file alone.
-            local = implementation("teachers", "transformer").load(model, self._runtime)
+            params = parts_model(self.params)
+            model = load_model(find_teacher(params), params, self._runtime.device)
         except UserError as error:
             raise UserError(str(error).replace("teacher.model", "teacher.parts")) from None
-        return local.save_parts(folder)
+        return save_parts(model, folder)
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors: an API has one way to be called."""
@@ -117,31 +117,46 @@ class OpenAiApi:
             f"{self.params.url}: vectors of {vectors.shape[1]} dimensions, not {self.dims[VIEW]} {asked}"
         )
 
-    def announce(self, texts: Sequence[str]) -> None:
-        """Say how much is going to be asked for, before it is."""
-        inputs, batches = self._plan(texts)
-        tokens = sum(map(estimate_tokens, inputs))
+    def announce(self, pieces: Iterable[Sequence[str]]) -> None:
+        """Say how much is going to be asked for, of which each piece of texts in one call, before it is."""
+        texts = requests = tokens = 0
+        for piece in pieces:
+            inputs, batches = self._plan(piece)
+            texts += len(piece)
+            requests += len(batches)
+            tokens += sum(map(estimate_tokens, inputs))
         say(
-            f"{self.params.model} at {self.params.url}: {len(texts):,} texts take about {len(batches):,} "
+            f"{self.params.model} at {self.params.url}: {texts:,} texts take about {requests:,} "
             f"requests and {tokens:,} tokens"
         )
 
     def _plan(self, texts: Sequence[str]) -> tuple[list[str], list[NDArray[np.int_]]]:
-        """What is sent for each text, and its rows by request."""
+        """What is sent for each text, and its rows by request: enough requests to be under way together."""
         limits = self._runtime.api
         inputs = [((self.params.prompt or "") + text) or EMPTY for text in texts]
-        tokens = np.array([estimate_tokens(text) for text in inputs])
-        return inputs, request_batches(tokens, limits.tokens_per_request, limits.texts_per_request)
+        tokens = np.array([estimate_tokens(text) for text in inputs], np.int64)
+        most = limits.tokens_per_request, limits.texts_per_request
+        batches = request_batches(tokens, *most)
+        wanted = min(limits.concurrency, int(tokens.sum()) // SHARED_TOKENS)
+        return inputs, batches if len(batches) >= wanted else request_batches(tokens, *most, shares=wanted)
 
 
-def request_batches(tokens: NDArray[np.int_], most_tokens: int, most_texts: int) -> list[NDArray[np.int_]]:
-    """Row numbers by request, longest text first: at most so many tokens (one text at least) and texts."""
+def request_batches(
+    tokens: NDArray[np.int64], most_tokens: int, most_texts: int, shares: int = 1
+) -> list[NDArray[np.int64]]:
+    """Row numbers by request, longest text first.
+
+    A request takes so many tokens (one text at least) and texts at most, and texts of one of so many equal
+    shares of all tokens.
+    """
+    order = np.argsort(-tokens, kind="stable")
+    before = np.cumsum(tokens[order]) - tokens[order]
     batches: list[list[int]] = []
-    room = 0
-    for row in np.argsort(-tokens, kind="stable"):
-        if tokens[row] > room or len(batches[-1]) == most_texts:
+    room, last = 0, -1
+    for row, share in zip(order, before * shares // max(1, tokens.sum()), strict=True):
+        if tokens[row] > room or len(batches[-1]) == most_texts or share > last:
             batches.append([])
-            room = most_tokens
+            room, last = most_tokens, share
         batches[-1].append(row)
         room -= tokens[row]
     return [np.array(batch) for batch in batches]
@@ -154,7 +169,7 @@ def parts_model(params: OpenAiApiTeacher) -> TransformerTeacher:
         UserError: it is not there.
     """
     model = TransformerTeacher(kind="transformer", model=params.parts)
-    complete = (find_model(model) / "modules.json").exists()
+    complete = (find_teacher(model) / "modules.json").exists()
     # A pooling has to be given where the model has none, but no part depends on it.
     return model if complete else model.model_copy(update={"pooling": "mean"})
 

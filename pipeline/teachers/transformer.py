@@ -2,24 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from tokenizers import Encoding, Tokenizer
 
 from pipeline.core.errors import UserError
 from pipeline.core.params.evaluate import Runtime
 from pipeline.core.params.teacher import TransformerTeacher
-from pipeline.teachers.locate import find_model, weights_hash
-from pipeline.teachers.packing import PackedEncoder, can_pack
+from pipeline.encoders.locate import weights_hash
+from pipeline.encoders.packing import PackedEncoder, can_pack
+from pipeline.teachers.parts import encoder_of, find_teacher, load_model, save_parts, special_around
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Transformer as TransformerModule
-    from transformers import PreTrainedTokenizerBase
 
 RECIPE_VERSION = 1
 
@@ -37,13 +35,13 @@ class Transformer:
     """A sentence-transformers model, fed with length-sorted batches, packed where it can be."""
 
     def __init__(self, params: TransformerTeacher, runtime: Runtime) -> None:
-        folder = find_model(params)
+        folder = find_teacher(params)
         self.folder = folder
-        self.module = _load(folder, params, runtime.device)
+        self.module = load_model(folder, params, runtime.device)
         self.tokens_per_batch = runtime.tokens_per_batch
         self.prompt = _prompt(self.module, params)
         self.max_length = _max_length(self.module, params)
-        hidden = _encoder_module(self.module).get_embedding_dimension()
+        hidden = encoder_of(self.module).get_embedding_dimension()
         sentence = int(self.module.get_embedding_dimension() or hidden)
         self.dims = {"sentence": sentence, "token_mean": hidden, "cls": hidden}
         self.recipe: dict[str, Any] = {
@@ -55,14 +53,13 @@ class Transformer:
             "weights": weights_hash(folder),
         }
         self._tokenizer = _bulk_tokenizer(self.module, self.max_length)
-        encoder = _encoder_module(self.module).model
+        encoder = encoder_of(self.module).model
         self._packed = PackedEncoder(encoder) if can_pack(encoder) else None
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
-        inputs = [self.prompt + text for text in texts]
-        encodings = self._tokenizer.encode_batch_fast(inputs)
+        encodings = self._tokenised(texts)
         lengths = np.array([len(encoding.ids) for encoding in encodings])
         found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
         for batch in length_sorted_batches(lengths, self.tokens_per_batch):
@@ -73,20 +70,14 @@ class Transformer:
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """Save the encoder as a transformers folder; return every token's vector on its own (model2vec)."""
-        from model2vec.distill.inference import create_embeddings
-
-        encoder = _encoder_module(self.module).model
-        tokenizer = self.module.tokenizer
-        encoder.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        before, after = _special_around(tokenizer)
-        sequences = [[*before, token, *after] for token in range(len(tokenizer))]
-        device = str(next(encoder.parameters()).device)
-        return create_embeddings(encoder, sequences, device, tokenizer.pad_token_id or 0).astype(np.float32)
+        return save_parts(self.module, folder)
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors by sentence-transformers' own encode, with its defaults."""
         return self.module.encode(list(texts), prompt=self.prompt, show_progress_bar=False)
+
+    def _tokenised(self, texts: Sequence[str]) -> list[Encoding]:
+        return self._tokenizer.encode_batch_fast([self.prompt + text for text in texts])
 
     def _outputs(self, encodings: list[Encoding]) -> dict[str, Any]:
         """All that the model's modules give for a batch, after the encoder in float32."""
@@ -97,7 +88,8 @@ class Transformer:
             mask = features["attention_mask"].bool()
             hidden = self._packed(features["input_ids"][mask], mask.sum(1).tolist())
             tokens = hidden.new_zeros(*mask.shape, hidden.shape[1], dtype=torch.float32)
-            features["token_embeddings"] = tokens.masked_scatter_(mask.unsqueeze(-1), hidden.float())
+            tokens[mask] = hidden.float()  # masked_scatter_ is single-threaded
+            features["token_embeddings"] = tokens
         else:
             features = encoder(features)
             features["token_embeddings"] = features["token_embeddings"].float()
@@ -123,7 +115,7 @@ class Transformer:
         if "token_type_ids" in self.module.tokenizer.model_input_names:
             features["token_type_ids"] = padded((e.type_ids for e in encodings), 0)
         if self.prompt:
-            before, _ = _special_around(self.module.tokenizer)
+            before, _ = special_around(self.module.tokenizer)
             prompt = self._tokenizer.encode(self.prompt, add_special_tokens=False)
             features["prompt_length"] = len(before) + len(prompt.ids)
         return features
@@ -154,52 +146,6 @@ def _view(view: str, outputs: dict[str, torch.Tensor]) -> torch.Tensor:
     return (hidden * kept).sum(1) / kept.sum(1).clamp(min=1)
 
 
-def _load(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTransformer":
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Transformer as TransformerModule
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
-    complete = (folder / "modules.json").exists()
-    if complete and params.pooling:
-        raise UserError(
-            f"teacher.pooling is {params.pooling!r}, but {params.model} brings its own pooling in "
-            "modules.json; leave teacher.pooling out"
-        )
-    if not complete and not params.pooling:
-        raise UserError(
-            f"teacher.model: {params.model} has no modules.json, so it does not say how to pool; "
-            "set teacher.pooling (mean, cls, max, lasttoken)"
-        )
-    where = None if device == "auto" else device
-    weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
-    try:
-        if complete:
-            model = SentenceTransformer(
-                str(folder), device=where, trust_remote_code=params.trust_remote_code, model_kwargs=weights
-            )
-        else:
-            code = {"trust_remote_code": params.trust_remote_code}
-            encoder = TransformerModule(
-                str(folder), model_kwargs={**weights, **code}, config_kwargs=code, processor_kwargs=code
-            )
-            pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
-            model = SentenceTransformer(modules=[encoder, pooling], device=where)
-    except (OSError, ValueError, SafetensorError) as error:
-        raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
-    except (RuntimeError, AssertionError) as error:
-        if where is None:
-            raise
-        raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
-    if not isinstance(model[0], TransformerModule):
-        raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
-    model[0].to(getattr(torch, params.precision))
-    return model.eval()
-
-
-def _encoder_module(model: "SentenceTransformer") -> "TransformerModule":
-    return cast("TransformerModule", model[0])
-
-
 def _prompt(model: "SentenceTransformer", params: TransformerTeacher) -> str:
     if params.prompt is not None:
         return params.prompt
@@ -222,20 +168,7 @@ def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int
 
 def _bulk_tokenizer(model: "SentenceTransformer", max_length: int) -> Tokenizer:
     """The model's Rust tokenizer, without the fixed padding and truncation that its file may carry."""
-    if not model.tokenizer.is_fast:
-        raise UserError(
-            "teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)"
-        )
     tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length)
     return tokenizer
-
-
-def _special_around(tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], list[int]]:
-    """The ids of the special tokens before and after a text."""
-    encoded = tokenizer("a", return_special_tokens_mask=True)
-    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
-    first = special.index(0)
-    last = len(special) - special[::-1].index(0)
-    return ids[:first], ids[last:]

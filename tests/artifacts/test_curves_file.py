@@ -1,9 +1,11 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 import pytest
 
 from pipeline.artifacts import curves
+
+NAN = float("nan")
 
 
 @dataclass
@@ -13,9 +15,11 @@ class Point:
     lr: float
     train_loss: float
     dev_value: float
+    measures: dict[str, float] = field(default_factory=dict)
+    sentences_per_second: float = NAN
 
 
-POINTS = [Point(0, 0, 0.0, float("nan"), 2.0), Point(10, 1280, 5e-4, 1 / 3, 1.25)]
+POINTS = [Point(0, 0, 0.0, NAN, 2.0), Point(10, 1280, 5e-4, 1 / 3, 1.25, {}, 123.456789)]
 
 
 def read(path):
@@ -25,16 +29,36 @@ def read(path):
 def test_a_curve_has_one_line_an_evaluation(tmp_path):
     curves.write(POINTS, "dev_loss", 1, tmp_path / "hpd.tsv")
     table = read(tmp_path / "hpd.tsv")
-    assert table.columns == ["step", "sentences", "lr", "train_loss", "dev_loss"]
-    assert table.rows() == [(0, 0, 0.0, None, 2.0), (10, 1280, 5e-4, pytest.approx(1 / 3, abs=1e-6), 1.25)]
+    assert table.columns == ["step", "sentences", "lr", "train_loss", "dev_loss", "sentences_per_second"]
+    assert table.rows() == [
+        (0, 0, 0.0, None, 2.0, None),
+        (10, 1280, 5e-4, pytest.approx(1 / 3, abs=1e-6), 1.25, 123.457),
+    ]
 
 
 def test_a_score_that_was_maximised_is_written_as_it_was_reported(tmp_path):
-    points = [Point(0, 0, 0.0, 1.0, -0.75)]
+    points = [Point(0, 0, 0.0, 1.0, -0.75, {"kernel_inputs": -0.5}, 7.0)]
     curves.write(points, "dev_score", -1, tmp_path / "hpd.tsv")
-    assert read(tmp_path / "hpd.tsv")["dev_score"].to_list() == [0.75]
+    table = read(tmp_path / "hpd.tsv")
+    assert table["dev_score"].to_list() == [0.75]
+    assert table["kernel_inputs"].to_list() == [-0.5]
+
+
+def test_measures_have_columns_in_the_order_of_their_names(tmp_path):
+    points = [
+        Point(0, 0, 0.0, NAN, 2.0),
+        Point(1, 8, 0.1, 1.0, 1.5, {"loss_mse": 0.25, "kernel_inputs": 0.5}),
+        Point(2, 16, 0.1, 1.0, 1.0, {"loss_mse": 0.125}, 9.0),
+    ]
+    curves.write(points, "dev_loss", 1, tmp_path / "hpd.tsv")
+    table = read(tmp_path / "hpd.tsv")
+    assert table.columns[4:] == ["dev_loss", "kernel_inputs", "loss_mse", "sentences_per_second"]
+    assert table["kernel_inputs"].to_list() == [None, 0.5, None]
+    assert table["loss_mse"].to_list() == [None, 0.25, 0.125]
+    assert table["sentences_per_second"].to_list() == [None, None, 9.0]
 
 
 def test_no_evaluations_leave_the_header(tmp_path):
     curves.write([], "dev_score", -1, tmp_path / "hpd.tsv")
-    assert (tmp_path / "hpd.tsv").read_text() == "step\tsentences\tlr\ttrain_loss\tdev_score\n"
+    expected = "step\tsentences\tlr\ttrain_loss\tdev_score\tsentences_per_second\n"
+    assert (tmp_path / "hpd.tsv").read_text() == expected

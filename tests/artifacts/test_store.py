@@ -1,9 +1,11 @@
 import json
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from killed import killed_write
 
 from pipeline.artifacts.store import VectorStore
 
@@ -95,10 +97,91 @@ def test_a_damaged_file_is_dropped_and_said(store, capsys, damage):
     assert damaged not in files(store)
 
 
-def test_what_a_killed_process_left_is_passed_over(store):
+def test_what_a_killed_process_left_is_passed_over_and_removed_on_the_way(store):
+    store.add(IDS[:3], "sentence", VECTORS[:3])
+    folder = (store.folder / files(store)[0]).parent
+    left = killed_write(folder / "file.parquet")
+    elsewhere = killed_write(store.folder / "sentence/8/0/0/file.parquet")
+    unknown = folder / ".partial-1a2b.parquet"
+    unknown.write_bytes(b"half a file")
+    assert store.load(IDS[:3], "sentence")[0].all()
+    assert [path.exists() for path in (left, elsewhere, unknown)] == [False, True, True]
+    assert store.holds(IDS[-2:], "sentence").tolist() == [False, False]
+    assert not elsewhere.exists()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "folder"),
+    [
+        (0x0ABC << 48, 0x0ABC << 48, "0/a/b"),
+        (0xABC0 << 48, (0xABC1 << 48) - 1, "a/b/c"),
+        (0xABC0 << 48, 0xABCF << 48, "a/b/c"),
+        (0xAB00 << 48, 0xABFF << 48, "a/b"),
+        (0xAB00 << 48, 0xAC00 << 48, "a"),
+        (0, 2**64 - 1, ""),
+        (0x7FFF << 48, 0x8000 << 48, ""),
+    ],
+)
+def test_a_file_lies_under_the_first_letters_that_its_ids_share(store, low, high, folder):
+    ids = np.unique(np.array([low, high], np.uint64))
+    store.add(ids, "cls", VECTORS[: len(ids)])
+    (name,) = files(store)
+    assert name.split("/")[1:-1] == [letter for letter in folder.split("/") if letter]
+    assert store.load(ids, "cls")[0].all()
+    assert store.holds(ids, "cls").all()
+
+
+@pytest.fixture
+def many(store):
+    """256 shards of two files each, and a file whose ids lie everywhere."""
+    for i in range(256):
+        ids = np.array([16 * i, 16 * i + 1, 16 * i + 9], np.uint64) << np.uint64(52)
+        store.add(ids[:2], "cls", VECTORS[:2])
+        store.add(ids[2:], "cls", VECTORS[2:3])
+    store.add(np.array([5, 2**64 - 1], np.uint64), "cls", VECTORS[:2])
+    return store
+
+
+@pytest.mark.parametrize(
+    ("ids", "folders"),
+    [
+        ([0xA70 << 52, 0xA71 << 52, 0xA79 << 52], ["", "a", "a/7", "a/7/9"]),
+        ([0xA79 << 52], ["", "a", "a/7", "a/7/9"]),
+        ([0xA71 << 52], ["", "a", "a/7"]),
+        ([5, 2**64 - 1], ["", "0", "0/0", "f", "f/f"]),
+    ],
+)
+def test_a_lookup_lists_the_folders_of_its_ids_alone(many, monkeypatch, ids, folders):
+    listed, list_folder = [], os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: listed.append(path) or list_folder(path))
+    assert many.load(np.array(ids, np.uint64), "cls")[0].all()
+    assert sorted(listed) == sorted(many.folder / "cls" / folder for folder in folders)
+
+
+def test_files_of_before_there_were_subfolders_are_found(store):
     store.add(IDS, "sentence", VECTORS)
-    (store.folder / "sentence" / ".partial-1a2b.parquet").write_bytes(b"half a file")
-    assert store.load(IDS, "sentence")[0].all()
+    store.add(IDS[:3], "cls", VECTORS[:3])
+    for name in files(store):
+        view, *_, file = name.split("/")
+        (store.folder / name).rename(store.folder / view / file)
+    assert np.array_equal(store.load(IDS, "sentence")[1], VECTORS)
+    assert store.holds(IDS, "cls").tolist() == [True] * 3 + [False] * 3
+
+
+def test_which_ids_are_held_is_read_without_their_vectors(store):
+    assert store.holds(IDS, "sentence").tolist() == [False] * 6
+    for rows in ([1, 3], [0], [5]):
+        store.add(IDS[rows], "sentence", VECTORS[rows])
+    spoilt = store.folder / next(name for name in files(store) if "7-" in name)
+    content = spoilt.read_bytes()
+    spoilt.write_bytes(content.replace(VECTORS[1].tobytes(), bytes(8)))
+    assert spoilt.read_bytes() != content
+    assert store.holds(IDS, "sentence").tolist() == [True, True, False, True, False, True]
+    assert store.holds(IDS, "cls").tolist() == [False] * 6
+    assert store.holds(IDS[:0], "sentence").tolist() == []
+    spoilt.write_bytes(content[:-9])
+    assert store.holds(IDS, "sentence").tolist() == [True, False, False, False, False, True]
+    assert spoilt.exists()
 
 
 def test_processes_that_write_at_the_same_time_do_not_disturb_each_other(tmp_path):

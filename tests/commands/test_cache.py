@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from killed import killed_write
 from ruamel.yaml import YAML
 from small_params import small_params
 from typer.testing import CliRunner, Result
@@ -14,6 +15,7 @@ from typer.testing import CliRunner, Result
 from pipeline.artifacts import vectors
 from pipeline.artifacts.store import VectorStore
 from pipeline.cli import app
+from pipeline.core.atomic import atomic_file
 from pipeline.core.params.teacher import HashingTeacher
 from pipeline.teachers.hashing import Hashing
 
@@ -104,24 +106,34 @@ def flip_a_bit(path: Path) -> None:
 
 
 DAMAGES = {
-    "a flipped bit": ("sentence/*.parquet", flip_a_bit),
-    "a cut": ("cls/*.parquet", lambda path: path.write_bytes(path.read_bytes()[:-1])),
-    "another name": ("cls/*.parquet", lambda path: path.rename(path.with_name("copy.parquet"))),
+    "a flipped bit": ("sentence/**/*.parquet", flip_a_bit),
+    "a cut": ("cls/**/*.parquet", lambda path: path.write_bytes(path.read_bytes()[:-1])),
+    "another name": ("cls/**/*.parquet", lambda path: path.rename(path.with_name("copy.parquet"))),
+    "another folder": ("cls/**/*.parquet", lambda path: path.rename(path.parents[1] / path.name)),
     "another recipe": ("recipe.json", lambda path: path.write_text(path.read_text().replace("16", "17"))),
     "no recipe": ("recipe.json", lambda path: path.write_text("{")),
 }
+
+
+def test_a_store_from_before_there_were_subfolders_is_whole(stores):
+    folder = stores["sets"].folder
+    for path in list(folder.glob("*/**/*.parquet")):
+        path.rename(folder / path.relative_to(folder).parts[0] / path.name)
+    assert cache("verify").exit_code == 0
+    assert next(row for row in lines(cache("list")) if row[0] == folder.name)[2:4] == ["cls,sentence", "2,4"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_is_named_and_dropped_on_demand(stores, damage):
     pattern, spoil = DAMAGES[damage]
     folder = stores["sets"].folder
-    spoil(next(folder.glob(pattern)))
+    damaged = next(folder.glob(pattern))
+    spoil(damaged)
     result = cache("verify")
     assert result.exit_code == 1
     ((said, path),) = lines(result)
     assert said == "damaged"
-    assert Path(path).match(str(folder / pattern))
+    assert damaged.parent.is_relative_to(Path(path).parent)
     assert "`pipeline cache verify --drop`" in result.stderr
     assert cache("verify").stdout == result.stdout
     result = cache("verify", "--drop")
@@ -131,7 +143,7 @@ def test_a_damaged_file_is_named_and_dropped_on_demand(stores, damage):
 
 
 def test_a_store_with_a_file_that_cannot_be_opened_is_still_listed(stores):
-    next(stores["sets"].folder.glob("sentence/*.parquet")).write_bytes(b"")
+    next(stores["sets"].folder.glob("sentence/**/*.parquet")).write_bytes(b"")
     (stores["sets"].folder / "recipe.json").unlink()
     row = next(row for row in lines(cache("list")) if row[0] == stores["sets"].folder.name)
     assert row[1] == "unknown"
@@ -152,6 +164,25 @@ def test_prune_removes_what_neither_a_set_nor_the_params_use(stores):
     assert left() == {stores["params"].folder.name, stores["sets"].folder.name}
     assert lines(cache("prune")) == []
     assert len(stores["sets"].load(IDS, "sentence")[1]) == 4
+
+
+def test_half_written_files_without_a_writer_are_counted_and_pruned(stores):
+    before = lines(cache("list"))
+    killed_write(stores["params"].folder / "cls/0/file.parquet")
+    killed_write(Path(".cache/training/file.safetensors"))
+    with atomic_file(stores["params"].folder / "cls/file.parquet") as live:
+        assert lines(cache("list")) == [*before, ["-", "2 abandoned writes", "-", "-", "8", "-"]]
+        result = cache("verify")
+        assert result.exit_code == 0
+        assert "2 abandoned writes; `pipeline cache prune` removes them" in result.stderr
+        for done, partial in (("would remove", 3), ("removed", 1)):
+            result = cache("prune", *(["--dry-run"] if partial == 3 else []))
+            rows = lines(result)
+            assert rows[0] == [done, "-", "2 abandoned writes", "8"]
+            assert f"{8 + int(rows[1][-1]):,} bytes" in result.stderr
+            assert len(list(Path(".cache").rglob(".partial-*"))) == partial
+        live.write_bytes(b"whole")
+    assert lines(cache("prune")) == []
 
 
 def test_a_teacher_with_other_params_is_not_the_params_teacher(stores):

@@ -2,10 +2,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipeline.artifacts import metrics, pca, teacher_parts, vectors
+from pipeline.artifacts import int8, metrics, pca, teacher_parts, vectors
 from pipeline.cli import app
 from pipeline.core.params.evaluate import Runtime
 from pipeline.core.params.teacher import HashingTeacher
@@ -50,6 +51,41 @@ def test_vectors(vector_set: Path) -> None:
     assert float(fact(result, "sentence mean cosine").split()[0]) > 0.4
     assert 1 < float(fact(result, "sentence effective rank").split()[0]) <= DIM
     assert "text_id" in result.stdout
+
+
+def store_as_int8(folder: Path) -> None:
+    ids, found = vectors.open_set(folder).read("sentence")
+    vectors.write_shard(ids, {"sentence": found}, folder / "00000.parquet", "int8")
+    vectors.write_manifest(folder, {}, {"sentence": DIM}, {"00000.parquet": 300}, "int8")
+
+
+def test_vectors_of_int8_tell_what_they_lost(vector_set: Path) -> None:
+    before = inspect(vector_set)
+    assert fact(before, "storage") == "float16"
+    assert "sentence loss" not in before.stdout
+    store_as_int8(vector_set)
+    for path in (vector_set, vector_set / "00000.parquet"):
+        norms = [float(part.split()[-1]) for part in fact(inspect(path), "sentence norms").split(",")]
+        assert norms == pytest.approx([1, 1, 1], abs=0.01)
+    after = inspect(vector_set)
+    assert fact(after, "storage") == "int8"
+    lost = vectors.open_set(vector_set).manifest["loss"]["sentence"]
+    assert fact(after, "sentence loss") == (
+        f"cosine: mean {lost['mean_cosine']:.6f}, least {lost['least_cosine']:.6f}; "
+        f"relative RMSE {100 * lost['relative_rmse']:.3f}%"
+    )
+
+
+def test_a_shard_of_int8_without_its_scale(vector_set: Path) -> None:
+    store_as_int8(vector_set)
+    path = vector_set / "00000.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({int8.KEY: b"{}"}), path)
+    result = inspect(path)
+    assert result.exit_code == 1
+    assert "no scale of the int8 view 'sentence'); run `dvc repro -f encode@seed`" in result.stderr
+    pq.write_table(table.replace_schema_metadata(None), path)
+    assert inspect(path).exit_code == 0
 
 
 def test_vectors_without_a_manifest(vector_set: Path) -> None:

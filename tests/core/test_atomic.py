@@ -1,9 +1,16 @@
+import os
+import signal
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+from killed import killed_write
 
-from pipeline.core.atomic import atomic_file, atomic_folder, write_text
+from pipeline.core import atomic
+from pipeline.core.atomic import atomic_file, atomic_folder, is_abandoned, remove_abandoned, write_text
 
 STOPS = [ValueError, KeyboardInterrupt, SystemExit]
 
@@ -71,3 +78,77 @@ def test_a_stopped_folder_leaves_nothing_behind_and_the_old_content(tmp_path, st
         with pytest.raises(stop):
             stop_in_a_folder(path, stop)
     assert names(tmp_path) == ["deep", "old", "old/file"]
+
+
+DAY = 24 * 3600
+
+
+def age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])
+def test_what_a_living_process_writes_is_not_abandoned_however_old_it_is(tmp_path, atomic):
+    with atomic(tmp_path / "out") as temporary:
+        age(temporary, 300 * DAY)
+        assert not is_abandoned(temporary)
+        (temporary / "file" if temporary.is_dir() else temporary).write_text("whole")
+
+
+def test_what_a_dead_process_of_this_machine_wrote_is_abandoned_at_once(tmp_path):
+    left = killed_write(tmp_path / "file-1a.tar.gz")
+    assert is_abandoned(left)
+    remove_abandoned([left])
+    assert names(tmp_path) == []
+
+
+def elsewhere(path: Path) -> Path:
+    """The same write by another machine, container or boot."""
+    machine = atomic.WRITER.fullmatch(path.name)[1]
+    return path.rename(path.with_name(path.name.replace(machine, machine[::-1])))
+
+
+@pytest.mark.parametrize("name", [None, ".partial-1a2b.parquet", ".partial-seed-1-abc"])
+def test_what_another_machine_wrote_is_abandoned_after_a_day_without_a_change(tmp_path, name):
+    left = killed_write(tmp_path / "file")
+    left = elsewhere(left) if name is None else left.rename(tmp_path / name)
+    for seconds, abandoned in ((0, False), (DAY - 60, False), (-DAY, False), (DAY + 60, True)):
+        age(left, seconds)
+        assert is_abandoned(left) == abandoned
+
+
+def test_a_folder_of_another_machine_is_as_young_as_its_youngest_file(tmp_path):
+    folder = tmp_path / ".partial-seed-0123456789abcdef-1-xyz"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep/file").touch()
+    for path in (folder, folder / "deep"):
+        age(path, 2 * DAY)
+    assert not is_abandoned(folder)
+    age(folder / "deep/file", 2 * DAY)
+    assert is_abandoned(folder)
+    remove_abandoned([folder, folder])
+    assert not is_abandoned(folder)
+    assert names(tmp_path) == []
+
+
+FOLDER = """
+import os, signal, sys
+from pathlib import Path
+from pipeline.core.atomic import atomic_folder
+with atomic_folder(Path(sys.argv[1])) as temporary:
+    (temporary / "half").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_folder_removes_what_killed_processes_left_of_it_alone(tmp_path):
+    for name in ("out", "other", "out"):
+        done = subprocess.run([sys.executable, "-c", FOLDER, tmp_path / name])
+        assert done.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    kept = elsewhere(next(tmp_path.glob(".partial-out-*")))
+    with atomic_folder(tmp_path / "out"):
+        pass
+    left = {path.name for path in tmp_path.iterdir()} - {"out", kept.name}
+    assert [name.startswith(".partial-other-") for name in left] == [True]

@@ -61,7 +61,12 @@ def stored() -> list[Path]:
 
 def stored_ids() -> set[int]:
     """The texts of finished pieces, by the view that is kept last."""
-    return {row for path in stored() if path.parent.name == "cls" for row in pl.read_parquet(path)["text_id"]}
+    return {row for path in stored() if view_of(path) == "cls" for row in pl.read_parquet(path)["text_id"]}
+
+
+def view_of(path: Path) -> str:
+    """The view that a file of the store holds."""
+    return str(pl.read_parquet_schema(path).popitem()[0])
 
 
 def sensitive(vectors: np.ndarray, together: Sequence[str]) -> np.ndarray:

@@ -3,6 +3,7 @@ import shutil
 import signal
 import time
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from encode_runs import (
@@ -70,6 +71,7 @@ def test_twenty_kills_cost_no_finished_piece_and_no_byte(folder, seed, start):
     assert len([*chain(*asked(log))]) == len(seed) - kept
     assert f"{len(seed) - kept} encoded, {kept} taken from the store" in (folder / "stderr").read_text()
     assert published() == files
+    assert not [*Path(".cache").rglob(".partial-*")]
 
 
 def test_a_kill_while_the_set_is_published_leaves_none_and_costs_no_vector(folder, seed, monkeypatch, capsys):
@@ -77,8 +79,8 @@ def test_a_kill_while_the_set_is_published_leaves_none_and_costs_no_vector(folde
     shutil.rmtree(OUT)
     write = encoding.write_shard
 
-    def stopped(ids, columns, path):
-        write(ids, columns, path)
+    def stopped(ids, columns, path, storage):
+        write(ids, columns, path, storage)
         if path.name == "00003.parquet":
             raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""A tiny BERT, the real MiniLM and a server of vectors as teachers."""
+"""The real MiniLM and a server of vectors as teachers."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,32 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from embeddings_server import Server
-from transformers import BertConfig, BertModel
 
 from pipeline.core.params.evaluate import Api, Runtime
 from pipeline.core.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.teachers import openai_api, transformer
-from pipeline.teachers.hashing import letter_tokenizer
 
 Load = Callable[..., transformer.Transformer]
-
-
-@pytest.fixture(scope="session")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A plain transformers folder: a two-layer BERT over letters, with weights large enough to matter."""
-    folder = tmp_path_factory.mktemp("models") / "bert"
-    tokenizer = letter_tokenizer()
-    shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    config = BertConfig(
-        vocab_size=len(tokenizer), max_position_embeddings=128, initializer_range=0.5, **shape
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        BertModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

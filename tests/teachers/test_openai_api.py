@@ -1,8 +1,12 @@
 """Against a real server: what is asked for, and what comes back."""
 
+import threading
+
 import numpy as np
 import pytest
-from embeddings_server import vectors
+from embeddings_server import change, vectors
+from hypothesis import given
+from hypothesis import strategies as st
 from small_params import small_params
 
 from pipeline.core.errors import UserError
@@ -10,7 +14,7 @@ from pipeline.core.fingerprint import of_folder, of_json
 from pipeline.core.params.load import check
 from pipeline.core.params.teacher import OpenAiApiTeacher
 from pipeline.teachers.endpoint import estimate_tokens
-from pipeline.teachers.openai_api import OpenAiApi
+from pipeline.teachers.openai_api import OpenAiApi, request_batches
 
 TEXTS = [" ".join(f"word{(7 * i + j) % 50}" for j in range(1 + 5 * i % 17)) for i in range(60)]
 
@@ -37,6 +41,51 @@ def test_requests_hold_texts_of_like_length_up_to_both_limits(api, server):
     assert sum(sizes[1:]) > 0.8 * 60 * sum(len(batch) < 7 for batch in bulk[1:])
     lengths = [estimate_tokens(text) for batch in bulk for text in batch]
     assert lengths == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("count", "limits", "together", "requests"),
+    [
+        (1200, {}, 12, 12),
+        (1200, {"tokens_per_request": 3000}, 12, 12),
+        (1200, {"texts_per_request": 150}, 12, 14),
+        (1200, {"texts_per_request": 10}, 12, 120),
+        (100, {}, 6, 6),  # some 1,600 tokens: requests are not made smaller than 256
+        (10, {}, 1, 1),
+    ],
+)
+def test_a_piece_keeps_all_connections_busy(api, server, count, limits, together, requests):
+    """The first requests are not answered before all of them are there."""
+    texts = [f"{TEXTS[i % 60]} {i}" for i in range(count)]
+    teacher = api(dimensions=8, concurrency=12, **{"texts_per_request": 2048, "retries": 0, **limits})
+    all_there = threading.Barrier(together)
+
+    def meet(handler):
+        all_there.wait(5)
+        change(lambda _: None)(handler)
+
+    server.faults += [meet] * together
+    np.testing.assert_array_equal(sentence(teacher, texts), vectors(texts))
+    assert len(server.bodies) == requests
+
+
+@given(
+    st.lists(st.integers(1, 400), max_size=80),
+    st.integers(1, 500),
+    st.integers(1, 20),
+    st.integers(1, 12),
+)
+def test_every_text_is_in_one_request_within_the_limits(tokens, most_tokens, most_texts, shares):
+    counts = np.array(tokens, np.int64)
+    batches = request_batches(counts, most_tokens, most_texts, shares)
+    order = np.concatenate([[], *batches]).astype(int)
+    assert sorted(order) == list(range(len(tokens)))
+    assert (np.diff(counts[order]) <= 0).all()
+    share = np.ceil(sum(tokens) / shares)
+    for batch in batches:
+        assert 0 < len(batch) <= most_texts
+        assert counts[batch].sum() <= most_tokens or len(batch) == 1
+        assert counts[batch[:-1]].sum() <= share
 
 
 def test_estimated_tokens_are_a_quarter_of_the_bytes():
@@ -72,10 +121,10 @@ def test_the_dimension_is_asked_for_once(api, server):
 
 
 def test_what_will_be_asked_for_is_estimated(api, server, capsys):
-    api(texts_per_request=7).announce(TEXTS)
+    api(texts_per_request=7).announce(iter([TEXTS[:15], [], TEXTS[15:]]))
     tokens = sum(map(estimate_tokens, TEXTS))
     assert (
-        f"tiny at {server.url}: 60 texts take about 9 requests and {tokens:,} tokens\n"
+        f"tiny at {server.url}: 60 texts take about 10 requests and {tokens:,} tokens\n"
         == capsys.readouterr().err
     )
     assert server.bodies == []

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.core.params.base import Block, Count, Fraction, Name, Seed
+from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative, Seed
 
 
 class WordNetSource(Block):
@@ -112,8 +112,26 @@ class TripletFile(Block):
     """Keep this many, chosen by hash; null: all."""
 
 
+class Mine(Block):
+    """Hard negatives: texts of the same data near an anchor by the teacher's `sentence` vectors."""
+
+    top_k: Count = 50
+    """Texts that are looked at for an anchor, those with the highest cosine to it."""
+    negatives: Count = 8
+    """Most mined negatives of a triplet."""
+    margin: NonNegative | None = None
+    """A negative's cosine to the anchor is at most the positive's minus this; null: any."""
+    percentile: Annotated[float, Field(gt=0.0, le=1.0)] | None = 0.95
+    """A negative's cosine to the anchor is at most this share of the positive's (NV-Retriever); null: any."""
+    max_similarity: Annotated[float, Field(gt=0.0, le=1.0)] | None = 0.95
+    """A text with a higher cosine to the anchor or to the positive counts as a positive that nobody has
+    labelled; null: none does."""
+
+
 class FinetuneData(Block):
     """Labelled pairs that students are fine-tuned on."""
 
     data: dict[Name, Annotated[WordNetTriplets | TripletFile, Field(discriminator="kind")]]
     """By name: a student names what it trains on."""
+    mine: Mine | None
+    """Adds mined hard negatives to the given ones; null: the triplets stay as they are."""

@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.params.base import Block, Name
 from pipeline.core.params.corpus import Augment, Corpus, FinetuneData
 from pipeline.core.params.evaluate import Evaluate, Footprint, Runtime
-from pipeline.core.params.students import StaticStudent, Student, TransformerStudent
+from pipeline.core.params.students import Student, student_faults
 from pipeline.core.params.teacher import Encode, Pca, Teacher
 
 
@@ -31,7 +31,7 @@ class Params(Block):
     footprint: Footprint
     runtime: Runtime = Runtime()
 
-    def student(self, name: str) -> TransformerStudent | StaticStudent:
+    def student(self, name: str) -> Student:
         """The block of a student.
 
         Raises:
@@ -71,9 +71,7 @@ class Params(Block):
         for name, student in self.students.items():
             if name == "teacher" or name.endswith("_finetune"):
                 faults.append(f"students.{name}: the report needs this name for itself; choose another")
-            layers = student.init.layers if student.kind == "transformer" else ()
-            if len(set(layers)) != len(layers):
-                faults.append(f"students.{name}.init.layers is {list(layers)}; name each layer once")
+            faults += student_faults(name, student)
             if student.view not in self.encode.views:
                 faults.append(
                     f"students.{name}.view is {student.view!r}, which is not encoded; add it to encode.views "

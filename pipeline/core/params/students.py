@@ -5,36 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative, Positive, Seed
+from pipeline.core.params.losses import HsicLoss, Loss
 from pipeline.core.params.teacher import View
 
 TextSet = Literal["seed", "wordnet"]
-
-
-class MseLoss(Block):
-    """Mean squared distance to the target (HPD eq. 2)."""
-
-    kind: Literal["mse"]
-    variant: Literal["fixed", "paper", "code"] = "fixed"
-    """`fixed` and `paper` sum over the dimensions, the released `code` averages over them."""
-
-
-class CosineLoss(Block):
-    """One minus the cosine to the target, plus a penalty on large outputs (tokenlearn's blog post)."""
-
-    kind: Literal["cosine"]
-    norm_penalty: NonNegative = 1.0
-    """Weight of the mean squared output."""
-
-
-class ContrastiveLoss(Block):
-    """In-batch contrast of student vectors and targets (tokenlearn's present code)."""
-
-    kind: Literal["contrastive"]
-    temperature: Positive = 0.07
-    """Divides the cosines."""
-
-
-Loss = Annotated[MseLoss | CosineLoss | ContrastiveLoss, Field(discriminator="kind")]
 
 
 class Train(Block):
@@ -42,30 +16,52 @@ class Train(Block):
 
     texts: Annotated[tuple[TextSet, ...], Field(min_length=1, strict=False)] = ("seed", "wordnet")
     """The text sets that it is trained on."""
+    target: Literal["pca", "full"] = "pca"
+    """`pca`: the teacher's vectors, reduced to the student's dimension where that is smaller. `full`: as they
+    are; the loss has to map one dimension to the other (infonce with a learned projection, crd)."""
     whiten: bool = False
     """Scale the target's principal components to variance 1, at the teacher's own dimension too."""
-    epochs: Count
-    """Most passes over the texts."""
+    matryoshka: Annotated[tuple[Count, ...], Field(strict=False)] = ()
+    """Shorter prefixes of the vectors that are trained along: the loss is the mean over them and the
+    whole."""
+    epochs: Positive
+    """Most passes over the texts; 0.5 is half of them, chosen by the seed."""
     batch_size: Count
     """Sentences an optimizer step."""
+    micro_batch: Count | None = None
+    """Sentences in memory at a time, where a step is too large for it: the gradients are those of the whole
+    step, losses over the batch included (GradCache). null: all at once."""
     lr: Positive
     """Peak learning rate of AdamW."""
+    sparse: bool = False
+    """Update only the token vectors that a step meets (SparseAdam): several times as fast for a static
+    table."""
     weight_decay: NonNegative = 0.0
     """Of AdamW."""
     schedule: Literal["linear", "cosine", "plateau"] = "linear"
-    """After the warm-up: to zero by the last step, or halved where the dev loss stands still."""
+    """After the warm-up: to zero by the last step, or halved where the dev value stands still."""
     warmup: Fraction = 0.1
     """Share of the steps in which the learning rate rises to `lr`."""
     clip_norm: Positive | None = 1.0
     """Longest gradient; null: not clipped."""
     evaluations: Count = 10
-    """How often the dev loss is taken; the best weights so far are kept."""
+    """How often the dev value is taken; the best weights so far are kept."""
+    select: Literal["loss", "agreement"] = "loss"
+    """What the dev value is: the loss, or one minus the agreement, the Spearman correlation of the cosines
+    of pairs of dev texts with the teacher's."""
     patience: Count | None = None
-    """Stop after this many evaluations without a better dev loss; null: never."""
+    """Stop after this many evaluations without a better dev value; null: never."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the forward and backward passes; weights and optimizer stay float32."""
     seed: Seed = 0
     """Seed of the order of the texts and of random weights."""
+
+
+class WeightedHsic(Block):
+    """HSIC with its weight."""
+
+    weight: Positive = 0.5
+    loss: HsicLoss
 
 
 class Finetune(Block):
@@ -77,12 +73,24 @@ class Finetune(Block):
     """Passes over the triplets."""
     batch_size: Annotated[int, Field(ge=2)] = 64
     """Triplets an optimizer step: the other positives of a batch are negatives."""
+    micro_batch: Count | None = None
+    """Texts in memory at a time, where a step is too large for it: the gradients are those of the whole step
+    (GradCache). null: all at once."""
     lr: Positive = 2e-5
     """Peak learning rate of AdamW, linear warm-up and decay."""
     warmup: Fraction = 0.1
     """Share of the steps in which the learning rate rises to `lr`."""
     temperature: Positive = 0.05
     """Divides the cosines."""
+    negatives: Annotated[int, Field(ge=0)] = 8
+    """Most hard negatives of an anchor: given ones first, then mined ones."""
+    hsic: WeightedHsic | None = None
+    """IBKD's regulariser beside the contrast (eq. 9): weight 0.5 in the paper."""
+    projection: Count | None = None
+    """Dimension that a linear layer, trained along and shipped, brings the vectors down to (IBKD eq. 11), and
+    which ships even where no dev score rises; null: there is none."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the forward and backward passes; weights and optimizer stay float32."""
     evaluations: Count = 4
     """How often the dev tasks are scored; the best weights are kept, the distilled ones if none is better."""
     seed: Seed = 0
@@ -102,13 +110,22 @@ class StudentBlock(Block):
     """null: the distilled weights are final."""
 
 
+Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, strict=False)]
+
+
 class TransformerInit(Block):
     """Where a transformer student starts."""
 
-    layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, strict=False)]
-    """The teacher's encoder layers that it keeps, in order, counted from 0."""
-    projection: Literal["ridge", "random"] = "ridge"
-    """`ridge` solves the output projection on a sample of cached texts; `random` is the papers'."""
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """A pretrained encoder instead of the teacher's (TinyBERT, MiniLM): a folder, `package:NAME/PATH` or a
+    hub id. null: the teacher's parts."""
+    revision: str | None = None
+    """Commit, branch or tag of a hub model."""
+    layers: Layers | None
+    """The encoder layers that it keeps, in order, counted from 0; null: all."""
+    projection: Literal["ridge", "random", "none"] = "ridge"
+    """`ridge` solves the output projection on a sample of cached texts, `random` is the papers'; `none`:
+    there is none, and the student has the encoder's dimension."""
     ridge_rows: Count = 4096
     """Size of that sample."""
     ridge_lambda: Positive = 1e-3
@@ -124,6 +141,68 @@ class TransformerStudent(StudentBlock):
 
     kind: Literal["transformer"]
     init: TransformerInit
+
+
+class CompactInit(Block):
+    """Where a compact student starts: narrow embeddings, the teacher's last layers (SimTDE)."""
+
+    table_dim: Count
+    """Dimension of the token embeddings."""
+    layers: Layers
+    """The teacher's encoder layers that it keeps, in order, counted from 0; SimTDE keeps the last."""
+    table: Literal["svd", "random"] = "svd"
+    """`svd` starts the embeddings from the truncated SVD of the teacher's, and solves their projection on a
+    sample of texts; `random` is the paper's."""
+    projection: Literal["ridge", "random", "none"] = "none"
+    """After pooling; `none` (the paper): the student has the teacher's width."""
+    ridge_rows: Count = 4096
+    """Size of the sample of cached texts that `svd` and `ridge` are solved on."""
+    ridge_lambda: Positive = 1e-3
+    """Ridge penalty, relative to the mean variance of the inputs."""
+    max_length: Annotated[int, Field(ge=3)] = 128
+    """Tokens a text, special tokens included; longer texts are cut."""
+
+
+class CompactStudent(StudentBlock):
+    """Compact token embeddings under the teacher's last layers (SimTDE)."""
+
+    kind: Literal["compact"]
+    init: CompactInit
+
+
+class BilstmInit(Block):
+    """Where a BiLSTM starts (SRA)."""
+
+    units: Count = 512
+    """LSTM units a direction."""
+    pooling: Literal["max", "mean", "last"] = "max"
+    """How the states become one vector: their maximum, their mean, or both directions' last states. Of a text
+    that is cut, `last` has the backward direction's alone."""
+    embeddings: Literal["teacher", "file"] = "teacher"
+    """Where the word vectors start: the teacher's token table, or a text file (the paper's GloVe)."""
+    path: str | None = None
+    """That file: a word and its numbers on a line (GloVe, word2vec text); .gz is read as such."""
+    lowercase: bool = True
+    """Texts are lowercased, and the file's words too; of those that become equal, the first counts."""
+    max_words: Count = 100_000
+    """Words of the file that are kept, those that the file has first."""
+    projection: Literal["ridge", "random"] = "ridge"
+    """`ridge` solves the output layer on a sample of cached texts; `random` is the paper's."""
+    activation: Literal["none", "tanh"] = "tanh"
+    """After the bias-free output layer: the paper has tanh."""
+    ridge_rows: Count = 4096
+    """Size of the sample of cached texts that `ridge` is solved on."""
+    ridge_lambda: Positive = 1e-3
+    """Ridge penalty, relative to the mean square of the pooled outputs."""
+    max_length: Annotated[int, Field(ge=1)] = 128
+    """Tokens a text; longer texts are cut."""
+
+
+class BilstmStudent(StudentBlock):
+    """Word vectors, a bidirectional LSTM, pooling and an output layer (SRA)."""
+
+    kind: Literal["bilstm"]
+    init: BilstmInit
 
 
 class StaticInit(Block):
@@ -163,4 +242,37 @@ class StaticStudent(StudentBlock):
     train: StaticTrain
 
 
-Student = Annotated[TransformerStudent | StaticStudent, Field(discriminator="kind")]
+Student = Annotated[
+    TransformerStudent | CompactStudent | BilstmStudent | StaticStudent, Field(discriminator="kind")
+]
+
+
+def student_faults(name: str, student: Student) -> list[str]:
+    """What does not go together in a student's block, a line each."""
+    where, faults = f"students.{name}", []
+    layers = getattr(student.init, "layers", None) or ()
+    if len(set(layers)) != len(layers):
+        faults.append(f"{where}.init.layers is {list(layers)}; name each layer once")
+    if isinstance(student, BilstmStudent) and (student.init.embeddings == "file") != bool(student.init.path):
+        faults.append(f"{where}.init.path goes with `embeddings: file`, and the other way round")
+    faults += [
+        f"{where}.train.matryoshka has {prefix}; prefixes are shorter than dim, {student.dim}"
+        for prefix in student.train.matryoshka
+        if prefix >= student.dim
+    ]
+    if student.train.target == "full" and (student.train.whiten or student.train.matryoshka):
+        faults.append(f"{where}.train.target is full; whiten and matryoshka need `target: pca`")
+    losses = [term.loss for term in student.loss.terms] if student.loss.kind == "sum" else [student.loss]
+    found = {loss.kind for loss in losses}
+    if isinstance(student, StaticStudent) and (surplus := sorted(found & {"hsic", "token_embedding"})):
+        faults.append(
+            f"{where}.loss: a static student is an embedding layer and no more; leave out {surplus[0]}"
+        )
+    foreign = getattr(student.init, "model", None) or getattr(student.init, "path", None)
+    if foreign and "token_embedding" in found:
+        faults.append(f"{where}.loss: token_embedding needs the teacher's tokens, and {foreign} has its own")
+    if "crd" in found and student.train.select == "loss":
+        faults.append(
+            f"{where}.loss: crd contrasts training texts and has no dev loss; set train.select: agreement"
+        )
+    return faults

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 from pipeline.core.params.base import Block, Count, Seed
 
 View = Literal["sentence", "token_mean", "cls"]
+Storage = Literal["float16", "int8"]
 
 
 class TransformerTeacher(Block):
@@ -93,6 +94,10 @@ class Encode(Block):
     the last hidden states without the special tokens, `cls` the last hidden state of the first token."""
     shard_rows: Annotated[int, Field(ge=1)] = 4096
     """Most texts a shard holds on average: what is read and written at a time, and what a worker takes on."""
+    storage: Storage = "float16"
+    """Of the published values. `int8` takes half the room: every dimension of a shard has a scale, and
+    manifest.json says what is lost. All that reads the vectors, the teacher's scores too, then sees the
+    rounded ones. The store keeps float16, so a change encodes nothing."""
 
 
 class Pca(Block):

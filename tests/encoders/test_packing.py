@@ -1,0 +1,130 @@
+"""The packed path against the models' own forward, one tiny random model of each family."""
+
+import numpy as np
+import pytest
+import torch
+from small_encoders import FAMILIES, SHAPE, small_encoder
+from transformers import BertConfig, BertModel
+
+from pipeline.encoders import packing
+from pipeline.teachers.hashing import letter_tokenizer
+
+
+@pytest.fixture(params=FAMILIES)
+def model(request):
+    return small_encoder(request.param)
+
+
+def batch():
+    """Texts of many lengths, long to short, and their lengths."""
+    random = np.random.default_rng(0)
+    lengths = sorted(
+        [1, 1, 2, packing.SHORT, packing.SHORT + 1, 80, *random.integers(1, 40, 20).tolist()], reverse=True
+    )
+    # Any id, the padding token's too: in a text it is a token like others, but RoBERTa's positions skip it.
+    texts = [torch.from_numpy(random.integers(0, len(letter_tokenizer()), length)) for length in lengths]
+    return texts, lengths
+
+
+def own_hidden_states(model, text):
+    mask = torch.ones(1, len(text), dtype=torch.long)
+    states = model(input_ids=text[None], attention_mask=mask, output_hidden_states=True).hidden_states
+    return states[0][0], states[-1][0]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_hidden_states_are_the_models_own(model, training):
+    texts, lengths = batch()
+    encoder = packing.PackedEncoder(model, training=training)
+    with torch.inference_mode():
+        first = encoder.embedded(torch.cat(texts), lengths).split(lengths)
+        last = encoder(torch.cat(texts), lengths).split(lengths)
+        for text, found_first, found_last in zip(texts, first, last, strict=True):
+            expected_first, expected_last = own_hidden_states(model, text)
+            torch.testing.assert_close(found_first, expected_first, atol=1e-5, rtol=0)
+            torch.testing.assert_close(found_last, expected_last, atol=1e-5, rtol=0)
+
+
+def test_gradients_are_the_models_own(model):
+    texts, lengths = batch()
+    encoder = packing.PackedEncoder(model, training=True)
+    encoder(torch.cat(texts), lengths).square().sum().backward()
+    found = {name: parameter.grad for name, parameter in model.named_parameters()}
+    model.zero_grad(set_to_none=True)
+    sum(own_hidden_states(model, text)[1].square().sum() for text in texts).backward()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is None:  # a pooler
+            assert found[name] is None
+        else:
+            scale = float(parameter.grad.abs().max())
+            torch.testing.assert_close(found[name], parameter.grad, atol=1e-4 * (scale + 1e-2), rtol=0)
+
+
+def test_a_training_encoder_sees_updates(model):
+    texts, lengths = batch()
+    encoder = packing.PackedEncoder(model, training=True)
+    with torch.no_grad():
+        before = encoder(torch.cat(texts), lengths)
+        for parameter in model.parameters():
+            parameter.mul_(1.1)
+        after = encoder(torch.cat(texts), lengths)
+        assert not torch.allclose(before, after)
+        torch.testing.assert_close(after, packing.PackedEncoder(model)(torch.cat(texts), lengths))
+
+
+def varying_attention(query, key, value, edges, key_edges, longest, key_longest):
+    """What torch's varlen_attn computes, text by text."""
+    assert torch.equal(edges, key_edges)
+    assert longest == key_longest == int(edges.diff().max())
+    found = torch.empty_like(query)
+    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        scores = torch.einsum("qhd,khd->hqk", query[start:stop], key[start:stop]) / query.shape[-1] ** 0.5
+        found[start:stop] = torch.einsum("hqk,khd->qhd", scores.softmax(-1), value[start:stop])
+    return found
+
+
+def test_attention_at_once_equals_attention_by_length(monkeypatch):
+    model = small_encoder("bert")
+    texts, lengths = batch()
+    with torch.inference_mode():
+        expected = packing.PackedEncoder(model)(torch.cat(texts), lengths)
+        monkeypatch.setattr(packing, "can_vary", lambda *_: True)
+        monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varying_attention)
+        found = packing.PackedEncoder(model)(torch.cat(texts), lengths)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="attention at once needs a CUDA device")
+def test_a_gpu_attends_at_once():
+    states = torch.randn(29, 3, 2, 32, device="cuda", dtype=torch.bfloat16)
+    edges = torch.tensor([0, 20, 29], device="cuda", dtype=torch.int32)
+    layout = packing.Packing([packing.Group(20, 1, None), packing.Group(9, 1, None)], edges)
+    assert packing.can_vary(states, layout)
+    expected = varying_attention(*states.float().unbind(1), edges, edges, 20, 20)
+    torch.testing.assert_close(packing.attention_at_once(states, layout).float(), expected, atol=0.03, rtol=0)
+
+
+def test_another_architecture_takes_its_own_forward():
+    class Other(BertModel):
+        pass
+
+    config = BertConfig(vocab_size=10, **SHAPE)
+    assert packing.can_pack(BertModel(config))
+    assert not packing.can_pack(Other(config))
+    assert not packing.can_pack(BertModel(BertConfig(vocab_size=10, is_decoder=True, **SHAPE)))
+
+
+@pytest.mark.parametrize("activation", [None, torch.nn.functional.gelu, torch.nn.functional.relu])
+def test_without_torchs_private_part_the_numbers_are_the_same(activation, monkeypatch):
+    weight, bias, states = torch.randn(8, 4), torch.randn(8), torch.randn(5, 4)
+    fast = packing.prepared(weight, bias, activation)(states)
+
+    def absent(*_args):
+        raise AttributeError
+
+    monkeypatch.setattr(packing, "_prepacked", absent)
+    plain = packing.prepared(weight, bias, activation)(states)
+    expected = torch.nn.functional.linear(states, weight, bias)
+    expected = activation(expected) if activation else expected
+    torch.testing.assert_close(plain, expected)
+    torch.testing.assert_close(fast, expected, atol=1e-5, rtol=1e-5)

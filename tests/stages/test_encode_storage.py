@@ -1,0 +1,159 @@
+"""Sets published as int8: whoever encodes them, there and back, and by those that read them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from encode_runs import OUT, encode, stored, write_params, write_texts
+from ruamel.yaml import YAML
+from small_params import small_params
+
+from pipeline.artifacts import metrics, pca, texts, vectors
+from pipeline.stages import distill, fit_pca
+from pipeline.stages import encode as encode_stage
+from pipeline.stages import teacher_parts as teacher_parts_stage
+
+ROWS = 300
+
+
+def write(storage, **options):
+    """params.yaml with this storage."""
+    write_params(**options)
+    params = YAML(typ="safe").load(Path("params.yaml"))
+    params["encode"]["storage"] = storage
+    YAML().dump(params, Path("params.yaml"))
+
+
+@pytest.fixture
+def files(folder):
+    """What one undisturbed worker publishes; the store is empty again."""
+    write("int8")
+    write_texts([f"text {i}" for i in range(ROWS)])
+    files = encode()
+    assert len(files) == 9
+    shutil.rmtree(OUT)
+    shutil.rmtree(".cache")
+    return files
+
+
+def test_two_workers_publish_the_same_bytes(files):
+    write("int8", workers=2)
+    assert encode() == files
+
+
+def test_a_job_array_publishes_the_same_bytes(files):
+    for part in (1, 0, 2):
+        encode(shard_index=part, num_shards=3)
+    assert encode() == files
+
+
+def summary(capsys):
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_there_and_back_encodes_nothing_and_publishes_every_shard_anew(folder, capsys):
+    write_params()
+    write_texts([f"text {i}" for i in range(ROWS)])
+    halves = encode()
+    assert summary(capsys) == f"encode seed: {ROWS} encoded, 0 taken from the store"
+    kept = {path: path.read_bytes() for path in stored()}
+    for storage in ("int8", "float16", "int8", None):
+        if storage:
+            write(storage)
+        else:
+            write_params()  # the default
+        files = encode()
+        assert summary(capsys) == f"encode seed: 0 encoded, {ROWS} taken from the store"
+        found, read = vectors.open_set(OUT), pl.read_parquet(OUT / "*.parquet")
+        if storage == "int8":
+            assert found.manifest["storage"] == "int8"
+            assert read.schema["sentence"] == read.schema["cls"] == pl.Array(pl.Int8, 16)
+            assert found.manifest["recipe"] == json.loads(halves["manifest.json"])["recipe"]
+        else:
+            assert files == halves
+    assert {path: path.read_bytes() for path in stored()} == kept
+
+
+def test_the_loss_is_that_against_the_vectors_of_float16(folder):
+    write_params()
+    write_texts([f"text {i}" for i in range(ROWS)])
+    encode()
+    true = vectors.open_set(OUT).read("sentence")[1].astype(np.float64)
+    write("int8")
+    encode()
+    found = vectors.open_set(OUT)
+    read = found.read("sentence")[1].astype(np.float64)
+    cosines = (true * read).sum(axis=1) / np.linalg.norm(true, axis=1) / np.linalg.norm(read, axis=1)
+    assert found.manifest["loss"]["sentence"] == pytest.approx(
+        {
+            "mean_cosine": cosines.mean(),
+            "least_cosine": cosines.min(),
+            "relative_rmse": np.linalg.norm(true - read) / np.linalg.norm(true),
+        },
+        rel=1e-12,
+    )
+    assert 0.9995 < cosines.min() < cosines.mean() < 1
+
+
+def test_an_empty_set_loses_nothing(folder):
+    write("int8")
+    write_texts([])
+    encode()
+    assert vectors.open_set(OUT).read("cls")[1].shape == (0, 16)
+    nothing = {"mean_cosine": 1.0, "least_cosine": 1.0, "relative_rmse": 0.0}
+    assert vectors.open_set(OUT).manifest["loss"] == {"sentence": nothing, "cls": nothing}
+
+
+def distilled(folder, storage):
+    """From texts to a student; the principal components and the training's numbers."""
+    YAML().dump(
+        small_params(
+            teacher={"kind": "hashing", "dim": 16},
+            encode={"views": ["sentence"], "shard_rows": 64, "storage": storage},
+            runtime={"device": "cpu"},
+        ),
+        folder / "params.yaml",
+    )
+    parts, seed, sets = folder / "teacher", folder / "seed.parquet", folder / storage
+    params = folder / "params.yaml"
+    encode_stage.main(seed, sets / "seed", params)
+    fit_pca.main(seed, sets / "seed", sets / "pca", sets / "pca.json", params)
+    if not parts.exists():
+        teacher_parts_stage.main(parts, params)
+    distill.main(
+        "tiny",
+        corpus=seed,
+        augmented=folder,
+        vectors=sets,
+        teacher=parts,
+        pca=sets / "pca",
+        out=sets / "student",
+        untrained=sets / "untrained",
+        curve=sets / "curve.tsv",
+        metrics_file=sets / "distill.json",
+        params_file=params,
+    )
+    return pca.read(sets / "pca", "sentence"), metrics.read(sets / "distill.json", "")
+
+
+def test_principal_components_and_students_read_int8(folder):
+    lines = [f"{colour} {animal} number {i}" for i in range(30) for colour in "rgb" for animal in "xyz"]
+    table = pl.DataFrame(
+        {
+            "text_id": pl.Series([texts.text_id(line) for line in lines], dtype=pl.UInt64),
+            "text": lines,
+            "source": "x",
+            "split": ["dev" if number % 10 == 0 else "train" for number in range(len(lines))],
+        }
+    )
+    texts.write(table, texts.SEED_SCHEMA, folder / "seed.parquet")
+    (exact, trained), (near, near_trained) = (distilled(folder, storage) for storage in ("float16", "int8"))
+    assert vectors.open_set(folder / "int8/seed").manifest["storage"] == "int8"
+    np.testing.assert_allclose(near.explained_variance, exact.explained_variance, rtol=0.02, atol=1e-5)
+    assert np.abs((near.components[:3] * exact.components[:3]).sum(axis=1)).min() > 0.999
+    for number in ("untrained_dev_loss", "best_dev_loss"):
+        assert near_trained[number] == pytest.approx(trained[number], rel=0.02)
+        assert near_trained[number] != trained[number]
