@@ -10,6 +10,8 @@ from ruamel.yaml import YAML
 NEUTRAL = "pipeline/core/"
 """Changes no result, so no stage depends on it."""
 CODE = "pipeline/"
+ALL_OF = {"losses"}
+"""Families of which a stage depends on every implementation: a sum may be of any losses."""
 
 
 def imports(path: Path, root: Path) -> set[str]:
@@ -81,6 +83,9 @@ def needed(stage: str, chosen: dict[str, str], root: Path) -> set[str]:
     files = set(start)
     for family in selected_families(start, root):
         others = set(kinds(family, root))
+        if family in ALL_OF:
+            files |= {file for other in others for file in closure(other, root)}
+            continue
         files |= closure(f"pipeline/{family}/{chosen[family]}.py", root)
         files |= {file for other in others for file in closure(other, root) if file not in others}
     return {file for file in files if not file.startswith(NEUTRAL)}

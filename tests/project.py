@@ -19,7 +19,10 @@ PARAMS = {
     "augment": {"wordnet": {"enabled": False}},
     "encode": {"views": ["sentence", "token_mean"]},
     "pca": {"centre": True},
-    "finetune": {"data": {"mine": {"kind": "triplets", "path": "data/raw/triplets.tsv"}}},
+    "finetune": {
+        "data": {"mine": {"kind": "triplets", "path": "data/raw/triplets.tsv"}},
+        "mine": {"top_k": 20, "negatives": 2},
+    },
     "students": {
         "hpd": {
             "kind": "transformer",

@@ -11,7 +11,7 @@ def small_params(**blocks: dict[str, Any]) -> dict[str, Any]:
         "augment": {"wordnet": {"enabled": False}},
         "encode": {"views": ["sentence"]},
         "pca": {},
-        "finetune": {"data": {}},
+        "finetune": {"data": {}, "mine": None},
         "students": {
             "tiny": {
                 "kind": "static",

@@ -1,12 +1,19 @@
 """Students of the hashing teacher: real, and trained in a moment."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pipeline.artifacts import teacher_parts
-from pipeline.core.params.students import StaticStudent, TransformerStudent
+from pipeline.core.params.students import BilstmStudent, CompactStudent, StaticStudent, TransformerStudent
 from pipeline.core.params.teacher import HashingTeacher
-from pipeline.teachers.hashing import Hashing
+from pipeline.teachers.hashing import Hashing, letter_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from pipeline.students.interface import Student
 
 TEACHER_DIM = 32
 TRAIN = {"epochs": 1, "batch_size": 4, "lr": 0.01}
@@ -32,6 +39,27 @@ def write_parts(folder: Path) -> Path:
     return folder
 
 
+def write_encoder(
+    encoder: "PreTrainedModel", folder: Path, tokenizer: "PreTrainedTokenizerBase | None" = None
+) -> Path:
+    """The parts of a teacher with this encoder, spelling letters if no tokenizer is given."""
+    encoder.save_pretrained(folder)
+    (tokenizer or letter_tokenizer()).save_pretrained(folder)
+    size = (encoder.config.vocab_size, encoder.config.hidden_size)
+    teacher_parts.write_vocabulary(np.zeros(size, np.float32), folder)
+    return folder
+
+
+def targets(dim: int = 8) -> np.ndarray:
+    """The teacher's vectors of TEXTS, cut to (8, dim)."""
+    return teacher().encode(TEXTS, ["sentence"])["sentence"][:, :dim]
+
+
+def own_vectors(student: "Student", texts: list[str]) -> np.ndarray:
+    """What the student in training makes of texts, (n, dim)."""
+    return student.encode(student.tokenise(texts)).vectors.detach().numpy()
+
+
 def static_block(*, dim: int = 8, init: dict | None = None, train: dict | None = None) -> StaticStudent:
     return StaticStudent.model_validate(_block("static", dim, init or {}, train or {}))
 
@@ -41,6 +69,15 @@ def transformer_block(
 ) -> TransformerStudent:
     block = _block("transformer", dim, {"layers": layers, **(init or {})}, {})
     return TransformerStudent.model_validate(block)
+
+
+def compact_block(*, dim: int = 8, init: dict | None = None, train: dict | None = None) -> CompactStudent:
+    start = {"table_dim": 16, "layers": (1,), "projection": "ridge", **(init or {})}
+    return CompactStudent.model_validate(_block("compact", dim, start, train or {}))
+
+
+def bilstm_block(*, dim: int = 8, init: dict | None = None, train: dict | None = None) -> BilstmStudent:
+    return BilstmStudent.model_validate(_block("bilstm", dim, {"units": 6, **(init or {})}, train or {}))
 
 
 def _block(kind: str, dim: int, init: dict[str, Any], train: dict[str, Any]) -> dict[str, Any]:

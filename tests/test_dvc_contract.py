@@ -1,5 +1,6 @@
 """dvc.yaml declares exactly the code that a stage runs; no training or scoring can reach a teacher."""
 
+import ast
 import re
 import shutil
 
@@ -14,6 +15,7 @@ NEUTRAL = {
     "pipeline/core/params/corpus.py",
     "pipeline/core/params/evaluate.py",
     "pipeline/core/params/load.py",
+    "pipeline/core/params/losses.py",
     "pipeline/core/params/students.py",
     "pipeline/core/params/teacher.py",
     "pipeline/core/progress.py",
@@ -64,7 +66,7 @@ def test_an_undeclared_import_is_found_wherever_it_stands(copy):
         copy / "pipeline/stages/fit_pca.py", "\ndef main(", "\nimport pipeline.evaluation.sts\n\n\ndef main("
     )
     loss = copy / "pipeline/losses/cosine.py"
-    edit(loss, "    def loss(", "    from pipeline.training import schedule as _\n\n    def loss(")
+    edit(loss, "    def forward(", "    from pipeline.training import schedule as _\n\n    def forward(")
     loss = copy / "pipeline/losses/mse.py"
     edit(loss, "    return", "    from pipeline.reporting.labels import Label\n    return")
     assert "fit_pca: pipeline/evaluation/sts.py is undeclared" in (found := dvc_contract.faults(copy))
@@ -105,8 +107,8 @@ def test_what_makes_or_scores_a_student_cannot_import_a_teacher(repository, stag
 
 def test_that_proof_can_fail(copy):
     assert any(file.startswith("pipeline/teachers") for file in reachable("encode", copy)[0])
-    edit(copy / "pipeline/training/data.py", "\nMIN_DEV", "\nfrom pipeline.teachers import locate\n\nMIN_DEV")
-    assert "pipeline/teachers/locate.py" in reachable("distill", copy)[0]
+    edit(copy / "pipeline/training/data.py", "\nMIN_DEV", "\nfrom pipeline.teachers import parts\n\nMIN_DEV")
+    assert "pipeline/teachers/parts.py" in reachable("distill", copy)[0]
 
 
 def test_only_listed_modules_count_as_neutral(repository):
@@ -130,6 +132,19 @@ def test_imports_go_down(repository):
         if layer(imported) > layer(file) or (layer(file) == layer(imported) == LAYERS.index("stages"))
     ]
     assert up == []
+
+
+def test_an_implementation_of_a_fixed_kind_is_imported(repository):
+    """The registry hides from dvc.yaml what it loads, which is right for what params choose alone."""
+    fixed = [
+        f"{path}: {ast.unparse(node)}"
+        for path in (repository / "pipeline").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).endswith("implementation")
+        and isinstance(node.args[1], ast.Constant)
+    ]
+    assert fixed == []
 
 
 def test_every_uncached_out_is_a_metric_or_a_plot_but_for_the_report(repository):

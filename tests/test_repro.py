@@ -12,6 +12,8 @@ ALL_STAGES = {
     "encode@seed",
     "encode@wordnet",
     "encode@eval",
+    "encode@finetune",
+    "mine",
     "teacher_parts",
     "fit_pca",
     *(f"{stage}@{name}" for stage in ("distill", "finetune", "evaluate") for name in ("hpd", "potion")),

@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 Vectors = NDArray[np.floating]
 
+AGREEMENT_ROWS = 1000
+
 
 def normalised(vectors: Vectors) -> NDArray[np.float64]:
     """Rows at length 1, in float64; a zero row stays zero. (n, d) -> (n, d)."""
@@ -38,3 +40,19 @@ def effective_rank(vectors: Vectors) -> float:
 def cosines(left: Vectors, right: Vectors) -> NDArray[np.float64]:
     """Cosine of each row of `left` with the same row of `right`. (n, d), (n, d) -> (n,)."""
     return np.einsum("nd,nd->n", normalised(left), normalised(right))
+
+
+def agreement(vectors: Vectors, teacher: Vectors) -> float:
+    """Spearman correlation of the cosines of all pairs of rows with the teacher's. (n, d), (n, e), n >= 2.
+
+    Of the first 1,000 rows; 0 where either side's cosines are all equal.
+    """
+    from scipy.stats import spearmanr
+
+    pairs = np.triu_indices(min(len(vectors), AGREEMENT_ROWS), 1)
+    own, theirs = (
+        (rows @ rows.T)[pairs] for rows in (normalised(side[:AGREEMENT_ROWS]) for side in (vectors, teacher))
+    )
+    if np.ptp(own) == 0 or np.ptp(theirs) == 0:
+        return 0.0
+    return float(spearmanr(own, theirs).statistic)

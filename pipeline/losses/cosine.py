@@ -1,23 +1,28 @@
 """One minus the cosine to the target, with a penalty on large outputs."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from pipeline.core.params.students import CosineLoss
+from pipeline.core.params.losses import CosineLoss
+from pipeline.losses.interface import Batch, Loss, Setting
 
 
-def build(params: CosineLoss) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss of these params: (n, d), (n, d) -> ()."""
-
-    def loss(student_vectors: Tensor, targets: Tensor) -> Tensor:
-        return cosine_loss(student_vectors, targets, params.norm_penalty)
-
-    return loss
+def build(params: CosineLoss, setting: Setting) -> "Cosine":
+    """The loss of these params."""
+    return Cosine(params)
 
 
-def cosine_loss(student_vectors: Tensor, targets: Tensor, norm_penalty: float) -> Tensor:
-    """Mean of 1 - cos(e, t), plus norm_penalty * mean(e^2). Tokenlearn's blog post. (n, d), (n, d) -> ()."""
-    distance = 1 - cosine_similarity(student_vectors, targets, dim=1)
-    return distance.mean() + norm_penalty * student_vectors.square().mean()
+class Cosine(Loss):
+    """SRA eq. 2 with scale 0.5 and no penalty; tokenlearn's blog post with 1 and 1."""
+
+    over = "sentences"
+
+    def __init__(self, params: CosineLoss) -> None:
+        super().__init__()
+        self._params = params
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Mean of scale * (1 - cos(s, t)), plus norm_penalty * mean(s^2), ()."""
+        distance = 1 - cosine_similarity(batch.vectors, batch.targets, dim=1)
+        penalty = self._params.norm_penalty * batch.vectors.square().mean()
+        return self._params.scale * distance.mean() + penalty

@@ -1,22 +1,26 @@
 """Mean squared distance to the target."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 
-from pipeline.core.params.students import MseLoss
+from pipeline.core.params.losses import MseLoss
+from pipeline.losses.interface import Batch, Loss, Setting
 
 
-def build(params: MseLoss) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss of these params: (n, d), (n, d) -> ()."""
-    return mean_over_dimensions if params.variant == "code" else sum_over_dimensions
+def build(params: MseLoss, setting: Setting) -> "Mse":
+    """The loss of these params."""
+    return Mse(params)
 
 
-def sum_over_dimensions(student_vectors: Tensor, targets: Tensor) -> Tensor:
-    """Mean over the sentences of ||h_s - h_t||^2. HPD eq. 2. (n, d), (n, d) -> ()."""
-    return (student_vectors - targets).square().sum(dim=1).mean()
+class Mse(Loss):
+    """HPD eq. 2; as HPD's released code has it, averaged over the dimensions too."""
 
+    over = "sentences"
 
-def mean_over_dimensions(student_vectors: Tensor, targets: Tensor) -> Tensor:
-    """The same, averaged over the dimensions too, as HPD's released code has it. (n, d), (n, d) -> ()."""
-    return (student_vectors - targets).square().mean()
+    def __init__(self, params: MseLoss) -> None:
+        super().__init__()
+        self._average = params.variant == "code"
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Mean over the sentences of ||s - t||^2, ()."""
+        squares = (batch.vectors - batch.targets).square()
+        return squares.mean() if self._average else squares.sum(dim=1).mean()

@@ -14,7 +14,11 @@ from pipeline.reporting.inputs import (
 )
 from pipeline.reporting.tables import NOTHING, number, score
 
-SHIPS = {"finetuned": "fine-tuned weights", "distilled": "distilled weights"}
+SHIPS = {
+    "finetuned": "fine-tuned weights",
+    "distilled": "distilled weights",
+    "projected": "distilled weights, projected",
+}
 MEANINGS = {
     "teacher_norm": "mean length of the teacher's vectors",
     "teacher_mean_cosine": "between pairs of the teacher's vectors; near 1 there is nothing to learn",

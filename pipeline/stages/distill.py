@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from pipeline.artifacts import curves, metrics, student
@@ -11,9 +12,11 @@ from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.registry import implementation
 from pipeline.exporting.card import model_card
+from pipeline.losses.interface import Setting
 from pipeline.training import distillation, guard
 from pipeline.training.checkpoint import Checkpoint
-from pipeline.training.data import read_examples, teacher_sample
+from pipeline.training.data import materialise, open_corpus, teacher_sample
+from pipeline.training.world import World
 
 
 def main(
@@ -32,45 +35,63 @@ def main(
     """Distil the teacher's cached vectors into one student."""
     params = load(params_file)
     block = params.student(name)
-    train, dev = read_examples(name, block, corpus, augmented, vectors, pca)
+    world = World.join()
+    opened = open_corpus(name, block, corpus, augmented, vectors, pca)
     teacher_health = guard.describe(teacher_sample(block.view, vectors))
     guard.check_collapse(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
-    loss = implementation("losses", block.loss.kind).build(block.loss)
     learner = implementation("students", block.kind).build(block, teacher)
     card = model_card(name, block.kind, block, params.teacher)
+    sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {
         "block": block.model_dump(mode="json", exclude={"finetune"}),
-        "train": train.fingerprint,
-        "dev": dev.fingerprint,
+        "texts": [fingerprint.of_file(source.texts) for source in sources],
+        "vectors": [source.vectors.manifest for source in sources],
+        "pca": fingerprint.of_folder(pca),
         "teacher": fingerprint.of_folder(teacher),
     }
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"distill-{name}", **identity)
-    train_tokens = learner.tokenise(train.texts)
-    learner.fit_projection(train_tokens, train.targets)
-    student.write(learner, card, untrained)
-    trainer = distillation.Distillation(learner, loss, train_tokens, train.targets, dev)
-    points = trainer.run(name, block.train, checkpoint, params.runtime.checkpoint_seconds)
+    if not world.leads:
+        world.wait()
+    train = materialise(opened.train, opened, learner.tokenise, checkpoint.inputs / "train")
+    dev = materialise([opened.dev], opened, learner.tokenise, checkpoint.inputs / "dev")
+    if world.leads:
+        world.wait()
+    first = train.select(np.arange(min(len(train), guard.SAMPLE_ROWS)))[1]
+    learner.fit_projection(train.tokens, train.targets)
+    if world.leads:
+        student.write(learner, card, untrained)
+    table = getattr(learner, "token_table", None)
+    setting = Setting(block.dim, opened.target_dim, len(train), teacher, block.train.seed, table)
+    objective = distillation.objective(block, setting)
+    trainer = distillation.Distillation(learner, objective, train, dev, block.train, world)
+    points = trainer.run(name, checkpoint, params.runtime.checkpoint_seconds)
+    if not world.leads:
+        return
     health = guard.describe(trainer.dev_vectors())
     guard.check_collapse(
         health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss"
     )
-    learner.regularise(train_tokens)
+    saturated = guard.saturated_kernels(points[-1].measures, name)
+    learner.regularise(train.tokens)
     student.write(learner, card, out)
     curves.write(points, "dev_loss", 1, curve)
     best = min(points, key=lambda point: point.dev_value)
+    floor = trainer.mean_predictor_loss()
     metrics.write(
         {
-            "train_texts": len(train.texts),
-            "dev_texts": len(dev.texts),
+            "train_texts": len(train),
+            "dev_texts": len(dev),
             "steps": points[-1].step,
             "best_step": best.step,
             "untrained_dev_loss": points[0].dev_value,
             "best_dev_loss": best.dev_value,
-            "mean_predictor_loss": trainer.mean_predictor_loss(),
+            **({} if floor is None else {"mean_predictor_loss": floor}),
+            **points[-1].measures,
+            **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),
             **{f"teacher_{key}": value for key, value in teacher_health.items()},
-            **{f"target_{key}": value for key, value in guard.describe(train.targets).items()},
+            **{f"target_{key}": value for key, value in guard.describe(first).items()},
             **{f"student_{key}": value for key, value in health.items()},
         },
         metrics_file,

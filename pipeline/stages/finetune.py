@@ -10,6 +10,7 @@ import torch
 import typer
 
 from pipeline.artifacts import curves, metrics, pairs, student, texts
+from pipeline.artifacts.tables import read_table
 from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
@@ -20,8 +21,10 @@ from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.exporting.card import model_card
 from pipeline.students.interface import Student
+from pipeline.training import guard
 from pipeline.training.checkpoint import Checkpoint
-from pipeline.training.finetuning import Finetuning, chosen_triplets
+from pipeline.training.finetuning import Finetuning, append_projection, chosen_triplets
+from pipeline.training.loop import Point
 
 ROWS_AT_A_TIME = 256
 
@@ -29,7 +32,7 @@ ROWS_AT_A_TIME = 256
 def main(
     name: Annotated[str, typer.Argument(help="The student's name in params.yaml")],
     distilled: Annotated[Path, typer.Option(help="The distilled student")],
-    triplets: Annotated[Path, typer.Option(help="corpus/triplets.parquet")],
+    triplets: Annotated[Path, typer.Option(help="mined/triplets.parquet")],
     finetune_texts: Annotated[Path, typer.Option(help="corpus/finetune.parquet")],
     tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
     eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
@@ -38,7 +41,10 @@ def main(
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
-    """Fine-tune one student; the weights of the best dev score are kept, the distilled ones included."""
+    """Fine-tune one student; the weights of the best dev score are kept, the distilled ones included.
+
+    A projection that is asked for ships in any case.
+    """
     params = load(params_file)
     block = params.student(name)
     student.check(distilled, f"distill@{name}")
@@ -48,8 +54,9 @@ def main(
         metrics.write({"kept": "not fine-tuned", "reason": f"students.{name}.finetune is off"}, metrics_file)
         return
     learner: Student = implementation("students", block.kind).load(block, distilled)
-    chosen = chosen_triplets(pairs.read(triplets), block.finetune, triplets)
-    finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune.temperature)
+    table = read_table(triplets, pairs.PAIRS_SCHEMA, "mine")
+    chosen = chosen_triplets(table, block.finetune, triplets)
+    finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune, triplets)
     scoring = {task: spec.scoring for task, spec in params.evaluate.tasks.items()}
     dev = _dev_tasks(pairs.read(tasks), tasks, name)
     dev_score = _DevScore(learner, dev, scoring, texts.read_labelled(eval_texts))
@@ -62,27 +69,44 @@ def main(
         },
     }
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"finetune-{name}", **identity)
-    points = finetuning.run(name, block.finetune, dev_score, checkpoint, params.runtime.checkpoint_seconds)
+    projection = block.finetune.projection
+    before = None
+    if projection:
+        before = dev_score()
+        append_projection(learner, finetuning.tokens, projection, name)
+    points = finetuning.run(name, dev_score, checkpoint, params.runtime.checkpoint_seconds)
     best = min(points, key=lambda point: point.dev_value)
-    improved = best.step > 0
-    if improved:
-        student.write(learner, model_card(name, block.kind, block, params.teacher), out)
+    if projection or best.step > 0:
+        shipped = block.model_copy(update={"dim": projection or block.dim})
+        student.write(learner, model_card(name, block.kind, shipped, params.teacher), out)
     else:
         _copy(distilled, out)
     curves.write(points, "dev_score", -1, curve)
-    metrics.write(
-        {
-            "kept": "finetuned" if improved else "distilled",
-            "reason": f"dev score {-points[0].dev_value:.4f} before, {-best.dev_value:.4f} at best",
-            "triplets": len(chosen),
-            "steps": points[-1].step,
-            "best_step": best.step,
-            "dev_before": -points[0].dev_value,
-            "dev_after": -best.dev_value,
-        },
-        metrics_file,
-    )
+    metrics.write({"triplets": len(chosen), **_summary(points, best, before, name)}, metrics_file)
     checkpoint.clear()
+
+
+def _summary(points: list[Point], best: Point, unprojected: float | None, name: str) -> dict[str, Any]:
+    """What was kept and why; `unprojected` is the distilled student's dev score before its projection."""
+    start, after = -points[0].dev_value, -best.dev_value
+    before = start if unprojected is None else unprojected
+    kept, reason = "finetuned", f"dev score {before:.4f} before, {after:.4f} at best"
+    if unprojected is not None:
+        reason = f"dev score {before:.4f} before, {start:.4f} with the projection, {after:.4f} at best"
+    if best.step == 0:
+        kept = "distilled" if unprojected is None else "projected"
+    saturated = guard.saturated_kernels(points[-1].measures, f"{name}.finetune.hsic")
+    return {
+        "kept": kept,
+        "reason": reason,
+        "steps": points[-1].step,
+        "best_step": best.step,
+        "dev_before": before,
+        **({} if unprojected is None else {"dev_projected": start}),
+        "dev_after": after,
+        **points[-1].measures,
+        **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),
+    }
 
 
 class _DevScore:
@@ -108,7 +132,7 @@ class _DevScore:
             self._tokens.select(np.arange(start, min(start + ROWS_AT_A_TIME, len(self._ids))))
             for start in starts
         ]
-        vectors = np.concatenate([self._learner.vectors(part).numpy() for part in parts])
+        vectors = np.concatenate([self._learner.encode(part).vectors.numpy() for part in parts])
         scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
         return evaluation.average(scores, evaluation.main_metrics(self._scoring))
 

@@ -1,13 +1,23 @@
 """What the stages ask of a student of any kind."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.training.tokens import Tokens
+
+
+class Encoded(NamedTuple):
+    """What a student makes of n sentences with T tokens in all; differentiable."""
+
+    vectors: Tensor
+    """(n, dim)."""
+    embedded: Tensor | None
+    """(T, d) the embedding layer's output, transformers' hidden state 0, in the order of the tokens given;
+    None where it was not asked for."""
 
 
 class Student(Protocol):
@@ -28,8 +38,12 @@ class Student(Protocol):
         """Solve what can be solved in closed form, so that the vectors come close to `targets` (n, dim)."""
         ...
 
-    def vectors(self, tokens: Tokens) -> Tensor:
-        """Sentence vectors (n, dim), differentiable."""
+    def encode(self, tokens: Tokens, *, embedded: bool = False) -> Encoded:
+        """Sentence vectors, and the embedding layer's output if asked for.
+
+        Raises:
+            UserError: this kind of student has no embedding layer apart from its vectors.
+        """
         ...
 
     def regularise(self, tokens: Tokens) -> None:

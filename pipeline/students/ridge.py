@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 
 def ridge(
-    inputs: NDArray[np.floating], targets: NDArray[np.floating], penalty: float
+    inputs: NDArray[np.floating], targets: NDArray[np.floating], penalty: float, *, bias: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights (d_in, d_out) and bias (d_out,) that minimise ||inputs @ weights + bias - targets||^2.
 
@@ -13,10 +13,13 @@ def ridge(
         inputs: (n, d_in).
         targets: (n, d_out).
         penalty: of the squared weights, relative to n times the mean variance of the inputs; not of the bias.
+        bias: without it, the bias is zero, and the penalty is relative to the inputs' mean square.
     """
     x = inputs.astype(np.float64)
     y = targets.astype(np.float64)
     x_mean, y_mean = x.mean(axis=0), y.mean(axis=0)
+    if not bias:
+        x_mean, y_mean = np.zeros_like(x_mean), np.zeros_like(y_mean)
     x, y = x - x_mean, y - y_mean
     gram = x.T @ x
     # A constant input has no variance to scale by: any positive penalty then gives weights of zero.

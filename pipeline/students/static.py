@@ -9,12 +9,13 @@ from model2vec import StaticModel
 from model2vec.distill.inference import apply_pca, compute_weights
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import embedding_bag
 
 from pipeline.artifacts import teacher_parts
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StaticStudent
+from pipeline.students.interface import Encoded
 from pipeline.students.ridge import ridge
 from pipeline.training.tokens import Tokens, tokenise
 
@@ -54,9 +55,12 @@ class Static:
         self._tokenizer = tokenizer
         self._used = used_tokens(tokenizer, len(table))
         self._unknown = StaticModel(table, tokenizer).unk_token_id
-        self.module = nn.ParameterDict(
-            {"table": torch.from_numpy(table.astype(np.float32)), "weights": torch.ones(len(table))}
+        sparse = params.train.sparse
+        self._table = nn.Embedding.from_pretrained(
+            torch.from_numpy(table.astype(np.float32)), freeze=False, sparse=sparse
         )
+        self._weights = nn.Embedding.from_pretrained(torch.ones(len(table), 1), freeze=False, sparse=sparse)
+        self.module = nn.ModuleDict({"table": self._table, "weights": self._weights})
 
     def tokenise(self, texts: list[str]) -> Tokens:
         """Token ids without special and unknown tokens: the saved model leaves the unknown ones out too."""
@@ -70,20 +74,29 @@ class Static:
             return
         rows = np.arange(min(len(tokens), self.params.init.ridge_rows))
         weights, bias = ridge(
-            self.vectors(tokens.select(rows)).numpy(), targets[rows], self.params.init.ridge_lambda
+            self.encode(tokens.select(rows)).vectors.numpy(), targets[rows], self.params.init.ridge_lambda
         )
         # A bias on every row is a bias on every mean of rows.
-        self.module["table"].copy_(
-            self.module["table"] @ torch.from_numpy(weights).float() + torch.from_numpy(bias)
-        )
+        moved = self._table.weight @ torch.from_numpy(weights).float() + torch.from_numpy(bias)
+        self._table.weight.copy_(moved)
 
-    def vectors(self, tokens: Tokens) -> Tensor:
-        """Means of weighted token vectors (n, dim), differentiable; a text without tokens gives zeros."""
+    def encode(self, tokens: Tokens, *, embedded: bool = False) -> Encoded:
+        """Means of weighted token vectors (n, dim); a text without tokens gives zeros."""
+        if embedded:
+            raise UserError(
+                "a static student is an embedding layer and no more; leave hsic and token_embedding out"
+            )
         ids = torch.from_numpy(tokens.ids.astype(np.int64))
         offsets = torch.from_numpy(tokens.offsets[:-1])
-        weights = self.module["weights"][ids]
-        sums = embedding_bag(ids, self.module["table"], offsets, mode="sum", per_sample_weights=weights)
-        return sums / torch.from_numpy(np.maximum(tokens.lengths, 1)).unsqueeze(1)
+        sums = embedding_bag(
+            ids,
+            self._table.weight,
+            offsets,
+            mode="sum",
+            per_sample_weights=self._weights(ids).squeeze(1),
+            sparse=self._table.sparse,
+        )
+        return Encoded(sums / torch.from_numpy(np.maximum(tokens.lengths, 1)).unsqueeze(1), None)
 
     @torch.no_grad()
     def regularise(self, tokens: Tokens) -> None:
@@ -98,8 +111,8 @@ class Static:
         if after and after.sif:
             counts = np.bincount(tokens.ids, minlength=len(table))[self._used]
             table[self._used] *= sif_weights(counts, after.sif).astype(np.float32)[:, None]
-        self.module["table"].copy_(torch.from_numpy(table))
-        self.module["weights"].fill_(1)
+        self._table.weight.copy_(torch.from_numpy(table))
+        self._weights.weight.fill_(1)
 
     def save(self, folder: Path) -> None:
         """Save as a model2vec folder, which sentence-transformers loads too."""
@@ -113,7 +126,7 @@ class Static:
 
     def _folded(self) -> NDArray[np.float32]:
         """The table with the weights multiplied in; tokens without a use are zero."""
-        table = (self.module["table"] * self.module["weights"].unsqueeze(1)).detach().numpy()
+        table = (self._table.weight * self._weights.weight).detach().numpy()
         return np.where(self._used[:, None], table, 0).astype(np.float32)
 
 

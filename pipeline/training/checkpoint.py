@@ -1,11 +1,11 @@
 """Interrupted trainings: everything the loop needs to go on, as safetensors (no pickles)."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -31,21 +31,29 @@ class Checkpoint:
         """
         whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
         path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}.safetensors"
-        for other in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}.safetensors"):
-            if other != path:
-                other.unlink(missing_ok=True)
+        # The file or the inputs alone may be there; a longer name is another training's.
+        for suffix in (path.suffix, ""):
+            for other in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}"):
+                if other.stem != path.stem:
+                    cls(other.with_suffix(path.suffix)).clear()
         return cls(path)
 
+    @property
+    def inputs(self) -> Path:
+        """Folder of the training's prepared inputs, which goes when the state goes."""
+        return self.path.with_suffix("")
+
     def save(
-        self, weights: dict[str, Tensor], best: dict[str, Tensor], optimizer: dict, state: dict[str, Any]
+        self,
+        weights: dict[str, Tensor],
+        best: dict[str, Tensor],
+        optimizer: dict[str, Tensor],
+        state: dict[str, Any],
     ) -> None:
-        """Write the weights, the best weights so far, the optimizer's moments and the loop's own state."""
+        """Write the weights, the best weights so far, the optimizers' moments and the loop's own state."""
         tensors = {f"weights/{name}": tensor for name, tensor in weights.items()}
         tensors |= {f"best/{name}": tensor for name, tensor in best.items()}
-        for index, moments in optimizer["state"].items():
-            tensors |= {
-                f"optimizer/{index}/{name}": torch.as_tensor(value) for name, value in moments.items()
-            }
+        tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer.items()}
         contiguous = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
         with atomic_file(self.path) as temporary:
             save_file(contiguous, temporary, metadata={"state": json.dumps(state)})
@@ -63,19 +71,11 @@ class Checkpoint:
                     groups[group][rest] = file.get_tensor(name)
         except SafetensorError as error:
             say(f"{self.path} is damaged ({error}): training starts again")
-            self.clear()
+            self.path.unlink()
             return None
         return groups, state
 
     def clear(self) -> None:
-        """Remove the file."""
+        """Remove the file and the inputs."""
         self.path.unlink(missing_ok=True)
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put saved moments ("INDEX/NAME" -> tensor) back into an optimizer."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        index, _, name = key.partition("/")
-        state.setdefault(int(index), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        shutil.rmtree(self.inputs, ignore_errors=True)

@@ -1,70 +1,119 @@
-"""What a student is trained on: texts of the chosen sets with their targets."""
+"""What a student is trained on: tokenised texts with their targets, in files that are read row by row."""
 
+import json
+import mmap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.artifacts import pca, texts, vectors
-from pipeline.core import fingerprint
+from pipeline.core.atomic import atomic_folder, disk_errors
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StudentBlock
+from pipeline.training.tokens import Tokens
 
 MIN_DEV_TEXTS = 2
+RELEASE_BYTES = 64 << 20
+"""Of targets read before their pages are given back to the system: the memory that they take."""
 
 Reduction = Callable[[NDArray[np.floating]], NDArray[np.float32]]
 """Teacher vectors (n, d) to targets (n, dim)."""
+Tokenise = Callable[[list[str]], Tokens]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Source:
+    """The texts of one set, or of a split of it, with their vectors."""
+
+    texts: Path
+    vectors: vectors.VectorSet
+    split: str | None
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What a student is trained on and selected by, before anything of it is read."""
+
+    train: Sequence[Source]
+    dev: Source
+    view: str
+    target_dim: int
+    reduce: Reduction
+
+
+@dataclass
 class Examples:
-    """Texts and, row by row, their targets (n, dim)."""
+    """n tokenised texts and, row by row, their targets; both may lie on the disk."""
 
-    texts: list[str]
+    tokens: Tokens
     targets: NDArray[np.float32]
+    """(n, target_dim)."""
+    _read: int = field(default=0, init=False)
 
-    @property
-    def fingerprint(self) -> str:
-        """Identity of the texts and targets, in their order."""
-        return fingerprint.of_bytes("\0".join(self.texts).encode() + self.targets.tobytes())
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def select(self, rows: Rows) -> tuple[Tokens, NDArray[np.float32]]:
+        """Tokens and targets of these rows; however many are read, memory stays bounded."""
+        chosen = self.tokens.select(rows), np.asarray(self.targets[rows])
+        self._read += chosen[1].nbytes + chosen[0].ids.nbytes
+        if self._read > RELEASE_BYTES:
+            self._read = 0
+            for array in (self.targets, self.tokens.ids):
+                _release(array)
+        return chosen
 
 
-def read_examples(
+def open_corpus(
     name: str, student: StudentBlock, corpus: Path, augmented: Path, vectors_folder: Path, pca_folder: Path
-) -> tuple[Examples, Examples]:
-    """Training and dev examples of a student; dev texts come from the seed set alone.
+) -> Corpus:
+    """The training and dev texts of a student; dev texts come from the seed set alone.
 
     Raises:
         UserError: an artifact is missing or does not fit, or the student has more dimensions than its target.
     """
-    reduce = _reduction(name, student, pca_folder)
     sets = {name: vectors.open_set(vectors_folder / name) for name in ("seed", *student.train.texts)}
     vectors.same_recipe(*sets.values())
-    train: list[Examples] = []
-    for text_set in student.train.texts:
-        vector_set = sets[text_set]
-        if text_set == "seed":
-            table = texts.read_seed(corpus).filter(pl.col("split") == "train")
-        else:
-            table = texts.read_augmented(augmented / f"{text_set}.parquet")
-        train.append(_examples(table, vector_set, student.view, reduce))
-    dev_table = texts.read_seed(corpus).filter(pl.col("split") == "dev")
-    if len(dev_table) < MIN_DEV_TEXTS:
+    target_dim, reduce = _reduction(name, student, pca_folder)
+    train = [
+        Source(corpus, sets[text_set], "train")
+        if text_set == "seed"
+        else Source(augmented / f"{text_set}.parquet", sets[text_set], None)
+        for text_set in student.train.texts
+    ]
+    dev = Source(corpus, sets["seed"], "dev")
+    found = len(texts.ids(corpus, "dev"))
+    if found < MIN_DEV_TEXTS:
         raise UserError(
-            f"{corpus} has {len(dev_table)} dev texts, {MIN_DEV_TEXTS} or more are needed to select weights; "
+            f"{corpus} has {found} dev texts, {MIN_DEV_TEXTS} or more are needed to select weights; "
             "raise corpus.dev_fraction or add corpus.sources"
         )
-    dev = _examples(dev_table, sets["seed"], student.view, reduce)
-    joined = _joined(train)
-    if not joined.texts:
+    if not sum(len(texts.ids(source.texts, source.split)) for source in train):
         raise UserError(
             f"students.{name}.train.texts: {', '.join(student.train.texts)} holds no training text; "
             "add seed, or enable augment.wordnet"
         )
-    return joined, dev
+    return Corpus(train, dev, student.view, target_dim, reduce)
+
+
+def materialise(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder: Path) -> Examples:
+    """Tokenise the texts and reduce their vectors into `folder`, once, in bounded memory.
+
+    Raises:
+        UserError: a text has no vector, or the disk is full.
+    """
+    if not folder.exists():
+        with disk_errors(folder), atomic_folder(folder) as temporary:
+            _write(sources, corpus, tokenise, temporary)
+    rows, dim = json.loads((folder / "shape.json").read_text(encoding="utf-8"))
+    offsets = np.fromfile(folder / "offsets.bin", np.int64)
+    ids = _mapped(folder / "ids.bin", np.int32, (int(offsets[-1]),))
+    return Examples(Tokens(ids, offsets), _mapped(folder / "targets.bin", np.float32, (rows, dim)))
 
 
 def teacher_sample(view: str, vectors_folder: Path) -> vectors.Half:
@@ -72,16 +121,19 @@ def teacher_sample(view: str, vectors_folder: Path) -> vectors.Half:
     return next(vectors.open_set(vectors_folder / "seed").batches(view))[1]
 
 
-def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> Reduction:
+def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int, Reduction]:
     """Vectors as they are for a student of the teacher's dimension, else their first principal components.
 
-    Whitened, they are principal components at any dimension.
+    Whitened, or of several lengths, they are principal components at any dimension.
     """
     fitted = pca.read(pca_folder, student.view)
+    if student.train.target == "full":
+        return fitted.dim, lambda found: found.astype(np.float32)
     if student.dim > fitted.dim:
         raise UserError(
             f"students.{name}.dim is {student.dim}, above the {fitted.dim} dimensions of the teacher's "
-            f"{student.view!r} view; choose {fitted.dim} or less"
+            f"{student.view!r} view; choose {fitted.dim} or less, or train.target: full with a loss that "
+            "maps one to the other"
         )
     if student.train.whiten:
         if student.dim > fitted.rank:
@@ -89,19 +141,42 @@ def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> Reduction:
                 f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors vary in "
                 f"{fitted.rank} directions; choose {fitted.rank} or less, or train.whiten: false"
             )
-        return lambda found: fitted.reduce(found, student.dim, whiten=True)
-    if student.dim == fitted.dim:
-        return lambda found: found.astype(np.float32)
-    return lambda found: fitted.reduce(found, student.dim)
+        return student.dim, lambda found: fitted.reduce(found, student.dim, whiten=True)
+    if student.dim == fitted.dim and not student.train.matryoshka:
+        return student.dim, lambda found: found.astype(np.float32)
+    return student.dim, lambda found: fitted.reduce(found, student.dim)
 
 
-def _examples(table: pl.DataFrame, vector_set: vectors.VectorSet, view: str, reduce: Reduction) -> Examples:
-    ids, found = vector_set.read(view)
-    rows = vectors.rows_of(ids, table["text_id"].to_numpy(), vector_set.path)
-    return Examples(table["text"].to_list(), reduce(found[rows]))
+def _write(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder: Path) -> None:
+    rows, lengths = 0, []
+    with (folder / "ids.bin").open("wb") as ids_file, (folder / "targets.bin").open("wb") as targets_file:
+        for source in sources:
+            ids = texts.ids(source.texts, source.split)
+            for part in texts.stream(source.texts, source.split):
+                tokens = tokenise(part)
+                _append(tokens.ids.astype(np.int32), ids_file)
+                lengths.append(tokens.lengths)
+            for part_vectors in source.vectors.of(ids, corpus.view):
+                _append(corpus.reduce(part_vectors), targets_file)
+            rows += len(ids)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+    with (folder / "offsets.bin").open("wb") as offsets_file:
+        _append(offsets, offsets_file)
+    (folder / "shape.json").write_text(json.dumps([rows, corpus.target_dim]), encoding="utf-8")
 
 
-def _joined(parts: Sequence[Examples]) -> Examples:
-    return Examples(
-        [text for part in parts for text in part.texts], np.concatenate([part.targets for part in parts])
-    )
+def _append(array: NDArray, file: BinaryIO) -> None:
+    """As array.tofile, which does not notice a full disk."""
+    file.write(np.ascontiguousarray(array).data)
+
+
+def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray:
+    """A file as a read-only array; an empty one cannot be mapped."""
+    return np.memmap(path, dtype, "r", shape=shape) if np.prod(shape) else np.empty(shape, dtype)
+
+
+def _release(array: NDArray) -> None:
+    """Give the pages of a mapped file back: they stay in the system's cache, not in this process."""
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)

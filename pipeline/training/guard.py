@@ -1,12 +1,17 @@
 """What every training must survive: degenerate targets, NaN, collapse."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
+from pipeline.core.progress import say
 from pipeline.evaluation.geometry import effective_rank, mean_pairwise_cosine
 
 SAMPLE_ROWS = 2000
+LEAST = 0.01
+"""A kernel's mean off the diagonal below which, or nearer to 1 than which, it is saturated."""
 COLLAPSED = 0.99
 """Mean pairwise cosine above which vectors no longer tell sentences apart."""
 
@@ -34,6 +39,19 @@ def check_collapse(description: dict[str, float], what: str, fix: str) -> None:
             f"{what} have collapsed: their mean pairwise cosine is {description['mean_cosine']:.3f} "
             f"(limit {COLLAPSED}), effective rank {description['effective_rank']:.1f}; {fix}"
         )
+
+
+def saturated_kernels(measures: Mapping[str, float], name: str) -> list[str]:
+    """The kernels that no longer tell inputs apart, said on the terminal too: HSIC then has no gradient."""
+    found = [
+        key for key, value in measures.items() if key.startswith("kernel_") and not LEAST < value < 1 - LEAST
+    ]
+    for key in found:
+        say(
+            f"warning: {key} of {name} is {measures[key]:.4f} on average: its kernel is saturated and HSIC "
+            f"does nothing; set students.{name}.loss to variant: fixed, or another gamma"
+        )
+    return found
 
 
 def check_loss(loss: float, step: int, name: str) -> None:

@@ -1,22 +1,26 @@
 """The one training loop: batches of rows, a loss, a dev value to bring down, the best weights kept."""
 
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.core.progress import progress
-from pipeline.training.checkpoint import Checkpoint, restore_optimizer
+from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.guard import check_loss
+from pipeline.training.optimizers import Optimizers, clip_gradients
 from pipeline.training.schedule import schedule_factor
+from pipeline.training.world import World
 
+ALONE = World()
 Rows = NDArray[np.int64]
+Backward = Callable[[Rows], Mapping[str, float]]
+"""Row numbers of a batch: adds its gradients to the parameters, and gives `loss` and what else the curve
+shows."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Settings:
 
     name: str
     rows: int
-    epochs: int
+    epochs: float
     batch_size: int
     lr: float
     schedule: str
@@ -35,7 +39,7 @@ class Settings:
     weight_decay: float = 0.0
     clip_norm: float | None = None
     patience: int | None = None
-    precision: str = "float32"
+    sparse: bool = False
 
     @property
     def steps_per_epoch(self) -> int:
@@ -45,7 +49,7 @@ class Settings:
     @property
     def steps(self) -> int:
         """Most optimizer steps."""
-        return self.epochs * self.steps_per_epoch
+        return max(1, round(self.epochs * self.steps_per_epoch))
 
     def batch(self, step: int) -> Rows:
         """The rows of a step: a new order every epoch, which depends on the seed and the epoch alone."""
@@ -72,6 +76,10 @@ class Point:
     lr: float
     train_loss: float
     dev_value: float
+    measures: dict[str, float] = field(default_factory=dict)
+    """Means since the last point of what the losses tell beside their sum."""
+    sentences_per_second: float = field(default=float("nan"), compare=False, repr=False)
+    """Since the last point, or since the run was resumed."""
 
 
 @dataclass
@@ -83,27 +91,33 @@ class Progress:
     best_step: int = 0
     since_best: int = 0
     halvings: int = 0
-    loss_sum: float = 0.0
-    loss_count: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    """Of what the batches since the last point gave."""
+    count: int = 0
 
 
 def fit(
     module: nn.Module,
-    loss_of: Callable[[Rows], Tensor],
+    backward: Backward,
     dev_value: Callable[[], float],
     settings: Settings,
     checkpoint: Checkpoint,
     checkpoint_seconds: float,
+    *,
+    losses: nn.Module | None = None,
+    world: World = ALONE,
 ) -> list[Point]:
     """Train `module` in place and leave it with the weights of the lowest dev value, untrained ones included.
 
     Args:
-        module: what is trained.
-        loss_of: the loss of a batch of row numbers.
+        module: what is trained and kept.
+        backward: one batch's gradients.
         dev_value: the value to bring down, taken `settings.evaluations` times and before the first step.
         settings: how long and how fast.
         checkpoint: where an interrupted run's state lies; it is resumed from there, to the same result.
         checkpoint_seconds: how often that state is written.
+        losses: what is trained along and dropped.
+        world: the processes that train the same module.
 
     Returns:
         The curve, one point an evaluation.
@@ -111,7 +125,7 @@ def fit(
     Raises:
         UserError: the loss is not finite.
     """
-    run = _Run(module, settings)
+    run = _Run(module, losses or nn.Module(), settings)
     run.resume(checkpoint)
     evaluations = settings.evaluation_steps()
     written = time.monotonic()
@@ -119,12 +133,12 @@ def fit(
         advance(run.at.step)
         while True:
             if run.at.step in evaluations and (not run.curve or run.curve[-1].step < run.at.step):
-                run.evaluate(dev_value())
+                run.evaluate(dev_value)
             if run.at.step >= settings.steps or run.out_of_patience():
                 break
-            run.step(loss_of)
+            run.step(backward)
             advance(1)
-            if time.monotonic() - written > checkpoint_seconds:
+            if world.leads and time.monotonic() - written > checkpoint_seconds:
                 run.save(checkpoint)
                 written = time.monotonic()
     module.load_state_dict(run.best)
@@ -134,36 +148,34 @@ def fit(
 class _Run:
     """The moving parts of one training."""
 
-    def __init__(self, module: nn.Module, settings: Settings) -> None:
+    def __init__(self, module: nn.Module, losses: nn.Module, settings: Settings) -> None:
         self.module = module
+        self.everything = nn.ModuleDict({"student": module, "losses": losses})
         self.settings = settings
-        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            trained, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+        self.optimizers = Optimizers(
+            self.everything, settings.lr, settings.weight_decay, sparse=settings.sparse
         )
         self.at = Progress()
         self.curve: list[Point] = []
         self.best = _copy(module)
+        self.since = time.monotonic()
+        self.seen = 0
 
-    def step(self, loss_of: Callable[[Rows], Tensor]) -> None:
+    def step(self, backward: Backward) -> None:
         settings, at = self.settings, self.at
-        lr = self.learning_rate()
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        autocast = (
-            torch.autocast("cpu", torch.bfloat16) if settings.precision == "bfloat16" else nullcontext()
-        )
-        with autocast:
-            loss = loss_of(settings.batch(at.step))
-        check_loss(loss.item(), at.step, settings.name)
-        self.optimizer.zero_grad()
-        loss.backward()
+        self.optimizers.set_rate(self.learning_rate())
+        self.optimizers.zero_grad()
+        rows = settings.batch(at.step)
+        told = backward(rows)
+        check_loss(told["loss"], at.step, settings.name)
         if settings.clip_norm:
-            nn.utils.clip_grad_norm_(self.module.parameters(), settings.clip_norm)
-        self.optimizer.step()
+            clip_gradients(self.everything.parameters(), settings.clip_norm)
+        self.optimizers.step()
         at.step += 1
-        at.loss_sum += loss.item()
-        at.loss_count += 1
+        at.count += 1
+        for name, value in told.items():
+            at.sums[name] = at.sums.get(name, 0.0) + value
+        self.seen += len(rows)
 
     def learning_rate(self) -> float:
         settings = self.settings
@@ -171,36 +183,41 @@ class _Run:
         factor = schedule_factor(settings.schedule, self.at.step, settings.steps, warmup_steps)
         return settings.lr * factor * 0.5**self.at.halvings
 
-    def evaluate(self, value: float) -> None:
-        at = self.at
+    def evaluate(self, dev_value: Callable[[], float]) -> None:
+        at, now = self.at, time.monotonic()
+        value = dev_value()
         check_loss(value, at.step, self.settings.name)
-        loss = at.loss_sum / at.loss_count if at.loss_count else float("nan")
+        means = {name: total / at.count for name, total in at.sums.items()}
+        loss = means.pop("loss", float("nan"))
         epochs, batches = divmod(at.step, self.settings.steps_per_epoch)
         sentences = epochs * self.settings.rows + batches * self.settings.batch_size
-        self.curve.append(Point(at.step, sentences, self.learning_rate(), loss, value))
-        at.loss_sum, at.loss_count = 0.0, 0
+        speed = self.seen / (now - self.since) if self.seen else float("nan")
+        self.curve.append(Point(at.step, sentences, self.learning_rate(), loss, value, means, speed))
+        at.sums, at.count = {}, 0
+        self.seen = 0
         if value < at.best:
             at.best, at.best_step, at.since_best = value, at.step, 0
             self.best = _copy(self.module)
         else:
             at.since_best += 1
             at.halvings += self.settings.schedule == "plateau"
+        self.since = time.monotonic()
 
     def out_of_patience(self) -> bool:
         return self.settings.patience is not None and self.at.since_best >= self.settings.patience
 
     def save(self, checkpoint: Checkpoint) -> None:
         state = {"progress": asdict(self.at), "curve": [asdict(point) for point in self.curve]}
-        checkpoint.save(self.module.state_dict(), self.best, self.optimizer.state_dict(), state)
+        checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         saved = checkpoint.load()
         if saved is None:
             return
         groups, state = saved
-        self.module.load_state_dict(groups["weights"])
+        self.everything.load_state_dict(groups["weights"])
         self.best = groups["best"]
-        restore_optimizer(self.optimizer, groups["optimizer"])
+        self.optimizers.restore(groups["optimizer"])
         self.at = Progress(**state["progress"])
         self.curve = [Point(**point) for point in state["curve"]]
 

@@ -29,10 +29,14 @@ class Tokens:
 
     def select(self, rows: NDArray[np.integer]) -> "Tokens":
         """The sequences of these rows, in their order."""
-        lengths = self.lengths[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        return Tokens(self.ids[np.repeat(self.offsets[rows], lengths) + within], offsets)
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
+        return Tokens(self.ids[self.positions(rows)], np.concatenate([[0], np.cumsum(lengths)]))
+
+    def positions(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Where in `ids` the tokens of these rows lie, sequence by sequence."""
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
+        ends = np.cumsum(lengths)
+        return np.repeat(self.offsets[rows] - ends + lengths, lengths) + np.arange(lengths.sum())
 
     def without(self, token: int) -> "Tokens":
         """The same sequences with every occurrence of this token left out."""

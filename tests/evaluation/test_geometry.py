@@ -1,8 +1,18 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cosine
+from scipy.stats import spearmanr
 
-from pipeline.evaluation.geometry import cosines, effective_rank, mean_pairwise_cosine, normalised
+from pipeline.evaluation.geometry import (
+    AGREEMENT_ROWS,
+    agreement,
+    cosines,
+    effective_rank,
+    mean_pairwise_cosine,
+    normalised,
+)
 
 RNG = np.random.default_rng(0)
 VECTORS = (RNG.normal(size=(40, 6)) * [5, 3, 1, 1, 0.5, 0.1] + [1, 0, 2, 0, 0, 0]).astype(np.float32)
@@ -64,3 +74,59 @@ def test_equal_rows_have_effective_rank_0(rows, kind):
 def test_many_equal_rows_in_float64_have_effective_rank_0():
     row = np.random.default_rng(1).normal(size=32)
     assert effective_rank(np.tile(row, (1000, 1))) == 0
+
+
+def agreement_by_hand(vectors, teacher):
+    """Over all pairs, one at a time."""
+    pairs = list(combinations(range(len(vectors)), 2))
+    sides = [
+        [1 - cosine(side[i].astype(float), side[j].astype(float)) for i, j in pairs]
+        for side in (vectors, teacher)
+    ]
+    return spearmanr(*sides).statistic
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_agreement_is_scipys_rank_correlation_over_all_pairs(kind):
+    random = np.random.default_rng(1)
+    noisy = (VECTORS @ random.normal(size=(6, 9)) + 3 * random.normal(size=(40, 9))).astype(kind)
+    expected = agreement_by_hand(noisy, VECTORS)
+    assert 0.2 < expected < 0.95
+    assert agreement(noisy, VECTORS) == pytest.approx(expected, abs=1e-9)
+
+
+def test_agreement_of_ties_is_scipys():
+    signs = np.sign(VECTORS[:, :3])
+    assert agreement(signs, VECTORS) == pytest.approx(agreement_by_hand(signs, VECTORS), abs=1e-9)
+
+
+def test_agreement_knows_neither_scale_nor_rotation_nor_dimension():
+    rotation = np.linalg.qr(RNG.normal(size=(6, 6)))[0]
+    assert agreement(3 * VECTORS @ rotation, VECTORS) == pytest.approx(1, abs=1e-6)
+    assert agreement(np.pad(VECTORS, ((0, 0), (0, 2))), VECTORS) == pytest.approx(1)
+
+
+def test_opposite_orders_agree_by_minus_1():
+    angles = np.radians([0, 10, 70])
+    right = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert agreement(right, right[[0, 2, 1]]) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("flat", ["student", "teacher", "both"])
+def test_where_all_cosines_are_equal_there_is_no_agreement(flat):
+    one = np.tile([1.0, 0.0], (5, 1))
+    student = one if flat in ("student", "both") else VECTORS[:5]
+    teacher = one if flat in ("teacher", "both") else VECTORS[:5]
+    assert agreement(student, teacher) == 0
+
+
+def test_two_rows_are_one_pair_and_have_no_order():
+    assert agreement(VECTORS[:2], VECTORS[2:4]) == 0
+
+
+def test_agreement_is_of_the_first_rows():
+    own, theirs = RNG.normal(size=(2, AGREEMENT_ROWS + 20, 3))
+    kept = slice(AGREEMENT_ROWS)
+    assert agreement(own, theirs) == agreement(own[kept], theirs[kept])
+    shorter = agreement(own[: AGREEMENT_ROWS - 1], theirs[: AGREEMENT_ROWS - 1])
+    assert agreement(own, theirs) != shorter

@@ -31,7 +31,10 @@ def project(tmp_path):
     (tmp_path / "triplets.csv").write_text("anchor,positive\nan anchor,a positive\nanother one of them,x\n")
     params = small_params(
         corpus={"sources": [{"kind": "files", "path": str(tmp_path / "texts.txt")}], "dev_fraction": 0.1},
-        finetune={"data": {"mine": {"kind": "triplets", "path": str(tmp_path / "triplets.csv")}}},
+        finetune={
+            "data": {"mine": {"kind": "triplets", "path": str(tmp_path / "triplets.csv")}},
+            "mine": None,
+        },
         evaluate={"tasks": {"mine": {"kind": "sts", "path": str(tmp_path / "sts.tsv")}}},
     )
     return tmp_path, params

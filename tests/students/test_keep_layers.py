@@ -12,7 +12,7 @@ from transformers import (
 )
 
 from pipeline.core.errors import UserError
-from pipeline.students.transformer import keep_layers
+from pipeline.students.teacher_layers import keep_layers
 
 IDS = torch.tensor([[2, 7, 9, 3]])
 SMALL = {

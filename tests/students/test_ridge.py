@@ -20,6 +20,16 @@ def test_equals_scikit_learn_with_the_penalty_scaled_by_rows_and_variance(penalt
     np.testing.assert_allclose(bias, reference.intercept_, rtol=1e-9)
 
 
+@pytest.mark.parametrize("penalty", [1e-3, 0.5])
+def test_without_a_bias_it_equals_scikit_learn_without_an_intercept(penalty):
+    inputs, targets = data()
+    alpha = penalty * np.square(inputs).sum(axis=0).mean()
+    reference = Ridge(alpha=alpha, fit_intercept=False).fit(inputs, targets)
+    weights, bias = ridge(inputs, targets, penalty, bias=False)
+    np.testing.assert_allclose(weights, reference.coef_.T, rtol=1e-9)
+    np.testing.assert_array_equal(bias, np.zeros(3))
+
+
 def test_the_scale_of_the_inputs_does_not_change_the_predictions():
     inputs, targets = data()
     weights, bias = ridge(inputs, targets, 0.1)

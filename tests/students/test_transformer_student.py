@@ -1,23 +1,32 @@
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
-from small_students import TEXTS, teacher, transformer_block
-from transformers import AutoModel, AutoTokenizer
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Transformer as TransformerModule
+from sentence_transformers.sentence_transformer.modules import Pooling
+from small_students import TEXTS, own_vectors, targets, transformer_block, write_encoder
+from transformers import AutoModel, AutoTokenizer, DebertaV2Config, DebertaV2Model
 
+from pipeline.students import encoder as encoder_student
 from pipeline.students import transformer
-from pipeline.students.transformer import length_groups
+from pipeline.students.encoder import EncoderStudent, length_groups
+from pipeline.teachers.hashing import letter_tokenizer
 
 
-def own_vectors(student: transformer.Transformer, texts: list[str]) -> np.ndarray:
-    return student.vectors(student.tokenise(texts)).detach().numpy()
+@pytest.fixture(scope="module")
+def unpackable(tmp_path_factory) -> Path:
+    """A teacher of a family without the packed path."""
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = DebertaV2Config(vocab_size=len(letter_tokenizer()), max_position_embeddings=128, **shape)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return write_encoder(DebertaV2Model(config), tmp_path_factory.mktemp("deberta"))
 
 
-def targets() -> np.ndarray:
-    return teacher().encode(TEXTS, ["sentence"])["sentence"][:, :8]
-
-
-def mse(student: transformer.Transformer) -> float:
+def mse(student: EncoderStudent) -> float:
     return float(np.square(own_vectors(student, TEXTS) - targets()).mean())
 
 
@@ -61,11 +70,34 @@ def test_vectors_do_not_depend_on_batch_mates(parts):
     np.testing.assert_allclose(own_vectors(student, TEXTS[::-1])[::-1], together, atol=1e-6)
 
 
-def test_vectors_do_not_depend_on_the_grouping_by_length(parts, monkeypatch):
-    student = transformer.build(transformer_block(), parts)
+def test_vectors_do_not_depend_on_the_grouping_by_length(unpackable, monkeypatch):
+    student = transformer.build(transformer_block(), unpackable)
     together = own_vectors(student, TEXTS)
-    monkeypatch.setattr(transformer, "TOKENS_AT_A_TIME", 20)
+    monkeypatch.setattr(encoder_student, "TOKENS_AT_A_TIME", 20)
     np.testing.assert_allclose(own_vectors(student, TEXTS), together, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["parts", "unpackable"])
+def test_vectors_and_embedded_tokens_are_those_of_the_models_own_forward(family, request):
+    folder = request.getfixturevalue(family)
+    student = transformer.build(transformer_block(dim=32, init={"projection": "none"}), folder)
+    encoder, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    tokens = student.tokenise(TEXTS)
+    vectors, embedded = student.encode(tokens, embedded=True)
+    assert len(embedded) == len(tokens.ids)
+    for text, vector, start in zip(TEXTS, vectors, tokens.offsets[:-1], strict=True):
+        with torch.no_grad():
+            states = encoder(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+        first, last = states[0][0], states[-1][0]
+        torch.testing.assert_close(embedded[start : start + len(first)], first, rtol=0, atol=1e-6)
+        torch.testing.assert_close(vector, last.mean(dim=0), rtol=0, atol=1e-6)
+
+
+def test_a_model_of_its_own_takes_the_teachers_place(parts, bert):
+    block = transformer_block(dim=16, init={"model": str(bert), "projection": "none"})
+    expected = own_vectors(transformer.build(block, parts), TEXTS)
+    plain = SentenceTransformer(modules=[TransformerModule(str(bert)), Pooling(16, "mean")], device="cpu")
+    np.testing.assert_allclose(plain.encode(TEXTS), expected, atol=1e-5)
 
 
 def test_there_is_no_dropout_and_no_state_between_batches(parts):
@@ -75,7 +107,7 @@ def test_there_is_no_dropout_and_no_state_between_batches(parts):
 
 def test_every_weight_that_shapes_the_vectors_is_trained(parts):
     student = transformer.build(transformer_block(), parts)
-    student.vectors(student.tokenise(TEXTS)).square().sum().backward()
+    student.encode(student.tokenise(TEXTS)).vectors.square().sum().backward()
     still = [name for name, parameter in student.module.named_parameters() if parameter.grad is None]
     assert all("pooler" in name for name in still), still
 

@@ -4,18 +4,28 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline.training.checkpoint import Checkpoint, restore_optimizer
+from pipeline.training.checkpoint import Checkpoint
+from pipeline.training.optimizers import Optimizers
 
 CACHE = Path("cache")
 IDENTITY = {"block": {"lr": 0.1, "dim": 8}, "train": "abc"}
 
 
-def trained() -> tuple[nn.Linear, torch.optim.AdamW]:
+def trained() -> tuple[nn.Module, Optimizers]:
     module = nn.Linear(2, 3)
-    optimizer = torch.optim.AdamW(module.parameters())
+    optimizers = Optimizers(module, lr=0.1, weight_decay=0.0, sparse=False)
     module(torch.ones(1, 2)).sum().backward()
-    optimizer.step()
-    return module, optimizer
+    optimizers.step()
+    return module, optimizers
+
+
+def leave(checkpoint: Checkpoint) -> Checkpoint:
+    """A checkpoint of a training that was interrupted."""
+    module, optimizers = trained()
+    checkpoint.save(module.state_dict(), {}, optimizers.tensors(), {})
+    checkpoint.inputs.mkdir()
+    (checkpoint.inputs / "targets.bin").write_bytes(b"x")
+    return checkpoint
 
 
 def test_equal_identities_are_one_file():
@@ -41,26 +51,25 @@ def test_another_identity_is_another_file(name, changes):
 
 
 def test_what_is_saved_is_loaded(tmp_path):
-    module, optimizer = trained()
+    module, optimizers = trained()
     checkpoint = Checkpoint(tmp_path / "deep" / "state.safetensors")
     best = {"weight": torch.zeros(4, 3).T, "bias": torch.arange(3)}
     state = {"step": 3, "best": float("inf"), "rate": 0.1}
-    checkpoint.save(module.state_dict(), best, optimizer.state_dict(), state)
+    checkpoint.save(module.state_dict(), best, optimizers.tensors(), state)
     groups, loaded = checkpoint.load()
     assert loaded == state
-    torch.testing.assert_close(groups["weights"], dict(module.state_dict()), rtol=0, atol=0)
-    torch.testing.assert_close(groups["best"], best, rtol=0, atol=0)
-    fresh = torch.optim.AdamW(nn.Linear(2, 3).parameters())
-    restore_optimizer(fresh, groups["optimizer"])
-    expected = optimizer.state_dict()["state"]
-    torch.testing.assert_close(fresh.state_dict()["state"], expected, rtol=0, atol=0)
+    exactly = {"rtol": 0, "atol": 0}
+    torch.testing.assert_close(groups["weights"], dict(module.state_dict()), **exactly)
+    torch.testing.assert_close(groups["best"], best, **exactly)
+    torch.testing.assert_close(groups["optimizer"], optimizers.tensors(), **exactly)
+    assert len(groups["optimizer"]) == 2 * 3
 
 
 def test_saved_tensors_do_not_follow_the_training(tmp_path):
-    module, optimizer = trained()
+    module, optimizers = trained()
     checkpoint = Checkpoint(tmp_path / "state.safetensors")
     before = module.weight.detach().clone()
-    checkpoint.save(module.state_dict(), module.state_dict(), optimizer.state_dict(), {})
+    checkpoint.save(module.state_dict(), module.state_dict(), optimizers.tensors(), {})
     with torch.no_grad():
         module.weight.zero_()
     groups, _ = checkpoint.load()
@@ -68,10 +77,29 @@ def test_saved_tensors_do_not_follow_the_training(tmp_path):
 
 
 def test_no_file_is_no_state_and_clearing_twice_is_fine(tmp_path):
-    module, optimizer = trained()
     checkpoint = Checkpoint(tmp_path / "state.safetensors")
     assert checkpoint.load() is None
-    checkpoint.save(module.state_dict(), {}, optimizer.state_dict(), {})
+    leave(checkpoint)
     checkpoint.clear()
     checkpoint.clear()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("left", ["state and inputs", "state", "inputs"])
+def test_what_an_abandoned_training_of_the_same_name_left_is_removed(tmp_path, left):
+    old = leave(Checkpoint.of(tmp_path, "distill-tiny", train="old"))
+    if left == "state":
+        (old.inputs / "targets.bin").unlink()
+        old.inputs.rmdir()
+    if left == "inputs":
+        old.path.unlink()
+    Checkpoint.of(tmp_path, "distill-tiny", train="new")
+    assert list((tmp_path / "training").iterdir()) == []
+
+
+def test_what_other_trainings_left_stays(tmp_path):
+    names = ["distill-tiny", "distill-tiny-of-a-longer-name", "finetune-tiny"]
+    kept = [leave(Checkpoint.of(tmp_path, name, train="x")) for name in names]
+    Checkpoint.of(tmp_path, "distill-tiny", train="x")
+    assert all(one.load() for one in kept)
+    assert all((one.inputs / "targets.bin").exists() for one in kept)

@@ -1,139 +1,127 @@
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
-from small_students import TEACHER_DIM, static_block, teacher
+from small_corpus import (
+    DEV,
+    SYNONYMS,
+    TRAIN,
+    as_bytes,
+    components,
+    opened,
+    read_back,
+    teacher_vectors,
+    write_augmented,
+    write_corpus,
+    write_pca,
+    write_seed,
+    write_vectors,
+)
+from small_students import TEACHER_DIM
 
-from pipeline.artifacts import pca, texts, vectors
-from pipeline.artifacts.pca import Pca
-from pipeline.artifacts.texts import text_id
 from pipeline.core.errors import UserError
-from pipeline.training.data import Examples, read_examples
-
-TRAIN = [f"training text number {number}" for number in range(20)]
-DEV = [f"dev text number {number}" for number in range(3)]
-SYNONYMS = [f"teaching text number {number}" for number in range(5)]
-
-
-def write_seed(folder: Path, train: list[str], dev: list[str]) -> None:
-    split = {**dict.fromkeys(train, "train"), **dict.fromkeys(dev, "dev")}
-    table = pl.DataFrame({"text": list(split), "split": list(split.values())})
-    ids = pl.Series("text_id", [text_id(text) for text in split], dtype=pl.UInt64)
-    texts.write(table.with_columns(ids, source=pl.lit("x")), texts.SEED_SCHEMA, folder / "seed.parquet")
-
-
-def write_augmented(folder: Path, made: list[str]) -> None:
-    columns = {
-        "text_id": [text_id(text) for text in made],
-        "parent_id": [text_id(TRAIN[0])] * len(made),
-        "text": made,
-        "method": ["wordnet"] * len(made),
-    }
-    table = pl.DataFrame(columns, schema=texts.AUGMENTED_SCHEMA)
-    texts.write(table, texts.AUGMENTED_SCHEMA, folder / "wordnet.parquet")
-
-
-def write_vectors(folder: Path, of: list[str], recipe: str) -> None:
-    """A published set of the hashing teacher's vectors, in two shards."""
-    folder.mkdir(parents=True, exist_ok=True)
-    ordered = sorted(of, key=text_id)
-    shards = {}
-    for number, part in enumerate((ordered[:2], ordered[2:])):
-        ids = np.array([text_id(text) for text in part], np.uint64)
-        found = teacher_vectors(part).reshape(-1, TEACHER_DIM)
-        vectors.write_shard(ids, {"sentence": found}, folder / f"{number}.parquet")
-        shards[f"{number}.parquet"] = len(part)
-    vectors.write_manifest(folder, {"model": recipe}, {"sentence": TEACHER_DIM}, shards)
-
-
-def teacher_vectors(of: list[str]) -> np.ndarray:
-    return teacher().encode(of, ["sentence"])["sentence"].astype(np.float16)
-
-
-def components() -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(0)
-    rotation = np.linalg.qr(random.standard_normal((TEACHER_DIM, TEACHER_DIM)))[0]
-    return random.standard_normal(TEACHER_DIM), rotation
+from pipeline.training.data import Examples, materialise, teacher_sample
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_seed(tmp_path, TRAIN, DEV)
-    write_augmented(tmp_path, SYNONYMS)
-    write_vectors(tmp_path / "seed", TRAIN + DEV, recipe="one")
-    write_vectors(tmp_path / "wordnet", SYNONYMS, recipe="one")
-    mean, rotation = components()
-    pca.write(Pca(mean, rotation, np.ones(TEACHER_DIM)), tmp_path / "sentence.safetensors")
-    return tmp_path
+    return write_corpus(tmp_path)
 
 
-def read(
-    folder: Path, dim: int = 8, sets: tuple[str, ...] = ("seed", "wordnet")
-) -> tuple[Examples, Examples]:
-    block = static_block(dim=dim, train={"texts": sets})
-    return read_examples("tiny", block, folder / "seed.parquet", folder, folder, folder)
+def read(folder: Path, **changes: object) -> tuple[Examples, Examples]:
+    """The training and the dev examples."""
+    corpus = opened(folder, **changes)
+    into = folder / repr(sorted(changes.items()))
+    return (
+        materialise(corpus.train, corpus, as_bytes, into / "train"),
+        materialise([corpus.dev], corpus, as_bytes, into / "dev"),
+    )
+
+
+def with_vectors(folder: Path, **changes: object) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Targets and the teacher's vectors (float64) of the training examples, and of the dev examples."""
+    return [
+        (examples.targets, teacher_vectors(read_back(examples.tokens)).astype(np.float64))
+        for examples in read(folder, **changes)
+    ]
 
 
 def test_training_texts_are_the_chosen_sets_and_dev_texts_are_never_among_them(folder):
-    train, dev = read(folder)
-    assert sorted(train.texts) == sorted(TRAIN + SYNONYMS)
-    assert sorted(dev.texts) == sorted(DEV)
-    assert sorted(read(folder, sets=("seed",))[0].texts) == sorted(TRAIN)
-    augmented, dev = read(folder, sets=("wordnet",))
-    assert sorted(augmented.texts) == sorted(SYNONYMS)
-    assert sorted(dev.texts) == sorted(DEV)
+    for sets, expected in (
+        (("seed", "wordnet"), TRAIN + SYNONYMS),
+        (("seed",), TRAIN),
+        (("wordnet",), SYNONYMS),
+    ):
+        train, dev = read(folder, texts=sets)
+        assert sorted(read_back(train.tokens)) == sorted(expected)
+        assert sorted(read_back(dev.tokens)) == sorted(DEV)
+        assert (len(train), len(dev)) == (len(expected), len(DEV))
 
 
 def test_below_the_teachers_dimension_targets_are_principal_components(folder):
     mean, rotation = components()
-    for examples in read(folder):
-        centred = teacher_vectors(examples.texts).astype(np.float64) - mean
-        assert examples.targets.dtype == np.float32
-        np.testing.assert_allclose(examples.targets, (centred @ rotation.T)[:, :8], atol=1e-5)
+    for targets, vectors in with_vectors(folder):
+        assert targets.dtype == np.float32
+        np.testing.assert_allclose(targets, ((vectors - mean) @ rotation.T)[:, :8], atol=1e-5)
 
 
 def test_at_the_teachers_dimension_targets_are_its_vectors(folder):
-    for examples in read(folder, dim=TEACHER_DIM):
-        np.testing.assert_array_equal(examples.targets, teacher_vectors(examples.texts).astype(np.float32))
+    for targets, vectors in with_vectors(folder, dim=TEACHER_DIM):
+        np.testing.assert_array_equal(targets, vectors)
 
 
-def read_whitened(folder: Path, dim: int, variances: np.ndarray) -> tuple[Examples, Examples]:
-    pca.write(Pca(*components(), variances), folder / "sentence.safetensors")
-    block = static_block(dim=dim, train={"whiten": True})
-    return read_examples("tiny", block, folder / "seed.parquet", folder, folder, folder)
+@pytest.mark.parametrize("dim", [8, TEACHER_DIM, TEACHER_DIM + 5])
+def test_full_targets_are_the_teachers_vectors_at_any_dimension(folder, dim):
+    assert opened(folder, dim=dim, target="full").target_dim == TEACHER_DIM
+    for targets, vectors in with_vectors(folder, dim=dim, target="full"):
+        np.testing.assert_array_equal(targets, vectors)
+
+
+@pytest.mark.parametrize("dim", [8, TEACHER_DIM])
+def test_of_several_lengths_targets_are_principal_components_at_any_dimension(folder, dim):
+    mean, rotation = components()
+    assert opened(folder, dim=dim, matryoshka=(2, 4)).target_dim == dim
+    for targets, vectors in with_vectors(folder, dim=dim, matryoshka=(2, 4)):
+        np.testing.assert_allclose(targets, ((vectors - mean) @ rotation.T)[:, :dim], atol=1e-5)
 
 
 @pytest.mark.parametrize("dim", [8, TEACHER_DIM])
 def test_whitened_targets_have_one_scale_at_any_dimension(folder, dim):
     mean, rotation = components()
     variances = np.linspace(4, 0.25, TEACHER_DIM)
-    for examples in read_whitened(folder, dim, variances):
-        centred = teacher_vectors(examples.texts).astype(np.float64) - mean
-        expected = (centred @ rotation.T / np.sqrt(variances))[:, :dim]
-        np.testing.assert_allclose(examples.targets, expected, atol=1e-5)
+    write_pca(folder, variances)
+    for targets, vectors in with_vectors(folder, dim=dim, whiten=True):
+        expected = ((vectors - mean) @ rotation.T / np.sqrt(variances))[:, :dim]
+        np.testing.assert_allclose(targets, expected, atol=1e-5)
 
 
 def test_what_has_no_variance_is_not_whitened(folder):
-    variances = np.repeat([1.0, 1e-12, 0.0], [8, 12, TEACHER_DIM - 20])
-    assert read_whitened(folder, 8, variances)[0].targets.shape[1] == 8
+    write_pca(folder, np.repeat([1.0, 1e-12, 0.0], [8, 12, TEACHER_DIM - 20]))
+    assert read(folder, dim=8, whiten=True)[0].targets.shape[1] == 8
     with pytest.raises(UserError, match=r"^students\.tiny\.dim is 9, but .* vary in 8 directions; choose 8"):
-        read_whitened(folder, 9, variances)
+        opened(folder, dim=9, whiten=True)
 
 
 def test_above_the_teachers_dimension(folder):
     expected = (
-        rf"^students\.tiny\.dim is 33, above the {TEACHER_DIM} dimensions .* choose {TEACHER_DIM} or less$"
+        rf"^students\.tiny\.dim is 33, above the {TEACHER_DIM} dimensions .* choose {TEACHER_DIM} or less, "
+        r"or train\.target: full"
     )
     with pytest.raises(UserError, match=expected):
-        read(folder, dim=TEACHER_DIM + 1)
+        opened(folder, dim=TEACHER_DIM + 1)
 
 
 def test_sets_of_two_teachers(folder):
     write_vectors(folder / "wordnet", SYNONYMS, recipe="two")
     with pytest.raises(UserError, match=r"come from different teachers; run `dvc repro encode`"):
-        read(folder)
-    read(folder, sets=("seed",))
+        opened(folder)
+    opened(folder, texts=("seed",))
+
+
+def test_dev_vectors_are_of_the_training_vectors_teacher(folder):
+    write_vectors(folder / "seed", TRAIN + DEV, recipe="two")
+    with pytest.raises(UserError, match=r"come from different teachers"):
+        opened(folder, texts=("wordnet",))
 
 
 @pytest.mark.parametrize("dev", [[], DEV[:1]])
@@ -142,28 +130,37 @@ def test_too_few_dev_texts(folder, dev):
     with pytest.raises(
         UserError, match=rf"has {len(dev)} dev texts, 2 or more .* raise corpus\.dev_fraction"
     ):
-        read(folder)
+        opened(folder)
 
 
-def test_a_text_without_a_vector(folder):
-    write_vectors(folder / "seed", TRAIN[1:] + DEV, recipe="one")
-    with pytest.raises(UserError, match=r"has no vector for 1 texts .*encode@seed"):
-        read(folder)
+@pytest.mark.parametrize("missing", [min, max])
+@pytest.mark.parametrize("cuts", [(), (2,), (5, 5, 21)])
+def test_a_text_without_a_vector(folder, missing, cuts):
+    gone = missing(TRAIN)
+    write_vectors(folder / "seed", [text for text in TRAIN + DEV if text != gone], "one", cuts)
+    corpus = opened(folder)
+    with pytest.raises(UserError, match=r"seed has no vector for 1 texts .*encode@seed"):
+        materialise(corpus.train, corpus, as_bytes, folder / "inputs")
+    assert not (folder / "inputs").exists()
 
 
 def test_no_training_texts(folder):
     write_augmented(folder, [])
     write_vectors(folder / "wordnet", [], recipe="one")
     with pytest.raises(UserError, match=r"train\.texts: wordnet holds no training text"):
-        read(folder, sets=("wordnet",))
+        opened(folder, texts=("wordnet",))
+    assert sorted(read_back(read(folder)[0].tokens)) == sorted(TRAIN)
 
 
-def test_the_fingerprint_is_of_texts_and_targets_in_their_order(folder):
-    train, _ = read(folder)
-    assert train.fingerprint == read(folder)[0].fingerprint
-    others = [
-        Examples(train.texts[::-1], train.targets),
-        Examples(train.texts, train.targets[::-1]),
-        Examples([*train.texts[:-1], "changed"], train.targets),
-    ]
-    assert len({train.fingerprint, *(other.fingerprint for other in others)}) == 4
+@pytest.mark.parametrize("missing", ["seed.parquet", "wordnet.parquet", "seed/manifest.json"])
+def test_a_missing_artifact_is_told_before_anything_is_read(folder, missing):
+    (folder / missing).unlink()
+    with pytest.raises(UserError, match=r"(?s)does not exist.*dvc repro"):
+        opened(folder)
+
+
+def test_the_sample_of_the_teacher_is_not_reduced(folder):
+    sample = teacher_sample("sentence", folder)
+    known = {vector.tobytes() for vector in teacher_vectors(TRAIN + DEV)}
+    assert len(sample)
+    assert {vector.tobytes() for vector in sample} <= known

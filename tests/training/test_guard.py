@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.core.errors import UserError
-from pipeline.training.guard import SAMPLE_ROWS, check_collapse, check_loss, describe
+from pipeline.training.guard import SAMPLE_ROWS, check_collapse, check_loss, describe, saturated_kernels
 
 
 def test_describe_by_hand():
@@ -51,3 +51,23 @@ def test_a_loss_that_is_not_finite_names_the_student_the_step_and_the_fix(loss):
 
 def test_a_finite_loss_passes():
     check_loss(-3.0, 0, "tiny")
+
+
+@pytest.mark.parametrize(
+    ("value", "saturated"),
+    [(0.0, True), (0.005, True), (0.02, False), (0.5, False), (0.98, False), (0.995, True), (1.0, True)],
+)
+def test_a_saturated_kernel_is_told_with_what_to_change(capsys, value, saturated):
+    found = saturated_kernels({"kernel_vectors": value, "kernel_inputs": 0.4}, "tiny")
+    said = capsys.readouterr().err
+    assert found == (["kernel_vectors"] if saturated else [])
+    assert ("kernel_vectors of tiny" in said) == saturated
+    assert not saturated or "set students.tiny.loss to variant: fixed, or another gamma" in said
+    assert "kernel_inputs" not in said
+
+
+def test_every_saturated_kernel_is_told_and_nothing_else_is_one(capsys):
+    measures = {"kernel_inputs": 0.0, "kernel_vectors": 1.0, "loss_mse": 0.0}
+    assert saturated_kernels(measures, "tiny") == ["kernel_inputs", "kernel_vectors"]
+    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert saturated_kernels({}, "tiny") == []

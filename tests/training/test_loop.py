@@ -4,11 +4,13 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 import torch
-from small_training import ROWS, Regression, settings
+from small_training import ROWS, Projected, Regression, settings, weights
 
 from pipeline.core.errors import UserError
+from pipeline.training import loop
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.loop import fit
+from pipeline.training.world import World
 
 
 def scripted(values: list[float], tmp_path, **changes):
@@ -20,7 +22,7 @@ def scripted(values: list[float], tmp_path, **changes):
         return next(left)
 
     chosen = settings(evaluations=len(values) - 1, **changes)
-    curve = fit(run.module, run.loss_of, dev_value, chosen, Checkpoint(tmp_path / "state.safetensors"), 1e9)
+    curve = fit(run.module, run.backward, dev_value, chosen, Checkpoint(tmp_path / "state.safetensors"), 1e9)
     return curve, seen, run.weights()
 
 
@@ -79,6 +81,35 @@ def test_the_curve_counts_the_sentences_that_were_seen(tmp_path):
     assert [point.sentences for point in curve] == [0, 10, 20, 30]
 
 
+def test_the_curve_tells_the_mean_measures_since_the_last_point(tmp_path):
+    run = Regression()
+    curve = run.fit(settings(evaluations=3), tmp_path)
+    first_rows = np.array([batch[0] for batch in run.batches], float).reshape(3, 3)
+    assert curve[0].measures == {}
+    assert [point.measures["first_row"] for point in curve[1:]] == pytest.approx(first_rows.mean(axis=1))
+
+
+def test_the_curve_tells_the_speed_of_training_without_that_of_the_dev_value(tmp_path, monkeypatch):
+    run, clock = Regression(), Clock()
+    monkeypatch.setattr(loop, "time", clock)
+    whole = run.loss_of
+    run.loss_of = lambda rows: clock.wait(2) or whole(rows)
+    run.dev_value = lambda: clock.wait(100) or 0.0
+    curve = run.fit(settings(evaluations=3), tmp_path)
+    assert math.isnan(curve[0].sentences_per_second)
+    assert [point.sentences_per_second for point in curve[1:]] == [ROWS / 6] * 3
+
+
+class Clock:
+    now = 0.0
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 @pytest.mark.parametrize(("values", "best"), [([1, 2, 3, 4], 0), ([4, 2, 3, 3], 1), ([4, 3, 2, 1], 3)])
 def test_the_weights_of_the_lowest_dev_value_are_kept_the_untrained_ones_included(tmp_path, values, best):
     _, seen, kept = scripted(values, tmp_path)
@@ -116,12 +147,35 @@ def test_long_gradients_are_clipped(tmp_path):
         assert (norm <= 0.0101) == fits
 
 
-def test_bfloat16_is_of_the_passes_and_not_of_the_weights(tmp_path):
-    run, seen = Regression(), []
-    run.module.register_forward_hook(lambda _module, _inputs, output: seen.append(output.dtype))
-    run.fit(settings(precision="bfloat16", evaluations=1, epochs=1), tmp_path)
-    assert seen == [torch.float32, *[torch.bfloat16] * 3, torch.float32]
-    assert {parameter.dtype for parameter in run.module.parameters()} == {torch.float32}
+def test_losses_are_trained_along_by_the_same_updates(tmp_path):
+    run, reference = Projected(), Projected()
+    run.fit(settings(clip_norm=0.1, schedule="plateau", warmup=0.0, evaluations=1), tmp_path)
+    trained = [*reference.module.parameters(), *reference.losses.parameters()]
+    adamw = torch.optim.AdamW(trained, lr=0.1, weight_decay=0.0)
+    for batch in run.batches:
+        adamw.zero_grad()
+        reference.loss_of(np.array(batch)).backward()
+        assert torch.nn.utils.clip_grad_norm_(trained, 0.1) > 0.1
+        adamw.step()
+    for one, other in ((run.module, reference.module), (run.losses, reference.losses)):
+        torch.testing.assert_close(one.state_dict(), other.state_dict(), rtol=1e-4, atol=1e-6)
+
+
+def test_the_best_weights_are_the_modules_alone(tmp_path):
+    run, left = Projected(), iter([1.0, 2.0, 3.0, 4.0])
+    before = run.weights(), weights(run.losses)
+    run.dev_value = lambda: next(left)
+    run.fit(settings(evaluations=3), tmp_path)
+    assert run.weights() == before[0]
+    assert weights(run.losses) != before[1]
+
+
+@pytest.mark.parametrize(("rank", "files"), [(0, 1), (1, 0)])
+def test_one_process_of_those_that_train_together_writes(tmp_path, rank, files):
+    run, world = Regression(), World(rank, size=2)
+    checkpoint = Checkpoint(tmp_path / "state.safetensors")
+    fit(run.module, run.backward, run.dev_value, settings(), checkpoint, 0, world=world)
+    assert len(list(tmp_path.iterdir())) == files
 
 
 def test_more_evaluations_than_steps(tmp_path):

@@ -4,82 +4,96 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file
-from small_training import Regression, settings
+from small_training import ROWS, Projected, Regression, Table, settings, weights
 
 STEPS = 9
 KINDS = {
-    "linear": settings(),
-    "cosine": settings(schedule="cosine", clip_norm=0.5, weight_decay=0.1),
-    "plateau": settings(schedule="plateau", lr=0.7),
-    "patience": settings(lr=1.0, patience=3, evaluations=9),
+    "linear": (Regression, settings()),
+    "cosine": (Regression, settings(schedule="cosine", clip_norm=0.5, weight_decay=0.1)),
+    "plateau": (Regression, settings(schedule="plateau", lr=0.7)),
+    "patience": (Regression, settings(lr=1.0, patience=3, evaluations=9)),
+    "sparse": (Table, settings(sparse=True, clip_norm=0.5, weight_decay=0.1)),
+    "losses": (Projected, settings(clip_norm=2.0)),
 }
 
 
-class Interrupted(Regression):
+def interrupt(at: int, kind: str, cache: Path, start: int = 0) -> Regression:
     """A run that is killed in the middle of its `at`-th step."""
+    made, chosen = KINDS[kind]
+    run = made(start)
+    whole = run.loss_of
 
-    def __init__(self, at: int, start: int = 0) -> None:
-        super().__init__(start)
-        self.at = at
-
-    def loss_of(self, rows):
-        if len(self.batches) == self.at:
+    def loss_of(rows):
+        if len(run.batches) > at:
+            run.batches.pop()
             raise KeyboardInterrupt
-        return super().loss_of(rows)
+        return whole(rows)
 
-
-def interrupt(at: int, kind: str, cache: Path, start: int = 0) -> Interrupted:
-    run = Interrupted(at, start)
+    run.loss_of = loss_of
     with pytest.raises(KeyboardInterrupt):
-        run.fit(KINDS[kind], cache, seconds=0)
+        run.fit(chosen, cache, seconds=0)
     return run
+
+
+def everything(run: Regression) -> bytes:
+    """The weights, and those of the losses with their buffers."""
+    return run.weights() + (weights(run.losses) if run.losses else b"")
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def undisturbed(request, tmp_path_factory):
-    run = Regression()
-    curve = run.fit(KINDS[request.param], tmp_path_factory.mktemp("undisturbed"))
+    made, chosen = KINDS[request.param]
+    run = made()
+    curve = run.fit(chosen, tmp_path_factory.mktemp("undisturbed"))
     return request.param, run, curve
 
 
 def test_the_kinds_do_what_resuming_could_break(undisturbed):
     kind, run, curve = undisturbed
+    made, chosen = KINDS[kind]
     if kind == "plateau":
-        assert curve[-1].lr < KINDS[kind].lr
+        assert curve[-1].lr < chosen.lr
     if kind == "patience":
         assert 2 < len(run.batches) < STEPS
+    if kind == "sparse":
+        assert run.module[0].weight.grad.is_sparse
+    if kind == "losses":
+        assert run.losses.seen.tolist() == [3] * ROWS
+        assert weights(run.losses)[:36] != weights(made().losses)[:36]
 
 
 def test_a_run_killed_at_any_step_and_resumed_is_the_undisturbed_one(undisturbed, tmp_path):
     kind, run, curve = undisturbed
+    made, chosen = KINDS[kind]
     for at in range(1, len(run.batches)):
         killed = interrupt(at, kind, tmp_path / str(at))
-        resumed = Regression(start=99)
-        assert repr(resumed.fit(KINDS[kind], tmp_path / str(at), seconds=0)) == repr(curve)
-        assert resumed.weights() == run.weights(), at
+        resumed = made(start=99)
+        assert repr(resumed.fit(chosen, tmp_path / str(at), seconds=0)) == repr(curve)
+        assert everything(resumed) == everything(run), at
         assert killed.batches + resumed.batches == run.batches
 
 
 def test_a_run_killed_after_every_step_gets_to_the_same_end(undisturbed, tmp_path):
     kind, run, curve = undisturbed
+    made, chosen = KINDS[kind]
     for start in range(len(run.batches) - 1):
         interrupt(1, kind, tmp_path, start)
-    resumed = Regression(start=99)
-    assert repr(resumed.fit(KINDS[kind], tmp_path, seconds=0)) == repr(curve)
-    assert resumed.weights() == run.weights()
+    resumed = made(start=99)
+    assert repr(resumed.fit(chosen, tmp_path, seconds=0)) == repr(curve)
+    assert everything(resumed) == everything(run)
     assert len(resumed.batches) == 1
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path):
     first, again = Regression(), Regression(start=99)
-    curve = first.fit(KINDS["linear"], tmp_path, seconds=0)
-    assert repr(again.fit(KINDS["linear"], tmp_path, seconds=0)) == repr(curve)
+    curve = first.fit(settings(), tmp_path, seconds=0)
+    assert repr(again.fit(settings(), tmp_path, seconds=0)) == repr(curve)
     assert again.weights() == first.weights()
     assert again.batches == []
 
 
 def test_the_state_is_written_only_as_often_as_asked(tmp_path):
-    Regression().fit(KINDS["linear"], tmp_path, seconds=1e9)
+    Regression().fit(settings(), tmp_path, seconds=1e9)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,16 +104,17 @@ def test_a_damaged_state_is_said_and_the_training_starts_again(tmp_path, capsys,
     content = path.read_bytes()
     path.write_bytes({"empty": b"", "truncated": content[:-10], "other bytes": b"\x00x" * 500}[damage])
     run, undisturbed = Regression(), Regression()
-    curve = run.fit(KINDS["linear"], tmp_path)
-    assert repr(curve) == repr(undisturbed.fit(KINDS["linear"], tmp_path / "else"))
+    curve = run.fit(settings(), tmp_path)
+    assert repr(curve) == repr(undisturbed.fit(settings(), tmp_path / "else"))
     assert run.weights() == undisturbed.weights()
     assert f"{path} is damaged" in (said := capsys.readouterr().err)
     assert "training starts again" in said
     assert not path.exists()
 
 
-def test_the_state_is_one_safetensors_file_without_pickles(tmp_path):
-    interrupt(5, "linear", tmp_path)
+@pytest.mark.parametrize("kind", ["linear", "sparse", "losses"])
+def test_the_state_is_one_safetensors_file_without_pickles(tmp_path, kind):
+    interrupt(5, kind, tmp_path)
     [path] = tmp_path.iterdir()
     assert path.suffix == ".safetensors"
     groups = {name.split("/")[0] for name in load_file(path)}

@@ -1,0 +1,45 @@
+"""mine: hard negatives for the fine-tuning triplets, from the teacher's cached vectors."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.artifacts import metrics, pairs, vectors
+from pipeline.core.atomic import atomic_folder, disk_errors
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.params.load import load
+from pipeline.training.mining import VIEW, Counts, Miner, unit_vectors
+
+
+def main(
+    triplets: Annotated[Path, typer.Option(help="corpus/triplets.parquet")],
+    finetune_vectors: Annotated[Path, typer.Option(help="vectors/finetune, the teacher's")],
+    out: Annotated[Path, typer.Option(help="The triplets with mined negatives after the given ones")],
+    metrics_file: Annotated[Path, typer.Option("--metrics")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Add hard negatives to the triplets; without `finetune.mine`, they stay as they are."""
+    params = load(params_file)
+    table, counts = pairs.read(triplets), Counts()
+    if params.finetune.mine is None:
+        counts.triplets = len(table)
+    else:
+        vector_set = vectors.open_set(finetune_vectors)
+        if VIEW not in vector_set.dims:
+            raise UserError(
+                f"finetune.mine needs the teacher's {VIEW!r} vectors, {finetune_vectors} has "
+                f"{', '.join(vector_set.dims)}; add {VIEW} to encode.views, or set finetune.mine to null"
+            )
+        scratch = Path(params.runtime.cache) / "training" / "mine"
+        with disk_errors(scratch), atomic_folder(scratch) as folder:
+            ids, unit = unit_vectors(vector_set, folder / "unit.bin")
+            table, counts = Miner(table, ids, unit, params.finetune.mine, finetune_vectors).mine()
+        shutil.rmtree(scratch)
+    pairs.write(table, out)
+    metrics.write(counts.metrics(), metrics_file)
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

@@ -1,0 +1,163 @@
+"""Word vectors, a bidirectional LSTM, pooling and a bias-free output layer (SRA)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense
+from sentence_transformers.sentence_transformer.modules import LSTM, Pooling, WordEmbeddings, WordWeights
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_sequence, unpack_sequence
+
+from pipeline.artifacts import teacher_parts
+from pipeline.core.errors import UserError
+from pipeline.core.params.students import BilstmInit, BilstmStudent
+from pipeline.students.interface import Encoded
+from pipeline.students.ridge import ridge
+from pipeline.students.word_vectors import read_word_vectors, table_of, word_tokenizer
+from pipeline.training.tokens import Tokens, tokenise
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+LARGEST = 0.99
+"""Target that tanh is solved for: it reaches 1 at infinity only."""
+ROWS_AT_A_TIME = 256
+
+
+def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
+    """The student before training: word vectors, an LSTM and an output layer of random weights.
+
+    Raises:
+        UserError: the file of word vectors cannot be read, or the tokenizer has no token for an empty text.
+    """
+    init = params.init
+    tokenizer, table = _words(init, teacher_folder)
+    ends = tokenizer("")["input_ids"]
+    needed = 2 if init.pooling == "last" else 1
+    if len(ends) < needed:
+        raise UserError(
+            f"init.embeddings: the teacher's tokenizer puts {len(ends)} special tokens around a text, "
+            f"`pooling: {init.pooling}` needs {needed}; use `embeddings: file`"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(params.train.seed)
+        lstm = LSTM(table.shape[1], init.units)
+        width = lstm.get_embedding_dimension()
+        activation = nn.Tanh() if init.activation == "tanh" else nn.Identity()
+        output = Dense(width, params.dim, bias=False, activation_function=activation)
+    words = WordEmbeddings(
+        tokenizer, torch.from_numpy(table), update_embeddings=True, max_seq_length=init.max_length
+    )
+    pooling = [Pooling(width, "max" if init.pooling == "max" else "mean")]
+    if init.pooling == "last":
+        pooling = [_leaving(ends, len(table)), *pooling]
+    return Bilstm(params, SentenceTransformer(modules=[words, lstm, *pooling, output], device="cpu"))
+
+
+def load(params: BilstmStudent, folder: Path) -> "Bilstm":
+    """A saved student, to go on training."""
+    return Bilstm(params, SentenceTransformer(str(folder), device="cpu"))
+
+
+class Bilstm:
+    """A sentence-transformers model of WordEmbeddings, LSTM, Pooling and Dense, in training.
+
+    The forward direction's last state is at a text's last token, the backward one's at its first. No module
+    of sentence-transformers takes both, but WordWeights can leave out all other tokens. The mean of the two
+    is half of both last states, plus what each direction makes of its first token: a constant.
+    """
+
+    def __init__(self, params: BilstmStudent, model: SentenceTransformer) -> None:
+        self.module: nn.Module = model
+        self._init = params.init
+        self._model = model
+        self._words = cast("WordEmbeddings", model[0])
+        self._words.emb_layer.sparse = params.train.sparse
+        self._lstm = cast("LSTM", model[1])
+        self._after = 1 + next(at for at, module in enumerate(model) if isinstance(module, Pooling))
+        self._pooling = cast("Pooling", model[self._after - 1])
+        self._output = cast("Dense", model[self._after])
+        self._only: NDArray[np.int64] | None = None
+        if isinstance(model[2], WordWeights):
+            weights = model[2].emb_layer.weight.requires_grad_(False)
+            self._only = weights.flatten().numpy().nonzero()[0]
+        self._tokenizer = model.tokenizer.tokenizer.backend_tokenizer
+
+    def tokenise(self, texts: list[str]) -> Tokens:
+        """Token ids with special tokens; of a longer text, the first max_length."""
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        return _first(tokenise(self._tokenizer, texts, special=True), self._init.max_length)
+
+    @torch.no_grad()
+    def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
+        """Ridge regression from pooled states to what the activation maps to the targets (n, dim)."""
+        if self._init.projection != "ridge":
+            return
+        rows = np.arange(min(len(tokens), self._init.ridge_rows))
+        parts = np.split(rows, range(ROWS_AT_A_TIME, len(rows), ROWS_AT_A_TIME))
+        pooled = torch.cat([self._pooled(tokens.select(part))[0] for part in parts])
+        wanted = targets[rows]
+        if self._init.activation == "tanh":
+            wanted = np.arctanh(np.clip(wanted, -LARGEST, LARGEST))
+        weights, _ = ridge(pooled.numpy(), wanted, self._init.ridge_lambda, bias=False)
+        self._output.linear.weight.copy_(torch.from_numpy(weights.T))
+
+    def encode(self, tokens: Tokens, *, embedded: bool = False) -> Encoded:
+        """Sentence vectors, and the word vectors of all tokens if asked for."""
+        pooled, words = self._pooled(tokens)
+        features = {"sentence_embedding": pooled}
+        for module in list(self._model)[self._after :]:
+            features = module(features)
+        return Encoded(features["sentence_embedding"], words if embedded else None)
+
+    def regularise(self, tokens: Tokens) -> None:
+        """Nothing: a BiLSTM is final as trained."""
+
+    def save(self, folder: Path) -> None:
+        """Save as a sentence-transformers folder."""
+        self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
+
+    def _pooled(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+        """Pooled states (n, 2 units) and word vectors (T, d)."""
+        words: Tensor = self._words.emb_layer(torch.from_numpy(tokens.ids.astype(np.int64)))
+        # Packed, so that the backward direction starts at a text's own end.
+        packed = pack_sequence(words.split(tokens.lengths.tolist()), enforce_sorted=False)
+        states = torch.cat(unpack_sequence(self._lstm.encoder(packed)[0])).float()
+        lengths = tokens.lengths
+        if self._only is not None:
+            kept = np.isin(tokens.ids, self._only)
+            states, lengths = states[torch.from_numpy(kept)], np.add.reduceat(kept, tokens.offsets[:-1])
+        mode = str(self._pooling.pooling_mode)
+        return torch.segment_reduce(states, mode, lengths=torch.from_numpy(lengths), axis=0), words
+
+
+def _leaving(kept: list[int], rows: int) -> WordWeights:
+    """A module that leaves out all tokens but these; it takes the rows' names and never looks at them."""
+    names = [str(row) for row in range(rows)]
+    return WordWeights(names, {names[row]: 1.0 for row in kept}, unknown_word_weight=0.0)
+
+
+def _words(init: BilstmInit, teacher_folder: Path) -> tuple["PreTrainedTokenizerBase", NDArray[np.float32]]:
+    """A tokenizer and the vectors (V, d) of its tokens."""
+    from transformers import AutoTokenizer
+
+    if init.path:
+        words, vectors = read_word_vectors(Path(init.path), init.max_words, lowercase=init.lowercase)
+        return word_tokenizer(words, lowercase=init.lowercase), table_of(vectors)
+    table = cast("nn.Embedding", teacher_parts.read_encoder(teacher_folder).get_input_embeddings())
+    tokenizer = AutoTokenizer.from_pretrained(teacher_folder)
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    return tokenizer, table.weight.detach().numpy()
+
+
+def _first(tokens: Tokens, most: int) -> Tokens:
+    """The first `most` tokens of every sequence."""
+    lengths = np.minimum(tokens.lengths, most)
+    kept = np.arange(len(tokens.ids)) - np.repeat(tokens.offsets[:-1], tokens.lengths) < most
+    return Tokens(tokens.ids[kept], np.concatenate([[0], np.cumsum(lengths)]))

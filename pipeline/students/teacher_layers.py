@@ -1,0 +1,69 @@
+"""Part of an encoder: some of its layers, wrapped for sentence-transformers."""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from sentence_transformers.base.modules import Transformer as TransformerModule
+
+from pipeline.core.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+LAYER = re.compile(r"^(.*\blayer\.)(\d+)(\..*)$")
+"""How BERT, RoBERTa, MPNet, DistilBERT and ELECTRA name the tensors of a layer."""
+
+
+def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrainedModel":
+    """A model of the same kind with only these encoder layers, in this order.
+
+    Raises:
+        UserError: the encoder has no such layer, or names its layers in an unknown way.
+    """
+    count = encoder.config.num_hidden_layers
+    if max(layers) >= count:
+        raise UserError(f"init.layers names layer {max(layers)}, the teacher has {count} (0 to {count - 1})")
+    new_number = {str(old): str(new) for new, old in enumerate(layers)}
+    state, seen = {}, set()
+    for name, tensor in encoder.state_dict().items():
+        match = LAYER.match(name)
+        if match and match[2] in new_number:
+            seen.add(match[2])
+            state[f"{match[1]}{new_number[match[2]]}{match[3]}"] = tensor
+        elif not match:
+            state[name] = tensor
+    if seen != set(new_number):
+        raise UserError(
+            f"the layers of a {encoder.config.model_type} model cannot be told from its tensors' names"
+        )
+    config = encoder.config.__class__.from_dict(
+        {**encoder.config.to_dict(), "num_hidden_layers": len(layers)}
+    )
+    kept = encoder.__class__(config)
+    kept.load_state_dict(state)
+    return kept
+
+
+def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: int) -> TransformerModule:
+    """The encoder with the tokenizer of a folder, as sentence-transformers' first module.
+
+    Raises:
+        UserError: the encoder has fewer positions than max_length.
+    """
+    from transformers import AutoTokenizer
+
+    positions = encoder.config.max_position_embeddings
+    if max_length > positions:
+        raise UserError(f"init.max_length is {max_length}, the encoder has {positions} positions")
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    with tempfile.TemporaryDirectory() as folder:
+        encoder.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        module = TransformerModule(folder, model_kwargs={"use_safetensors": True, "dtype": torch.float32})
+    module.max_seq_length = max_length
+    return module

@@ -1,0 +1,73 @@
+"""The processes that train together: one, or as many as torchrun starts."""
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class World:
+    """One process among `size`; a step's sentences are shared out among them."""
+
+    rank: int = 0
+    size: int = 1
+
+    @classmethod
+    def join(cls) -> "World":
+        """The world that torchrun has started this process in; alone without it."""
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            return cls()
+        from accelerate import PartialState
+
+        state = PartialState(cpu=not torch.cuda.is_available())
+        return cls(state.process_index, state.num_processes)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    def share(self, rows: Rows) -> Rows:
+        """This process' part of a step's rows."""
+        return rows[self.rank :: self.size]
+
+    def rows_before(self, rows: int) -> int:
+        """How many of a step's rows go to processes of lower rank."""
+        return sum(len(range(rank, rows, self.size)) for rank in range(self.rank))
+
+    def all_rows(self, rows: Rows) -> Rows:
+        """A step's rows in the order in which `gathered` has them."""
+        return np.concatenate([rows[rank :: self.size] for rank in range(self.size)])
+
+    def gathered(self, part: Tensor, rows: int) -> Tensor:
+        """The parts (k, d) of all processes, end to end, `rows` in all; without gradient."""
+        if self.size == 1:
+            return part.detach()
+        from accelerate.utils import gather, pad_across_processes
+
+        lengths = [len(range(rank, rows, self.size)) for rank in range(self.size)]
+        whole = gather(pad_across_processes(part.detach().contiguous(), dim=0))
+        return torch.cat(
+            [piece[:length] for piece, length in zip(whole.chunk(self.size), lengths, strict=True)]
+        )
+
+    def add_up(self, tensors: list[Tensor]) -> None:
+        """Replace each tensor by its sum over the processes."""
+        if self.size > 1:
+            from accelerate.utils import reduce
+
+            for tensor in tensors:
+                tensor.copy_(reduce(tensor, "sum"))
+
+    def wait(self) -> None:
+        """Until every process has come here."""
+        if self.size > 1:
+            from accelerate.utils import wait_for_everyone
+
+            wait_for_everyone()

@@ -1,0 +1,89 @@
+"""Runs of the stage `distill` on a small corpus: in this process, and in processes that are killed."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from ruamel.yaml import YAML
+from small_corpus import write_corpus
+from small_params import small_params
+from small_students import write_parts
+
+from pipeline.core.errors import report_user_errors
+from pipeline.stages.distill import main
+from pipeline.students import static, transformer  # noqa: F401 (so that a forked process has them)
+from pipeline.training import data
+from pipeline.training.distillation import Distillation
+from pipeline.training.objective import Step
+
+INPUTS = {"corpus": "data/seed.parquet", "augmented": "data", "vectors": "data", "pca": "data"}
+OUTS = {"out": "distilled", "untrained": "untrained", "curve": "curve.tsv", "metrics_file": "metrics.json"}
+TRAIN = {"texts": ["seed", "wordnet"], "epochs": 3, "batch_size": 6, "lr": 0.01, "evaluations": 3}
+
+
+def write_project(folder: Path, student: dict[str, Any] | None = None, **train: Any) -> None:
+    """Inputs and params of a student in a folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "data").mkdir()
+    (folder / "teacher").mkdir()
+    write_corpus(folder / "data")
+    write_parts(folder / "teacher")
+    tiny = small_params()["students"]["tiny"] | (student or {})
+    params = small_params(students={"tiny": {**tiny, "train": {**TRAIN, **train}}})
+    with (folder / "params.yaml").open("w") as file:
+        YAML().dump(params, file)
+
+
+def distill() -> None:
+    """Run the stage in the working folder."""
+    inputs = {name: Path(path) for name, path in INPUTS.items()}
+    main("tiny", teacher=Path("teacher"), **inputs, **{name: Path(path) for name, path in OUTS.items()})
+
+
+def made(folder: Path) -> dict[str, bytes]:
+    """What the stage has made, but for how fast it was."""
+    files = [file for name in OUTS.values() for file in (folder / name, *(folder / name).rglob("*"))]
+    found = {str(file.relative_to(folder)): file.read_bytes() for file in files if file.is_file()}
+    if "curve.tsv" in found:
+        lines = found["curve.tsv"].decode().splitlines()
+        assert lines[0].endswith("\tsentences_per_second")
+        found["curve.tsv"] = "\n".join(line.rpartition("\t")[0] for line in lines).encode()
+    return found
+
+
+def kept(folder: Path) -> list[str]:
+    """What interrupted trainings have left in the cache."""
+    return sorted(str(path.relative_to(folder)) for path in (folder / ".cache").glob("training/*"))
+
+
+def run_slowly(folder: Path, log: Path, seconds: float) -> None:
+    """In a process of its own: the stage, saving its state after every step, and noting what it does."""
+    os.chdir(folder)
+    torch.set_num_threads(1)
+    sys.stderr = (folder / "stderr").open("a")
+    write, backward, run = data._append, Step.backward, Distillation.run
+
+    def note(what: str) -> None:
+        with log.open("a") as file:
+            file.write(f"{what}\n")
+        time.sleep(seconds)
+
+    def slow_write(array: Any, file: Any) -> None:
+        note("file")
+        write(array, file)
+
+    def slow_backward(self: Step, rows: Any) -> dict[str, float]:
+        note("step")
+        return backward(self, rows)
+
+    data._append, Step.backward = slow_write, slow_backward
+    Distillation.run = lambda self, name, checkpoint, _seconds: run(self, name, checkpoint, 0)
+    report_user_errors(distill)()
+
+
+def noted(log: Path) -> list[str]:
+    """What a run has noted."""
+    return log.read_text().split() if log.exists() else []

@@ -1,0 +1,118 @@
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from distill_runs import distill, kept, made, write_project
+from scipy.spatial.distance import pdist
+from scipy.stats import spearmanr
+from sentence_transformers import SentenceTransformer
+from small_corpus import DEV, SYNONYMS, TRAIN, teacher_vectors
+
+from pipeline.core.errors import UserError
+
+TRANSFORMER = {"kind": "transformer", "init": {"layers": [0, 1]}}
+INFONCE = {"kind": "infonce", "projection": "learned"}
+THREE = {
+    "kind": "sum",
+    "terms": [
+        {"weight": 1.0, "loss": {"kind": "mse"}},
+        {"weight": 0.5, "loss": INFONCE},
+        {"weight": 0.5, "loss": {"kind": "hsic"}},
+    ],
+}
+
+
+def run(folder: Path, student: dict | None = None, **train) -> tuple[dict, pl.DataFrame]:
+    """The metrics and the curve."""
+    write_project(folder, student, **train)
+    distill()
+    return json.loads(Path("metrics.json").read_text()), pl.read_csv("curve.tsv", separator="\t")
+
+
+def test_a_student_is_trained_and_told_of(folder):
+    metrics, curve = run(folder, **{"lr": 0.05})
+    assert (metrics["train_texts"], metrics["dev_texts"]) == (len(TRAIN + SYNONYMS), len(DEV))
+    assert metrics["steps"] == 3 * math.ceil(len(TRAIN + SYNONYMS) / 6)
+    assert curve["step"].to_list() == [0, 5, 10, 15]
+    assert metrics["untrained_dev_loss"] == pytest.approx(curve["dev_loss"][0], rel=1e-4)
+    assert metrics["best_dev_loss"] == pytest.approx(curve["dev_loss"].min(), rel=1e-4)
+    assert metrics["best_step"] == curve["step"][curve["dev_loss"].arg_min()]
+    assert metrics["mean_predictor_loss"] > 0
+    models = (SentenceTransformer(name, device="cpu") for name in ("untrained", "distilled"))
+    before, after = (model.encode(DEV) for model in models)
+    assert before.shape == after.shape == (len(DEV), 8)
+    assert not np.allclose(before, after)
+    assert kept(folder) == []
+
+
+def test_a_student_selected_by_agreement(folder):
+    student = {**TRANSFORMER, "loss": {"kind": "crd", "features": 6, "negatives": 5}}
+    metrics, curve = run(folder, student, select="agreement")
+    vectors = SentenceTransformer("distilled", device="cpu").encode(DEV).astype(float)
+    theirs = teacher_vectors(DEV).astype(float)
+    mean, components = pca_of(folder)
+    reduced = (theirs - mean) @ components[:8].T
+    expected = 1 - spearmanr(pdist(vectors, "cosine"), pdist(reduced, "cosine")).statistic
+    assert metrics["best_dev_loss"] == pytest.approx(expected, abs=1e-6)
+    assert curve["dev_loss"].min() == pytest.approx(expected, abs=1e-5)
+    assert "mean_predictor_loss" not in metrics
+
+
+def pca_of(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    from safetensors.numpy import load_file
+
+    found = load_file(folder / "data" / "sentence.safetensors")
+    return found["mean"], found["components"]
+
+
+def test_what_the_losses_tell_is_in_the_curve_and_the_metrics(folder):
+    metrics, curve = run(folder, {**TRANSFORMER, "loss": THREE}, micro_batch=2)
+    for name in ("kernel_inputs", "kernel_vectors"):
+        assert curve[name][0] is None
+        assert all(0 < value < 1 for value in curve[name][1:])
+        assert metrics[name] == pytest.approx(curve[name][-1], rel=1e-4)
+    assert "saturated_kernels" not in metrics
+
+
+def test_a_saturated_kernel_is_in_the_metrics_and_said(folder, capsys):
+    hsic = {"kind": "hsic", "variant": "paper", "gamma": 1e6}
+    terms = [{"weight": 1.0, "loss": {"kind": "mse"}}, {"weight": 0.5, "loss": hsic}]
+    metrics, _ = run(folder, {**TRANSFORMER, "loss": {"kind": "sum", "terms": terms}})
+    assert metrics["saturated_kernels"] == "kernel_inputs, kernel_vectors"
+    assert "warning: kernel_vectors of tiny is 0.0000" in capsys.readouterr().err
+
+
+def test_full_targets(folder):
+    student = {"loss": INFONCE, "init": {"projection": "none"}}
+    metrics, curve = run(folder, student, target="full", lr=0.05)
+    assert curve["dev_loss"].min() < curve["dev_loss"][0]
+    assert metrics["target_norm"] == pytest.approx(1, abs=1e-3)
+    assert SentenceTransformer("distilled", device="cpu").encode(DEV).shape == (len(DEV), 8)
+
+
+def test_matryoshka(folder):
+    metrics, curve = run(folder, matryoshka=[2, 4], whiten=True, lr=0.05)
+    assert curve["dev_loss"].min() < curve["dev_loss"][0]
+    assert metrics["mean_predictor_loss"] > 0
+
+
+@pytest.mark.parametrize("student", [{}, {**TRANSFORMER, "loss": THREE}])
+def test_two_runs_make_the_same_bytes(folder, student, monkeypatch):
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        monkeypatch.chdir(folder / name)
+        run(folder / name, student)
+    assert made(folder / "one") == made(folder / "two") != {}
+
+
+def test_a_failure_keeps_the_outs_that_were_there(folder):
+    run(folder)
+    before = made(folder)
+    shutil.rmtree("data/wordnet")
+    with pytest.raises(UserError, match=r"data/wordnet/manifest.json does not exist"):
+        distill()
+    assert made(folder) == before

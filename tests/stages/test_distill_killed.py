@@ -1,0 +1,71 @@
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from distill_runs import OUTS, kept, made, noted, run_slowly, write_project
+
+KILLS = 5
+STUDENTS = {
+    "sparse table": ({}, {"sparse": True}),
+    "transformer": (
+        {
+            "kind": "transformer",
+            "init": {"layers": [0, 1]},
+            "loss": {
+                "kind": "sum",
+                "terms": [
+                    {"weight": 1.0, "loss": {"kind": "mse"}},
+                    {"weight": 0.5, "loss": {"kind": "infonce", "projection": "learned"}},
+                    {"weight": 0.5, "loss": {"kind": "hsic"}},
+                ],
+            },
+        },
+        {"micro_batch": 4},
+    ),
+}
+
+
+@pytest.fixture
+def start(folder, processes):
+    """Start the stage in a process of its own, which notes what it does here and waits so long each time."""
+
+    def start(log, seconds):
+        process = processes.Process(target=run_slowly, args=(folder, log, seconds))
+        process.start()
+        return process
+
+    return start
+
+
+@pytest.mark.parametrize("kind", STUDENTS)
+def test_kills_at_random_moments_cost_the_step_at_hand_and_no_byte(folder, start, kind):
+    student, train = STUDENTS[kind]
+    write_project(folder, student, epochs=8, **train)
+    start(folder / "undisturbed", 0).join()
+    expected, steps = made(folder), noted(folder / "undisturbed").count("step")
+    assert {name.split("/")[0] for name in expected} == set(OUTS.values())
+    assert kept(folder) == []
+    for name in OUTS.values():
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).unlink(missing_ok=True)
+
+    moments, taken = random.Random(3), 0
+    for kill in range(KILLS):
+        log = folder / f"noted {kill}"
+        process, after = start(log, 0.02), moments.randrange(1, 9)
+        while len(noted(log)) < after and process.is_alive():
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, 0.03))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        taken += noted(log).count("step")
+    assert 0 < taken < steps + KILLS
+
+    start(folder / "rest", 0).join()
+    rest = noted(folder / "rest")
+    assert rest.count("step") <= steps - taken + KILLS
+    assert made(folder) == expected, (folder / "stderr").read_text()
+    assert [name for name in kept(folder) if ".partial-" not in name] == []

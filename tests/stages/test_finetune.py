@@ -1,0 +1,151 @@
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from ruamel.yaml import YAML
+from sentence_transformers import SentenceTransformer
+from small_params import small_params
+from small_students import static_block, transformer_block
+
+from pipeline.artifacts import pairs, student, texts
+from pipeline.artifacts.texts import text_id
+from pipeline.core.errors import UserError
+from pipeline.stages.finetune import main
+from pipeline.students import static, transformer
+
+ANIMALS = ["cat", "dog", "bird", "fish", "horse", "snake"]
+TRIPLETS = [(f"a {one} here", f"the {one}s there", f"a small {two}") for one in ANIMALS for two in ANIMALS]
+DEV = [(f"my {one}", f"your {two}", float(one == two)) for one in ANIMALS for two in ANIMALS]
+
+
+@pytest.fixture
+def run(folder, parts):
+    """Fine-tune a student of a kind; the metrics. The folder of the distilled one is `distilled`."""
+
+    def finetune(kind: str, block: dict | None) -> dict:
+        distilled = {"static": static_block(), "transformer": transformer_block()}[kind]
+        module = {"static": static, "transformer": transformer}[kind]
+        student.write(module.build(distilled, parts), "distilled", Path("distilled"))
+        whole = distilled.model_dump(mode="json") | {"finetune": block}
+        tasks = {"alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"}}
+        mined = {"data": {"mine": {"kind": "triplets", "path": "triplets.tsv"}}, "mine": None}
+        params = small_params(students={"tiny": whole}, evaluate={"tasks": tasks}, finetune=mined)
+        YAML().dump(params, Path("params.yaml"))
+        write(TRIPLETS, "mined.parquet", "mine", "train")
+        write(DEV, "tasks.parquet", "alike", "dev")
+        main(
+            "tiny",
+            distilled=Path("distilled"),
+            triplets=Path("mined.parquet"),
+            finetune_texts=Path("mined.parquet.texts"),
+            tasks=Path("tasks.parquet"),
+            eval_texts=Path("tasks.parquet.texts"),
+            out=Path("out"),
+            curve=Path("curve.tsv"),
+            metrics_file=Path("metrics.json"),
+        )
+        return json.loads(Path("metrics.json").read_text())
+
+    return finetune
+
+
+def write(rows: list[tuple], path: str, task: str, split: str) -> None:
+    """Pairs, and their texts beside them."""
+    named = sorted({text for row in rows for text in row if isinstance(text, str)})
+    table = pl.DataFrame(
+        {"text_id": [text_id(text) for text in named], "text": named}, schema=texts.LABELLED_SCHEMA
+    )
+    texts.write(table, texts.LABELLED_SCHEMA, Path(f"{path}.texts"))
+    columns = {"left_id": [text_id(row[0]) for row in rows], "right_id": [text_id(row[1]) for row in rows]}
+    if split == "train":
+        columns["negative_ids"] = [[text_id(row[2])] for row in rows]
+    else:
+        columns["score"] = [row[2] for row in rows]
+    pairs.write(pairs.make(task, split, columns), Path(path))
+
+
+def params(**changes) -> dict:
+    base = {"data": ["mine"], "epochs": 3, "batch_size": 12, "lr": 0.01, "evaluations": 3}
+    return {**base, **changes}
+
+
+def spearman(folder: str) -> float:
+    """Of the dev task, with a saved student."""
+    from scipy.stats import spearmanr
+
+    model = SentenceTransformer(folder, device="cpu")
+    left, right = (model.encode([row[side] for row in DEV], normalize_embeddings=True) for side in (0, 1))
+    return float(spearmanr((left * right).sum(axis=1), [row[2] for row in DEV])[0])
+
+
+def files(folder: str) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()
+    }
+
+
+def test_better_weights_ship_with_their_card(run):
+    metrics = run("transformer", params())
+    assert metrics["kept"] == "finetuned"
+    assert metrics["dev_after"] == pytest.approx(spearman("out"), abs=1e-4)
+    assert metrics["dev_before"] == pytest.approx(spearman("distilled"), abs=1e-4)
+    assert metrics["dev_after"] > metrics["dev_before"]
+    assert metrics["triplets"] == 36
+    assert "of 8 dimensions" in Path("out/README.md").read_text()
+
+
+def test_without_a_better_dev_score_the_distilled_student_is_copied(run):
+    metrics = run("transformer", params(lr=1e-12))
+    assert metrics["kept"] == "distilled"
+    assert metrics["dev_after"] == metrics["dev_before"]
+    assert files("out") == files("distilled")
+
+
+def test_switched_off_the_distilled_student_is_copied(run):
+    assert run("static", None)["kept"] == "not fine-tuned"
+    assert files("out") == files("distilled")
+
+
+@pytest.mark.parametrize(("lr", "kept"), [(0.01, "finetuned"), (1e-12, "projected")])
+def test_a_projection_always_ships_and_the_scores_before_and_after_are_told(run, lr, kept):
+    metrics = run("transformer", params(lr=lr, projection=2))
+    assert metrics["kept"] == kept
+    assert metrics["dev_before"] == pytest.approx(spearman("distilled"), abs=1e-4)
+    assert metrics["dev_after"] == pytest.approx(spearman("out"), abs=1e-4)
+    assert metrics["dev_projected"] != metrics["dev_before"]
+    assert (metrics["dev_after"] == metrics["dev_projected"]) == (kept == "projected")
+    assert SentenceTransformer("out", device="cpu").encode("a cat").shape == (2,)
+    assert "of 2 dimensions" in Path("out/README.md").read_text()
+
+
+def test_a_static_student_has_no_projection(run):
+    with pytest.raises(UserError, match=r"students.tiny.finetune.projection .* static"):
+        run("static", params(projection=2))
+    assert not Path("out").exists()
+
+
+def test_kernels_of_hsic_are_in_the_curve_and_a_dead_one_is_named(run, capfd):
+    dead = {"weight": 0.5, "loss": {"kind": "hsic", "variant": "paper", "gamma": 1e-9}}
+    metrics = run("transformer", params(hsic=dead))
+    assert metrics["saturated_kernels"] == "kernel_inputs, kernel_vectors"
+    assert "set students.tiny.finetune.hsic.loss to variant: fixed" in capfd.readouterr().err
+    curve = pl.read_csv("curve.tsv", separator="\t")
+    assert {"dev_score", "kernel_inputs", "kernel_vectors"} <= set(curve.columns)
+
+
+def test_hsic_of_a_static_student_is_refused(run):
+    with pytest.raises(UserError, match="static student is an embedding layer and no more"):
+        run("static", params(hsic={"loss": {"kind": "hsic"}}))
+
+
+def test_triplets_that_mine_has_not_written_name_the_stage(run, folder):
+    run("transformer", params(epochs=1))
+    Path("mined.parquet").unlink()
+    with pytest.raises(UserError, match=r"mined.parquet does not exist; run `dvc repro mine`"):
+        main(
+            "tiny",
+            *map(
+                Path, ("distilled", "mined.parquet", "x", "tasks.parquet", "x", "out", "curve.tsv", "m.json")
+            ),
+        )
