@@ -1,0 +1,249 @@
+"""Training speed: a 3-layer student and a static table, each against the usual trainers, in turn.
+
+`python benchmarks/bench_train.py [--steps N] [--rounds N]`, after `make repro`: texts, vectors and teacher
+parts are the default run's. sentence-transformers' trainer needs `pip install datasets`, tokenlearn's loop
+`pip install --no-deps tokenlearn more-itertools`; without them their rows are left out, which is said.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import torch
+from measuring import interleaved, report, speedup
+from numpy.typing import NDArray
+from torch.nn.functional import mse_loss
+
+from pipeline.artifacts import texts
+from pipeline.core.params.students import StaticStudent, StudentBlock, TransformerStudent
+from pipeline.losses.interface import Setting
+from pipeline.students import static, transformer
+from pipeline.students.interface import Student
+from pipeline.training.data import Examples, materialise, open_corpus
+from pipeline.training.distillation import objective
+from pipeline.training.loop import Settings
+from pipeline.training.objective import Step
+from pipeline.training.optimizers import Optimizers, clip_gradients
+from pipeline.training.world import World
+
+PARTS = Path("data/teacher")
+BATCH = 256
+Steps = Callable[[], None]
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--steps", type=int, default=6, help="of a transformer, a round; a table makes 20 times as many"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    command = f"python benchmarks/bench_train.py --steps {args.steps} --rounds {args.rounds}"
+    with tempfile.TemporaryDirectory() as folder:
+        rows = compared("3-layer transformer", transformers(Path(folder), args.steps), args)
+        rows += compared("static table", tables(Path(folder), 20 * args.steps), args, scale=20)
+    report("train", rows, command)
+
+
+def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, scale: int = 1) -> list[dict]:
+    """Sentences a second of each, and how many times as fast ours is."""
+    seconds = interleaved(contenders, args.rounds)
+    sentences = BATCH * args.steps * scale
+    ours = next(iter(contenders))
+    return [
+        {
+            "student": what,
+            "trainer": name,
+            "sentences/s": float(sentences / np.median(times)),
+            "ours is faster by": speedup(seconds, ours, name),
+        }
+        for name, times in seconds.items()
+    ]
+
+
+def transformers(folder: Path, steps: int) -> dict[str, Steps]:
+    """Trainers of three of the teacher's layers with a projection to 128 dimensions."""
+    block = TransformerStudent.model_validate(
+        {
+            "kind": "transformer",
+            "view": "sentence",
+            "dim": 128,
+            "init": {"layers": [3, 4, 5]},
+            "loss": {"kind": "mse"},
+            "train": {
+                "texts": ["seed"],
+                "epochs": 1,
+                "batch_size": BATCH,
+                "lr": 1e-4,
+                "precision": "bfloat16",
+            },
+            "finetune": None,
+        }
+    )
+    ours, examples = prepared(block, transformer, folder / "transformer")
+    sentences = [text for part in texts.stream(Path("data/corpus/seed.parquet"), "train") for text in part]
+    contenders = {"ours": ours_steps(block, ours, examples, steps)}
+    contenders["naive loop, padded, float32"] = naive(
+        transformer.build(block, PARTS), sentences, examples, steps
+    )
+    if find_spec("datasets"):
+        for precision in ("float32", "bfloat16"):
+            peer = transformer.build(block, PARTS)
+            name = f"SentenceTransformerTrainer, MSELoss, {precision}"
+            contenders[name] = sentence_transformers(peer, sentences, examples, steps, precision, folder)
+    else:
+        print("without `datasets`, sentence-transformers' trainer is left out", file=sys.stderr)
+    return contenders
+
+
+def tables(folder: Path, steps: int) -> dict[str, Steps]:
+    """Trainers of a table of the teacher's vocabulary, 256 dimensions."""
+    block = StaticStudent.model_validate(
+        {
+            "kind": "static",
+            "view": "sentence",
+            "dim": 256,
+            "init": {},
+            "loss": {"kind": "mse"},
+            "train": {"texts": ["seed"], "epochs": 1, "batch_size": BATCH, "lr": 1e-3, "sparse": True},
+            "finetune": None,
+        }
+    )
+    ours, examples = prepared(block, static, folder / "static")
+    contenders = {"ours, sparse": ours_steps(block, ours, examples, steps)}
+    dense = block.model_copy(update={"train": block.train.model_copy(update={"sparse": False})})
+    contenders["ours, dense"] = ours_steps(dense, static.build(dense, PARTS), examples, steps)
+    if find_spec("tokenlearn"):
+        contenders["tokenlearn 0.2"] = tokenlearn(ours, examples, steps)
+    else:
+        print("without `tokenlearn`, its loop is left out", file=sys.stderr)
+    return contenders
+
+
+def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Student, Examples]:
+    """A student and the default run's training texts and targets."""
+    corpus = open_corpus(
+        "student",
+        block,
+        Path("data/corpus/seed.parquet"),
+        Path("data/augmented"),
+        Path("data/vectors"),
+        Path("data/pca"),
+    )
+    student = kind.build(block, PARTS)
+    return student, materialise(corpus.train, corpus, student.tokenise, folder)
+
+
+def batches(rows: int) -> Iterator[NDArray[np.int64]]:
+    """Random batches without end, the same for all."""
+    settings = Settings("student", rows, 1000, BATCH, 1e-4, "linear", 0.0, 1, 0)
+    return (settings.batch(step) for step in count())
+
+
+def ours_steps(block: StudentBlock, student: Student, examples: Examples, steps: int) -> Steps:
+    """Steps as the training loop makes them."""
+    setting = Setting(block.dim, examples.targets.shape[1], len(examples), PARTS, 0)
+    bfloat16 = block.train.precision == "bfloat16"
+    step = Step(student, objective(block, setting), examples, World(), bfloat16=bfloat16)
+    optimizers = Optimizers(student.module, block.train.lr, 0.0, sparse=block.train.sparse)
+    order = batches(len(examples))
+
+    def run() -> None:
+        for _ in range(steps):
+            optimizers.zero_grad()
+            step.backward(next(order))
+            clip_gradients(student.module.parameters(), 1.0)
+            optimizers.step()
+
+    return run
+
+
+def naive(student: Student, sentences: list[str], examples: Examples, steps: int) -> Steps:
+    """Random batches, tokenised when they are needed, padded to their longest, float32, dense AdamW."""
+    model = student.module
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    order = batches(len(examples))
+
+    def run() -> None:
+        for _ in range(steps):
+            rows = next(order)
+            features = model.tokenize([sentences[row] for row in rows])
+            optimizer.zero_grad()
+            found = model(features)["sentence_embedding"]
+            mse_loss(found, torch.from_numpy(np.array(examples.targets[rows]))).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+    return run
+
+
+def sentence_transformers(
+    student: Student, sentences: list[str], examples: Examples, steps: int, precision: str, folder: Path
+) -> Steps:
+    """SentenceTransformerTrainer with MSELoss."""
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+    from sentence_transformers.losses import MSELoss
+
+    rows = np.random.default_rng(0).permutation(len(examples))[: 20 * BATCH]
+    data = {
+        "sentence": [sentences[row] for row in rows],
+        "label": [examples.targets[row].tolist() for row in rows],
+    }
+    arguments = SentenceTransformerTrainingArguments(
+        output_dir=str(folder / precision),
+        per_device_train_batch_size=BATCH,
+        max_steps=steps,
+        learning_rate=1e-4,
+        bf16=precision == "bfloat16",
+        use_cpu=True,
+        save_strategy="no",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    model = student.module.train()
+    trainer = SentenceTransformerTrainer(model, arguments, Dataset.from_dict(data), loss=MSELoss(model))
+
+    def run() -> None:
+        trainer.train()
+
+    return run
+
+
+def tokenlearn(student: static.Static, examples: Examples, steps: int) -> Steps:
+    """The loop of tokenlearn 0.2: padded ids, dense AdamW, a linear layer after the mean."""
+    from tokenlearn.pretrain import StaticModelFineTuner, TextDataset
+    from torch.utils.data import DataLoader
+
+    table = student._folded()
+    table[~student._used] = 1e-3
+    model = StaticModelFineTuner(torch.from_numpy(table), examples.targets.shape[1], pad_id=0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    rows = np.random.default_rng(0).permutation(len(examples))[: 100 * BATCH]
+    tokens, targets = examples.select(rows)
+    ids = [part.tolist() for part in np.split(tokens.ids, tokens.offsets[1:-1])]
+    pairs = list(zip(ids, torch.from_numpy(targets), strict=True))
+    loader = DataLoader(pairs, batch_size=BATCH, shuffle=True, collate_fn=TextDataset.collate_fn)
+    order = (batch for _ in count() for batch in loader)
+
+    def run() -> None:
+        for _ in range(steps):
+            ids, wanted = next(order)
+            optimizer.zero_grad()
+            found, _ = model(ids)
+            mse_loss(found, wanted).backward()
+            optimizer.step()
+
+    return run
+
+
+if __name__ == "__main__":
+    main()
