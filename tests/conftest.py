@@ -14,6 +14,11 @@ from pipeline.teachers.hashing import letter_tokenizer
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a whole `dvc repro` takes longest, and goes first: `make test` has two workers."""
+    items.sort(key=lambda item: "project" not in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     """Tensors as small as the tests' are slower on several threads, above all beside another job."""

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from dvc.repo import Repo
@@ -16,18 +17,21 @@ ALL_OF = {"losses"}
 
 def imports(path: Path, root: Path) -> set[str]:
     """Files of the project that a module imports, anywhere in it but for type checkers alone."""
+    files = (f"{name.replace('.', '/')}.py" for name in _names(path.read_text(encoding="utf-8")))
+    return {file for file in files if (root / file).is_file()}
+
+
+@cache
+def _names(code: str) -> set[str]:
+    """All that may be a module of the project in a module's imports."""
     found: set[str] = set()
-    for node in _nodes(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(ast.parse(code)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        files = (f"{name.replace('.', '/')}.py" for name in names if name.startswith("pipeline."))
-        found |= {file for file in files if (root / file).is_file()}
-    return found
+            assert node.level == 0, f"relative import: {ast.unparse(node)}"
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {name for name in found if name.startswith("pipeline.")}
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -54,11 +58,15 @@ def closure(start: str, root: Path) -> set[str]:
 
 def selected_families(files: set[str], root: Path) -> set[str]:
     """Families whose implementation params choose: first argument of every `implementation(...)`."""
+    modules = [file for file in files if file.endswith(".py")]
+    return {name for file in modules for name in _chosen((root / file).read_text(encoding="utf-8"))}
+
+
+@cache
+def _chosen(code: str) -> set[str]:
     return {
         str(ast.literal_eval(node.args[0]))
-        for file in files
-        if file.endswith(".py")
-        for node in ast.walk(ast.parse((root / file).read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "implementation"
     }
 

@@ -200,7 +200,8 @@ def test_pipeline_check_tells_what_dvc_would_not():
     result = CliRunner().invoke(cli.app, ["check"])
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: params.yaml: students.tiny.loss.kind is 'msee'; allowed: mse, cosine, infonce, hsic, crd, token_embedding, sum; "
+        "error: params.yaml: students.tiny.loss.kind is 'msee'; allowed: mse, cosine, infonce, hsic, crd, "
+        "token_embedding, sum; "
         "did you mean 'mse'?\n"
     )
     with Path("params.yaml").open("w") as file:
