@@ -5,6 +5,7 @@ texts, or for all of them at once where a GPU has the kernel for it. The vectors
 own forward, but for rounding. The teacher encodes with it, the students train through it.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +20,11 @@ from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+# oneDNN compiles a kernel for every shape that it meets, and keeps 1024 of some megabytes; so does its C++ side
+# in torch. Hardly two batches have as many tokens, so few are met again. Both read this before their first product.
+for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_cache, "64")
 
 SHORT = 64
 """Tokens up to which attention is computed by plain products on a CPU."""
