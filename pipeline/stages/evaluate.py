@@ -47,7 +47,8 @@ def main(
     summary = _summary(models, test, scoring, params)
     fix = f"lower students.{name}.train.lr or change its loss"
     guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix)
-    metrics.write({"student": name, "kind": block.kind, "dim": block.dim, **summary}, out)
+    dim = models["finetuned"].vectors.shape[1]
+    metrics.write({"student": name, "kind": block.kind, "dim": dim, **summary}, out)
 
 
 def _teacher(

@@ -53,6 +53,9 @@ class Params(Block):
             for name, entry in entries.items():
                 if path := getattr(entry, "path", None):
                     yield f"{block}.{name}.path", path
+        for name, student in self.students.items():
+            if path := getattr(student.init, "path", None):
+                yield f"students.{name}.init.path", path
 
     @model_validator(mode="after")
     def _references(self) -> Self:

@@ -1,0 +1,79 @@
+"""What students keep of the teacher on real data: a run of the whole pipeline with other params.
+
+`python benchmarks/quality.py NAME [--data FOLDER] [--folder FOLDER]` copies the project to a folder of its
+own, with `quality/NAME.yaml` as params.yaml and FOLDER's data under data/raw, runs `dvc repro` there (a second
+call goes on where the first one stopped) and writes the scores to `results/quality_NAME.json`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from measuring import report
+from ruamel.yaml import YAML
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parent
+
+
+def main() -> None:
+    """Run and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=sorted(path.stem for path in (HERE / "quality").glob("*.yaml")))
+    parser.add_argument("--data", type=Path, default=PROJECT.parent / "shared" / "data")
+    parser.add_argument("--folder", type=Path, help="where to run; default: .cache/quality/NAME")
+    args = parser.parse_args()
+    folder = args.folder or PROJECT / ".cache" / "quality" / args.name
+    params = HERE / "quality" / f"{args.name}.yaml"
+    lay_out(folder, params, args.data)
+    students = YAML(typ="safe").load(params)["students"]
+    stages = [f"{stage}@{name}" for name in students for stage in ("distill", "evaluate")]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["dvc", "repro", *stages], cwd=folder, check=True, env={**os.environ, "PATH": path})
+    report(f"quality_{args.name}", rows(folder, list(students)), f"python benchmarks/quality.py {args.name}")
+
+
+def lay_out(folder: Path, params: Path, data: Path) -> None:
+    """A project without git that takes code, params and data from where they are."""
+    (folder / ".dvc").mkdir(parents=True, exist_ok=True)
+    (folder / ".dvc" / "config").write_text("[core]\nno_scm = true\n")
+    for file in ("dvc.yaml", ".dvcignore"):
+        shutil.copy(PROJECT / file, folder / file)
+    shutil.copy(params, folder / "params.yaml")
+    shutil.copytree(
+        PROJECT / "pipeline",
+        folder / "pipeline",
+        ignore=shutil.ignore_patterns("__pycache__"),
+        dirs_exist_ok=True,
+    )
+    (folder / "data" / "raw" / "nltk_data").mkdir(parents=True, exist_ok=True)
+    wordnet = PROJECT / "data" / "raw" / "nltk_data"
+    if wordnet.is_dir():
+        shutil.copytree(wordnet, folder / "data" / "raw" / "nltk_data", dirs_exist_ok=True)
+    for path in data.iterdir():
+        if path.is_dir() and not (there := folder / "data" / "raw" / path.name).exists():
+            there.symlink_to(path.resolve(), target_is_directory=True)
+
+
+def rows(folder: Path, students: list[str]) -> list[dict[str, object]]:
+    """The teacher's and every student's test scores times 100, their mean, and the share of the teacher's."""
+    metrics = {
+        name: json.loads((folder / "reports" / "metrics" / f"{name}.json").read_text()) for name in students
+    }
+    first = metrics[students[0]]
+    models = [("teacher", "teacher", first)]
+    models += [(name, "finetuned", told) for name, told in metrics.items()]
+    found: list[dict[str, object]] = []
+    for name, state, told in models:
+        scores = {task: 100 * told["scores"][state][task][told["main"][task]] for task in told["main"]}
+        kept = sum(scores[task] / found[0][task] for task in scores) / len(scores) if found else 1.0
+        found.append({"model": name, **scores, "mean": sum(scores.values()) / len(scores), "kept": kept})
+    return found
+
+
+if __name__ == "__main__":
+    main()

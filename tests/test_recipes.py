@@ -1,0 +1,191 @@
+"""Every recipe is in order and trains, with small models and data in place of the papers'."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from project import sentence
+from ruamel.yaml import YAML
+from sentence_transformers import SentenceTransformer
+
+from pipeline.core.params.load import Params, check, load
+from pipeline.stages import (
+    augment,
+    distill,
+    encode,
+    evaluate,
+    finetune,
+    fit_pca,
+    mine,
+    prepare,
+    teacher_parts,
+)
+
+RECIPES = sorted((Path(__file__).resolve().parent.parent / "recipes").glob("*.yaml"))
+ROWS = 60
+BATCH = 16
+TEACHER_WIDTH, BERT_WIDTH, LAYERS = 32, 16, 2
+"""Of the hashing teacher and its parts, of the fixture `bert`, and of both."""
+Document = dict[str, Any]
+
+
+def read(recipe: Path) -> Document:
+    return YAML(typ="safe").load(recipe)
+
+
+def small(recipe: Path, bert: Path) -> Document:
+    """The recipe's document, with small models, dimensions and batches, and none of its choices changed."""
+    document = read(recipe)
+    document["corpus"]["dev_fraction"] = 0.2
+    document["teacher"] = {"kind": "hashing", "dim": TEACHER_WIDTH}
+    document["students"] = {name: smaller(block, bert) for name, block in document["students"].items()}
+    return document
+
+
+def smaller(block: Document, bert: Path) -> Document:
+    init, train, tuned = (dict(block[key] or {}) for key in ("init", "train", "finetune"))
+    if init.get("model"):
+        init["model"] = str(bert)
+    if init.get("layers"):
+        init["layers"] = list(range(len(init["layers"])))[:LAYERS]
+    for key, most in (("table_dim", 8), ("units", 8)):
+        if key in init:
+            init[key] = most
+    if tuned:
+        tuned |= {"epochs": 1, "batch_size": BATCH}
+        if tuned.get("projection"):
+            tuned["projection"] = 4
+    train |= {"epochs": 1, "batch_size": BATCH, "lr": 1e-3}
+    return {**block, "dim": small_dim(block), "init": init, "train": train, "finetune": tuned or None}
+
+
+def small_dim(block: Document) -> int:
+    """The encoder's or the teacher's width where the recipe has that, else less, by PCA."""
+    match block["kind"]:
+        case "transformer":
+            return BERT_WIDTH if block["init"]["projection"] == "none" else 8
+        case "compact" | "bilstm":
+            return TEACHER_WIDTH
+        case _:
+            return int(block["dim"]) // 16
+
+
+def write_inputs(params: Params) -> None:
+    """Small files where the recipe says that its files are."""
+    texts = [sentence(31 * number) for number in range(ROWS)]
+    for source in params.corpus.sources:
+        rows = [json.dumps({source.column: text}) for text in texts] if "jsonl" in source.path else texts
+        write(source.path, rows)
+    for number, task in enumerate(params.evaluate.tasks.values()):
+        start = 10_000 + 2_000 * number
+        pairs = [
+            (sentence(start + 31 * row), sentence(start + 31 * row + row % 3 * 300), 3 - row % 3)
+            for row in range(12)
+        ]
+        write(task.path, tsv((task.left, task.right, task.score), pairs))
+    for data in params.finetune.data.values():
+        columns = (data.anchor, data.positive, *data.negatives)
+        triplets = [[sentence(40_000 + 3 * row + side) for side in range(len(columns))] for row in range(20)]
+        write(data.path, tsv(columns, triplets))
+    for student in params.students.values():
+        if getattr(student.init, "path", None):
+            words = sorted({word for text in texts for word in text.split()})
+            write(student.init.path, [f"{word} {row % 5} {row % 3} 1" for row, word in enumerate(words)])
+
+
+def tsv(columns: tuple[str, ...], rows: list) -> list[str]:
+    return ["\t".join(map(str, row)) for row in (columns, *rows)]
+
+
+def write(path: str, lines: list[str]) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    data = "\n".join(lines).encode()
+    Path(path).write_bytes(gzip.compress(data) if path.endswith(".gz") else data)
+
+
+def prepared(wordnet: Path) -> None:
+    """All stages before the students', in the working folder."""
+    outs = {name: Path(f"{name}.parquet") for name in ("seed", "eval", "tasks", "finetune", "triplets")}
+    evaluated, counts = outs.pop("eval"), Path("counts.json")
+    prepare.main(raw=Path("data/raw"), wordnet=wordnet, eval_texts=evaluated, metrics=counts, **outs)
+    made = Path("augmented/wordnet.parquet")
+    augment.main("wordnet", outs["seed"], evaluated, wordnet, made, counts)
+    for name, texts in {
+        "seed": outs["seed"],
+        "wordnet": made,
+        "eval": evaluated,
+        "finetune": outs["finetune"],
+    }.items():
+        encode.main(texts, Path("vectors") / name)
+    teacher_parts.main(Path("teacher"))
+    fit_pca.main(outs["seed"], Path("vectors/seed"), Path("pca"), counts)
+    mine.main(outs["triplets"], Path("vectors/finetune"), Path("mined.parquet"), counts)
+
+
+def trained(name: str) -> Document:
+    """The stages of one student; their metrics."""
+    made, out = Path(name), Path(name) / "out"
+    stages = [made / f"{stage}.json" for stage in ("distill", "finetune", "evaluate")]
+    shared = {"vectors": Path("vectors"), "teacher": Path("teacher"), "pca": Path("pca")}
+    distill.main(
+        name,
+        corpus=Path("seed.parquet"),
+        augmented=Path("augmented"),
+        **shared,
+        out=made / "distilled",
+        untrained=made / "untrained",
+        curve=made / "curve.tsv",
+        metrics_file=stages[0],
+    )
+    tasks, texts = Path("tasks.parquet"), Path("eval.parquet")
+    inputs = (made / "distilled", Path("mined.parquet"), Path("finetune.parquet"), tasks, texts)
+    finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1])
+    folders = (made / "untrained", made / "distilled", out)
+    evaluate.main(name, tasks, texts, Path("vectors/eval"), Path("pca"), *folders, stages[2])
+    return {stage.stem: json.loads(stage.read_text()) for stage in stages}
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_a_recipe_is_in_order(recipe):
+    assert load(recipe).students
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_a_student_without_a_projection_is_as_wide_as_its_model(recipe):
+    for block in load(recipe).students.values():
+        if block.kind == "transformer" and block.init.projection == "none":
+            assert f"H-{block.dim}" in block.init.model or f"H{block.dim}" in block.init.model
+
+
+def test_the_readme_tells_of_every_recipe_and_no_other(repository):
+    rows = re.findall(
+        r"^\| \[`(.+?)`\]\((.+?)\) \|(.+)$", (repository / "recipes/README.md").read_text(), re.M
+    )
+    assert [name for name, _, _ in rows] == [link for _, link, _ in rows]
+    assert sorted(name for name, _, _ in rows) == [recipe.name for recipe in RECIPES]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_a_recipe_trains_its_students(recipe, bert, nltk_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    document = small(recipe, bert)
+    params = check(document, recipe)
+    YAML().dump(document, Path("params.yaml"))
+    write_inputs(params)
+    prepared(nltk_data)
+    for name, block in params.students.items():
+        metrics = trained(name)
+        assert metrics["distill"]["steps"] >= 3
+        curve = pl.read_csv(Path(name) / "curve.tsv", separator="\t")
+        assert curve["dev_loss"].n_unique() > 1
+        assert set(metrics["evaluate"]["main"]) == {
+            task for task, spec in params.evaluate.tasks.items() if spec.split == "test"
+        }
+        dim = block.finetune.projection if block.finetune and block.finetune.projection else block.dim
+        shipped = SentenceTransformer(str(Path(name) / "out"), device="cpu").encode(["a red cat sings"])
+        assert shipped.shape == (1, dim)
+        assert (metrics["finetune"].get("steps", 0) > 0) == (block.finetune is not None)
