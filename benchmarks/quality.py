@@ -1,8 +1,8 @@
 """What students keep of the teacher on real data: a run of the whole pipeline with other params.
 
 `python benchmarks/quality.py NAME [--data FOLDER] [--folder FOLDER]` copies the project to a folder of its
-own, with `quality/NAME.yaml` as params.yaml and FOLDER's data under data/raw, runs `dvc repro` there (a second
-call goes on where the first one stopped) and writes the scores to `results/quality_NAME.json`.
+own, with `quality/NAME.yaml` as params.yaml and FOLDER's data under data/raw, and runs `dvc repro` there; a
+second call goes on where the first one stopped. Scores are written to `results/quality_NAME.json`.
 """
 
 import argparse
