@@ -21,8 +21,9 @@ from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# oneDNN compiles a kernel for every shape that it meets, and keeps 1024 of some megabytes; so does torch's part
-# of it. Hardly two batches have as many tokens, so few are met again. Both read this before their first product.
+# oneDNN compiles a kernel for every shape that it meets, and keeps 1024 of some megabytes; so does torch's
+# part of it. Hardly two batches have as many tokens, so few are met again. Both read this before their first
+# product.
 for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_cache, "64")
 
