@@ -12,6 +12,7 @@ from small_students import TEACHER_DIM, static_block, teacher
 from pipeline.artifacts import pca, texts, vectors
 from pipeline.artifacts.pca import Pca
 from pipeline.artifacts.texts import text_id
+from pipeline.core.params.students import StaticStudent
 from pipeline.training.data import Corpus, open_corpus
 from pipeline.training.tokens import Tokens
 
@@ -77,8 +78,12 @@ def components() -> tuple[np.ndarray, np.ndarray]:
     return 0.1 * random.standard_normal(TEACHER_DIM), rotation
 
 
-def opened(folder: Path, *, dim: int = 8, **train: object) -> Corpus:
-    block = static_block(dim=dim, train={"texts": ("seed", "wordnet"), **train})
+def opened(
+    folder: Path, *, dim: int = 8, init: dict | None = None, loss: dict | None = None, **train: object
+) -> Corpus:
+    block = static_block(dim=dim, init=init, train={"texts": ("seed", "wordnet"), **train})
+    if loss:
+        block = StaticStudent.model_validate({**block.model_dump(), "loss": loss})
     return open_corpus("tiny", block, folder / "seed.parquet", folder, folder, folder)
 
 

@@ -11,7 +11,8 @@ from small_params import small_params
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.core.errors import report_user_errors
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.params.load import check
 
 GOOD = small_params()
 STAGES = {
@@ -238,3 +239,24 @@ def test_a_device_that_torch_does_not_have():
     succeed("prepare")
     said = fail("encode", {**params, "runtime": {"device": "cuda"}})
     assert said.startswith("runtime.device is 'cuda', which torch cannot use")
+
+
+@pytest.mark.parametrize(
+    ("kind", "train", "message"),
+    [
+        ("bilstm", {"matryoshka": [4]}, None),
+        ("static", {"matryoshka": [4]}, "students.tiny.train.matryoshka: regularise.pca would rotate"),
+        ("static", {"sparse": True}, None),
+        ("transformer", {"sparse": True}, "students.tiny.train.sparse is for static and bilstm students"),
+    ],
+)
+def test_settings_that_a_student_cannot_follow(kind, train, message):
+    params = small_params()
+    tiny = params["students"]["tiny"]
+    tiny["kind"], tiny["init"] = kind, {"layers": [0]} if kind == "transformer" else {}
+    tiny["train"] |= train
+    if message is None:
+        check(params, Path("params.yaml"))
+        return
+    with pytest.raises(UserError, match=message):
+        check(params, Path("params.yaml"))

@@ -48,7 +48,7 @@ def test_yaml_snippets_are_valid_params(repository):
         for student in params["students"].values():
             student["view"] = params["encode"]["views"][0]
         models.append(check(params, Path("README.md")).teacher.model)
-    assert models[:2] == ["sentence-transformers/all-mpnet-base-v2", "text-embedding-3-small"]
+    assert models[:2] == ["BAAI/bge-small-en-v1.5", "text-embedding-3-small"]
     assert len(models) == 3
 
 

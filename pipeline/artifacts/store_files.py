@@ -15,6 +15,8 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import PARTIAL, is_abandoned
 
 RECIPE = "recipe.json"
+STATE = ".safetensors"
+"""How the state of a training ends; its inputs lie in a folder of that name without it."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,9 @@ def recipes(cache: Path) -> list[StoredRecipe]:
 
 
 def trainings(cache: Path) -> list[Path]:
-    """The checkpoints of interrupted trainings."""
-    return sorted((cache / "training").glob("[!.]*.safetensors"))
+    """The checkpoints of interrupted trainings, of which the file or the folder of inputs may be missing."""
+    found = (cache / "training").glob("[!.]*")
+    return sorted({path if path.suffix == STATE else path.with_suffix(STATE) for path in found})
 
 
 def abandoned(cache: Path) -> list[Path]:

@@ -35,7 +35,7 @@ def list_recipes(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors:
         cells = (",".join(texts), ",".join(map(str, texts.values())), str(stored.bytes))
         rows.append((stored.fingerprint, _model(stored), *cells, ",".join(used[stored.fingerprint]) or NONE))
     for path in store_files.trainings(folder):
-        size = str(path.stat().st_size)
+        size = str(store_files.size(path) + store_files.size(path.with_suffix("")))
         rows.append((path.stem, "interrupted training", NONE, NONE, size, NONE))
     if left := store_files.abandoned(folder):
         rows.append((NONE, _count(left), NONE, NONE, str(sum(map(store_files.size, left))), NONE))

@@ -5,7 +5,6 @@ texts, or for all of them at once where a GPU has the kernel for it. The vectors
 own forward, but for rounding. The teacher encodes with it, the students train through it.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,12 +19,6 @@ from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-# oneDNN compiles a kernel for every shape that it meets, and keeps 1024 of some megabytes; so does torch's
-# part of it. Hardly two batches have as many tokens, so few are met again. Both read this before their first
-# product.
-for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-    os.environ.setdefault(_cache, "64")
 
 SHORT = 64
 """Tokens up to which attention is computed by plain products on a CPU."""
@@ -129,6 +122,12 @@ def word_table(encoder: "PreTrainedModel") -> Tensor:
     table = cast("nn.Embedding", encoder.get_input_embeddings()).weight
     project = getattr(encoder, "embeddings_project", None)
     return project(table) if project else table
+
+
+def first_position(model: "PreTrainedModel") -> int:
+    """The row of the position table for a text's first token."""
+    names = FAMILIES.get(type(model).__name__)
+    return int(model.config.pad_token_id) + 1 if names and names.skips_padding else 0
 
 
 def can_pack(model: nn.Module) -> bool:

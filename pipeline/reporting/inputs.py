@@ -24,6 +24,7 @@ class StudentMetrics(_Read):
     student: str
     kind: str
     dim: int
+    dims: dict[str, int]
     builtin: tuple[str, ...]
     """Tasks that are proxies made from WordNet."""
     main: dict[str, str]

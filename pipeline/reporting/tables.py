@@ -166,7 +166,7 @@ def _row(
     return Row(
         model=TEACHER if variant in REFERENCES else metrics.student,
         variant=shown,
-        dim=size.dim if size else metrics.dim,
+        dim=size.dim if size else metrics.dims[variant],
         scores=tuple(metrics.score(variant, task.name) for task in tasks),
         average=metrics.average[variant],
         kept=metrics.kept(variant),

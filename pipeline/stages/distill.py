@@ -14,7 +14,7 @@ from pipeline.core.registry import implementation
 from pipeline.exporting.card import model_card
 from pipeline.losses.interface import Setting
 from pipeline.training import distillation, guard
-from pipeline.training.checkpoint import Checkpoint
+from pipeline.training.checkpoint import Checkpoint, of_tensors
 from pipeline.training.data import materialise, open_corpus, teacher_sample
 from pipeline.training.world import World
 
@@ -50,7 +50,9 @@ def main(
         "vectors": [source.vectors.manifest for source in sources],
         "pca": fingerprint.of_folder(pca),
         "teacher": fingerprint.of_folder(teacher),
+        "start": of_tensors(learner.module.state_dict()),
     }
+    distillation.import_losses(block.loss)  # their code is part of what a checkpoint is told apart by
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"distill-{name}", **identity)
     if not world.leads:
         world.wait()

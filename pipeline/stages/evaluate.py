@@ -38,17 +38,20 @@ def main(
         raise UserError(f"{tasks} has no test task; give a task under evaluate.tasks `split: test`")
     wanted = evaluation.text_ids(test)
     table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
-    models = _teacher(block.view, block.dim, table["text_id"].to_numpy(), eval_vectors, pca_folder)
     stages = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
-    for stage, folder in stages.items():
-        models[stage] = _encode(
-            folder, f"distill@{name}" if stage != "finetuned" else f"finetune@{name}", table
-        )
+    students = {
+        stage: _encode(folder, f"distill@{name}" if stage != "finetuned" else f"finetune@{name}", table)
+        for stage, folder in stages.items()
+    }
+    dims = {stage: embeddings.vectors.shape[1] for stage, embeddings in students.items()}
+    models = _teacher(block.view, dims["finetuned"], table["text_id"].to_numpy(), eval_vectors, pca_folder)
+    models |= students
     summary = _summary(models, test, scoring, params)
     fix = f"lower students.{name}.train.lr or change its loss"
     guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix)
-    dim = models["finetuned"].vectors.shape[1]
-    metrics.write({"student": name, "kind": block.kind, "dim": dim, **summary}, out)
+    dims |= {model: models[model].vectors.shape[1] for model in ("teacher", "teacher_pca")}
+    shape = {"dim": dims["finetuned"], "dims": dims}
+    metrics.write({"student": name, "kind": block.kind, **shape, **summary}, out)
 
 
 def _teacher(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pipeline.artifacts import teacher_parts
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import CompactInit, CompactStudent
-from pipeline.encoders.packing import BERT, FAMILIES, MPNET, Names, PackedEncoder, can_pack
+from pipeline.encoders.packing import BERT, FAMILIES, MPNET, Names, PackedEncoder, can_pack, first_position
 from pipeline.students.encoder import EncoderStudent
 from pipeline.students.ridge import ridge
 from pipeline.students.teacher_layers import as_module, keep_layers
@@ -97,7 +97,7 @@ class TeacherEmbeddings:
         self._block = PackedEncoder(teacher, training=True).embedded
         self._projection = getattr(teacher, "embeddings_project", None)
         self.words: Tensor = block.word_embeddings.weight.detach()
-        self._positions: Tensor = block.position_embeddings.weight.detach()[_first_position(teacher) :]
+        self._positions: Tensor = block.position_embeddings.weight.detach()[first_position(teacher) :]
         types = getattr(block, "token_type_embeddings", None)
         self._types: Tensor = types.weight.detach() if types else self.words.new_zeros(1, self.words.shape[1])
 
@@ -165,7 +165,7 @@ def electra_config(teacher: "PreTrainedModel", table_dim: int) -> "ElectraConfig
         num_attention_heads=config.num_attention_heads,
         intermediate_size=getattr(config, "intermediate_size", None) or config.hidden_dim,
         hidden_act=getattr(config, "hidden_act", None) or config.activation,
-        max_position_embeddings=config.max_position_embeddings - _first_position(teacher),
+        max_position_embeddings=config.max_position_embeddings - first_position(teacher),
         type_vocab_size=getattr(config, "type_vocab_size", 1),
         layer_norm_eps=getattr(config, "layer_norm_eps", 1e-12),  # DistilBERT's is fixed
         pad_token_id=config.pad_token_id,
@@ -179,11 +179,6 @@ def copy_layers(teacher: "PreTrainedModel", names: Names, student: "ElectraModel
     for source, target in zip(sources, student.encoder.layer, strict=True):
         for theirs, ours in zip(_parts(names), _parts(BERT), strict=True):
             target.get_submodule(ours).load_state_dict(source.get_submodule(theirs).state_dict())
-
-
-def _first_position(teacher: "PreTrainedModel") -> int:
-    """The row of the position table for a text's first token."""
-    return int(teacher.config.pad_token_id) + 1 if _names(teacher).skips_padding else 0
 
 
 def _parts(names: Names) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from pipeline.training.tokens import Tokens, tokenise
 
 UNUSED = re.compile(r"\[unused\d+\]")
 """What model2vec leaves out of a vocabulary."""
+COUNTED_AT_A_TIME = 1 << 22
+"""Tokens."""
 
 
 def build(params: StaticStudent, teacher_folder: Path) -> "Static":
@@ -109,8 +111,12 @@ class Static:
         if after and after.pca:
             table[self._used] = apply_pca(table[self._used], self.params.dim)
         if after and after.sif:
-            counts = np.bincount(tokens.ids, minlength=len(table))[self._used]
-            table[self._used] *= sif_weights(counts, after.sif).astype(np.float32)[:, None]
+            counts = np.zeros(len(table), np.int64)
+            for start in range(0, len(tokens.ids), COUNTED_AT_A_TIME):  # they may not fit into memory
+                part = tokens.ids[start : start + COUNTED_AT_A_TIME]
+                counts += np.bincount(part, minlength=len(table))
+            weights = sif_weights(counts[self._used], after.sif)
+            table[self._used] *= weights.astype(np.float32)[:, None]
         self._table.weight.copy_(torch.from_numpy(table))
         self._weights.weight.fill_(1)
 

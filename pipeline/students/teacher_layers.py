@@ -9,6 +9,7 @@ import torch
 from sentence_transformers.base.modules import Transformer as TransformerModule
 
 from pipeline.core.errors import UserError
+from pipeline.encoders.packing import first_position
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -55,7 +56,7 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
     """
     from transformers import AutoTokenizer
 
-    positions = encoder.config.max_position_embeddings
+    positions = encoder.config.max_position_embeddings - first_position(encoder)
     if max_length > positions:
         raise UserError(f"init.max_length is {max_length}, the encoder has {positions} positions")
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)

@@ -1,5 +1,6 @@
 """A transformer teacher: any sentence-transformers model, or a plain transformers model with a pooling."""
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,12 @@ from pipeline.teachers.parts import encoder_of, find_teacher, load_model, save_p
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+# oneDNN compiles a kernel for every shape that it meets, and keeps 1024 of some megabytes; so does torch's
+# part of it. Hardly two batches have as many tokens, so few are met again. Both read this before their first
+# product.
+for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_cache, "64")
 
 RECIPE_VERSION = 1
 

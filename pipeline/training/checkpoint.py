@@ -79,3 +79,13 @@ class Checkpoint:
         """Remove the file and the inputs."""
         self.path.unlink(missing_ok=True)
         shutil.rmtree(self.inputs, ignore_errors=True)
+
+
+def of_tensors(tensors: dict[str, Tensor]) -> str:
+    """SHA-256 (hex) of named tensors."""
+    return fingerprint.of_json(
+        {
+            name: fingerprint.of_bytes(tensor.detach().cpu().contiguous().numpy().tobytes())
+            for name, tensor in tensors.items()
+        }
+    )

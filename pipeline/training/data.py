@@ -128,6 +128,8 @@ def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int,
     """
     fitted = pca.read(pca_folder, student.view)
     if student.train.target == "full":
+        if student.dim != fitted.dim:
+            _check_maps_dimensions(name, student, fitted.dim)
         return fitted.dim, lambda found: found.astype(np.float32)
     if student.dim > fitted.dim:
         raise UserError(
@@ -145,6 +147,22 @@ def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int,
     if student.dim == fitted.dim and not student.train.matryoshka:
         return student.dim, lambda found: found.astype(np.float32)
     return student.dim, lambda found: fitted.reduce(found, student.dim)
+
+
+def _check_maps_dimensions(name: str, student: StudentBlock, dim: int) -> None:
+    """Raise UserError where something compares the student's vectors with targets of another dimension."""
+    both = f"train.target full has {dim} dimensions, the student {student.dim}"
+    if getattr(getattr(student, "init", None), "projection", None) == "ridge":
+        raise UserError(
+            f"students.{name}.init.projection: {both}, and no ridge regression brings one to the other; "
+            "set it to random"
+        )
+    for loss in [term.loss for term in getattr(student.loss, "terms", ())] or [student.loss]:
+        if loss.kind in ("mse", "cosine") or getattr(loss, "projection", None) == "none":
+            raise UserError(
+                f"students.{name}.loss: {both}, and {loss.kind} compares them; use infonce with `projection: "
+                "learned`, crd, or train.target: pca"
+            )
 
 
 def _write(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder: Path) -> None:

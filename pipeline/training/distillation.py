@@ -1,13 +1,12 @@
 """Distillation: bring a student's vectors to the cached targets."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from pipeline.core.params.losses import Loss as LossParams
 from pipeline.core.params.students import StudentBlock, Train
 from pipeline.core.registry import implementation
 from pipeline.evaluation.geometry import agreement
@@ -20,6 +19,12 @@ from pipeline.training.objective import Objective, Step, Term
 from pipeline.training.world import World
 
 DEV_ROWS_AT_A_TIME = 256
+
+
+def import_losses(loss: LossParams) -> None:
+    """Import the code of every loss in a block."""
+    for params in (loss, *(term.loss for term in getattr(loss, "terms", ()))):
+        implementation("losses", params.kind)
 
 
 def objective(block: StudentBlock, setting: Setting) -> Objective:
@@ -79,14 +84,18 @@ class Distillation:
     @torch.no_grad()
     def dev_vectors(self) -> NDArray[np.float32]:
         """The student's vectors of the dev texts, (n, dim)."""
-        found = (self._student.encode(tokens).vectors for tokens, _ in self._dev_parts(DEV_ROWS_AT_A_TIME))
+        rows = np.arange(len(self._dev))
+        parts = np.split(rows, range(DEV_ROWS_AT_A_TIME, len(rows), DEV_ROWS_AT_A_TIME))
+        found = (self._student.encode(self._dev.select(part)[0]).vectors for part in parts)
         return np.concatenate([part.float().cpu().numpy() for part in found])
 
     def mean_predictor_loss(self) -> float | None:
         """The dev loss of giving every text the mean training target: what a student must beat.
 
-        None where the loss looks at more than vectors and targets of one dimension.
+        None where the dev value is no loss, or looks at more than vectors and targets of one dimension.
         """
+        if self._params.select != "loss":
+            return None
         wanted = [term for term in self._objective.terms if term.loss.over == "sentences"]
         if len(wanted) < len(self._objective.terms):
             return None
@@ -101,16 +110,9 @@ class Distillation:
             return 1 - agreement(self.dev_vectors(), np.asarray(self._dev.targets))
         self._objective.eval()
         total = torch.zeros((), dtype=torch.float64)
-        for tokens, targets in self._dev_parts(self._params.batch_size):
-            batch = Step(self._student, self._objective, self._dev, World()).encode(
-                tokens, targets, torch.arange(len(targets))
-            )
-            value: Tensor = self._objective.local(batch, 1.0, 1.0) + self._objective.over_batch(batch)
-            total += value.double().cpu() * len(targets)
+        step = Step(self._student, self._objective, self._dev, World(), self._params.micro_batch)
+        rows = np.arange(len(self._dev))
+        for part in np.split(rows, range(self._params.batch_size, len(rows), self._params.batch_size)):
+            total += step.value(part).double() * len(part)
         self._objective.train()
         return float(total) / len(self._dev)
-
-    def _dev_parts(self, rows: int) -> Iterator[tuple]:
-        """Tokens and targets of the dev texts, `rows` at a time."""
-        for start in range(0, len(self._dev), rows):
-            yield self._dev.select(np.arange(start, min(start + rows, len(self._dev))))

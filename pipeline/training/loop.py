@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.guard import check_loss
@@ -127,6 +128,11 @@ def fit(
     """
     run = _Run(module, losses or nn.Module(), settings)
     run.resume(checkpoint)
+    if not world.agree(run.at.step):
+        raise UserError(
+            f"the processes of {settings.name} resume from different steps; let runtime.cache be one folder "
+            "that all of them see"
+        )
     evaluations = settings.evaluation_steps()
     written = time.monotonic()
     with progress(f"train {settings.name}", settings.steps, "steps") as advance:

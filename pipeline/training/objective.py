@@ -135,6 +135,25 @@ class Step:
         self._reduce(value)
         return {"loss": float(value), **self.objective.measures()}
 
+    @torch.no_grad()
+    def value(self, rows: Rows) -> Tensor:
+        """The loss of these rows, (), with no more sentences in memory at a time than in `backward`."""
+        total, seen = torch.zeros(()), []
+        lengths = self.examples.tokens.offsets[rows + 1] - self.examples.tokens.offsets[rows]
+        for part in self._split(rows):
+            tokens, targets = self.examples.select(part)
+            batch = self.encode(tokens, targets, torch.arange(len(part)))
+            shares = len(part) / len(rows), len(tokens.ids) / max(1, lengths.sum())
+            total += self.objective.local(batch, *shares).cpu()
+            seen.append(batch)
+        if self.objective.has_batch_terms:
+            vectors, wanted = (torch.cat([getattr(b, name) for b in seen]) for name in ("vectors", "targets"))
+            inputs = [batch.inputs for batch in seen if batch.inputs is not None]
+            order = torch.arange(len(rows), device=vectors.device)
+            whole = Batch(vectors, wanted, order, torch.cat(inputs) if inputs else None)
+            total += self.objective.over_batch(whole).cpu()
+        return total
+
     def encode(self, tokens: Tokens, targets: NDArray[np.float32], rows: Tensor) -> Batch:
         """What the losses see of these sentences, in float32."""
         with self._precision():

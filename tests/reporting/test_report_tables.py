@@ -57,8 +57,9 @@ def test_a_shipped_row_holds_the_headline_scores_and_the_footprint():
 
 
 def test_pca_rows_of_one_dimension_are_one_row_only_if_they_read_the_same():
-    same = metrics("potion", dim=128, scores=metrics("potion").scores | pca_of("hpd"))
-    differs = metrics("potion", dim=128)
+    dims = metrics("hpd").dims
+    same = metrics("potion", dims=dims, scores=metrics("potion").scores | pca_of("hpd"))
+    differs = metrics("potion", dims=dims)
     variants = [
         [row.variant for row in board([metrics("hpd"), other]).rows if row.variant.startswith("after")]
         for other in (same, differs)

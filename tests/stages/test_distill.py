@@ -1,6 +1,7 @@
 import json
 import math
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -95,9 +96,18 @@ def test_full_targets(folder):
 
 
 def test_matryoshka(folder):
-    metrics, curve = run(folder, matryoshka=[2, 4], whiten=True, lr=0.05)
+    metrics, curve = run(folder, matryoshka=[2, 4], whiten=True, lr=0.05, regularise={"pca": False})
     assert curve["dev_loss"].min() < curve["dev_loss"][0]
     assert metrics["mean_predictor_loss"] > 0
+
+
+def test_an_interrupted_training_is_another_one_with_another_loss_code(folder, monkeypatch):
+    seen = []
+    monkeypatch.setattr("pipeline.core.fingerprint.of_code", lambda: seen.append(set(sys.modules)) or "code")
+    for name in [name for name in sys.modules if name.startswith("pipeline.losses.hsic")]:
+        monkeypatch.delitem(sys.modules, name)
+    run(folder, {**TRANSFORMER, "loss": THREE})
+    assert "pipeline.losses.hsic" in seen[0]
 
 
 @pytest.mark.parametrize("student", [{}, {**TRANSFORMER, "loss": THREE}])

@@ -22,6 +22,8 @@ from small_students import TEACHER_DIM
 from pipeline.core.errors import UserError
 from pipeline.training.data import Examples, materialise, teacher_sample
 
+LEARNED = {"kind": "infonce", "projection": "learned"}
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -72,9 +74,22 @@ def test_at_the_teachers_dimension_targets_are_its_vectors(folder):
 
 @pytest.mark.parametrize("dim", [8, TEACHER_DIM, TEACHER_DIM + 5])
 def test_full_targets_are_the_teachers_vectors_at_any_dimension(folder, dim):
-    assert opened(folder, dim=dim, target="full").target_dim == TEACHER_DIM
-    for targets, vectors in with_vectors(folder, dim=dim, target="full"):
+    full = {"dim": dim, "target": "full", "init": {"projection": "none"}, "loss": LEARNED}
+    assert opened(folder, **full).target_dim == TEACHER_DIM
+    for targets, vectors in with_vectors(folder, **full):
         np.testing.assert_array_equal(targets, vectors)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": LEARNED}, "students.tiny.init.projection: train.target full has 32 .* set it to random"),
+        ({"init": {"projection": "none"}}, "students.tiny.loss: .* the student 8, and mse compares them"),
+    ],
+)
+def test_full_targets_need_a_map_between_dimensions(folder, changes, message):
+    with pytest.raises(UserError, match=message):
+        opened(folder, target="full", **changes)
 
 
 @pytest.mark.parametrize("dim", [8, TEACHER_DIM])

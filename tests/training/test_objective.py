@@ -136,6 +136,16 @@ def test_parts_of_any_size_add_up_to_the_whole_step(parts, loss):
         torch.testing.assert_close(*buffers)
 
 
+@pytest.mark.parametrize("loss", ["infonce", "all"])
+def test_the_value_is_the_loss_of_the_whole_step_in_parts_of_any_size(parts, loss):
+    changes = {"select": "agreement"}
+    expected = step_of(parts, LOSSES[loss], **changes).backward(ROWS)["loss"]
+    for size in (None, 1, 3):
+        found = step_of(parts, LOSSES[loss], micro_batch=size, **changes).value(ROWS)
+        assert not found.requires_grad
+        assert float(found) == pytest.approx(expected, rel=1e-5)
+
+
 def of_the_step(told: dict[str, float]) -> dict[str, float]:
     """Without the terms' values, which are those of the last part."""
     return {name: value for name, value in told.items() if not name.startswith("loss_")}

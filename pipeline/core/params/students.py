@@ -262,6 +262,13 @@ def student_faults(name: str, student: Student) -> list[str]:
     ]
     if student.train.target == "full" and (student.train.whiten or student.train.matryoshka):
         faults.append(f"{where}.train.target is full; whiten and matryoshka need `target: pca`")
+    if student.train.sparse and isinstance(student, TransformerStudent | CompactStudent):
+        faults.append(f"{where}.train.sparse is for static and bilstm students; remove it")
+    rotated = isinstance(student, StaticStudent) and student.train.regularise and student.train.regularise.pca
+    if rotated and student.train.matryoshka:
+        faults.append(
+            f"{where}.train.matryoshka: regularise.pca would rotate the prefixes; set regularise.pca: false"
+        )
     losses = [term.loss for term in student.loss.terms] if student.loss.kind == "sum" else [student.loss]
     found = {loss.kind for loss in losses}
     if isinstance(student, StaticStudent) and (surplus := sorted(found & {"hsic", "token_embedding"})):
