@@ -24,6 +24,9 @@ class Infonce(Loss):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(setting.seed)
                 self.projection = nn.Linear(setting.dim, setting.target_dim, bias=False)
+            if setting.dim == setting.target_dim:
+                # A student often starts near the targets: a random W would first pull it away from them.
+                nn.init.eye_(self.projection.weight)
 
     def forward(self, batch: Batch) -> Tensor:
         """Cross-entropy of cos(W s_i, t_j) / temperature over j, the right one being i, ()."""

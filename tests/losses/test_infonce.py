@@ -101,6 +101,11 @@ def test_a_learned_projection_maps_the_vectors_to_the_targets_dimension_and_is_t
     assert weights.grad.abs().min() > 0
 
 
+def test_a_projection_between_equal_dimensions_starts_as_the_identity():
+    (weights,) = loss_of("learned", 6).parameters()
+    assert torch.equal(weights, torch.eye(6, dtype=torch.float64))
+
+
 def test_the_projection_depends_on_the_seed_alone():
     torch.manual_seed(1)
     (one,), before = loss_of("learned", 3, seed=5).parameters(), torch.random.get_rng_state()

@@ -35,7 +35,8 @@ class InfonceLoss(Block):
     temperature: Positive = 0.1
     """Divides the cosines: IBKD 0.1, tokenlearn 0.07."""
     projection: Literal["none", "learned"] = "none"
-    """`learned` (IBKD) maps student vectors to the target's dimension, and is dropped after training."""
+    """`learned` (IBKD) maps student vectors to the target's dimension, and is dropped after training. It
+    starts as the identity where the dimensions are equal, else at random."""
 
 
 class HsicLoss(Block):
