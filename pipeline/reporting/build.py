@@ -28,6 +28,8 @@ class Inputs:
     finetune: Mapping[str, FinetuneMetrics]
     curves: Mapping[str, pl.DataFrame]
     """step, train_loss, dev_loss."""
+    selected_by: Mapping[str, str]
+    """What dev_loss is: "loss", or one minus the "agreement" with the teacher."""
     finetune_curves: Mapping[str, pl.DataFrame]
     """step, train_loss, dev_score; without rows where a student was not fine-tuned."""
     prepare: Mapping[str, Any]
@@ -103,8 +105,9 @@ def _panels(student: str, inputs: Inputs) -> list[Panel]:
     """The student's trainings that have something to draw."""
     losses = _lines(inputs.curves[student], {"train": "train_loss", "dev": "dev_loss"})
     scores = _lines(inputs.finetune_curves[student], {"dev": "dev_score"})
+    agreement = inputs.selected_by[student] == "agreement"
     panels = [
-        Panel(f"{student}: distillation loss", losses),
+        Panel(f"{student}: distillation loss" + (" (dev: 1 - agreement)" if agreement else ""), losses),
         Panel(f"{student}: fine-tuning score", scores),
     ]
     return [panel for panel in panels if panel.lines]

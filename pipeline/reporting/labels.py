@@ -8,6 +8,8 @@ CHARACTER_WIDTH = 7.6
 LINE_HEIGHT = 16.0
 GAP = 9.0
 MARKER = 6.0
+NEARNESS = 2.0
+"""Square pixels of overlap that a pixel less between a label's line and its point is worth."""
 
 
 class Box(NamedTuple):
@@ -48,7 +50,7 @@ CANDIDATES = (
 def place(
     points: Sequence[tuple[float, float]], texts: Sequence[str], plot: Box, obstacles: Sequence[Box] = ()
 ) -> list[Label]:
-    """Give each point the candidate that least overlaps markers, earlier labels and the plot's edges.
+    """Give each point the near candidate that least overlaps markers, earlier labels and the plot's edges.
 
     Args:
         points: positions in pixels.
@@ -60,7 +62,10 @@ def place(
     placed = []
     for (x, y), text in zip(points, texts, strict=True):
         boxes = [_box(x, y, len(text) * CHARACTER_WIDTH, label) for label in CANDIDATES]
-        costs = [sum(_overlap(box, other) for other in taken) + _outside(box, plot) for box in boxes]
+        costs = [
+            sum(_overlap(box, other) for other in taken) + _outside(box, plot) + NEARNESS * abs(label.dy)
+            for box, label in zip(boxes, CANDIDATES, strict=True)
+        ]
         best = costs.index(min(costs))
         taken.append(boxes[best])
         placed.append(CANDIDATES[best])

@@ -27,7 +27,7 @@ MEANINGS = {
     "target_mean_cosine": "between pairs of targets; about 0 after a centred PCA",
     "target_effective_rank": "directions that the targets fill",
     "mean_predictor_loss": "loss of always answering with the mean target",
-    "best_dev_loss": "of the weights that were kept",
+    "best_dev_loss": "of the weights that were kept; with select: agreement, one minus the agreement",
     "mean_cosine": "between pairs of vectors; near 1 they no longer tell sentences apart",
     "effective_rank": "directions that the vectors fill",
     "norm": "mean length of the vectors",

@@ -60,6 +60,13 @@ def test_a_label_stays_in_the_plot():
     assert place([(295, 100)], ["name"], PLOT)[0].align == "right"
 
 
+def test_a_label_stays_beside_its_point_though_one_far_off_would_cover_less():
+    crowd = [(269.0, 41.4), (228.4, 77.4), (225.7, 100.2), (235.9, 78.4)]
+    names = ["teacher", "hpd 96%", "ibkd 94%", "simtde 96%"]
+    labels = place(crowd, names, Box(0, 0, 310, 240), [Box(0, 39.4, 310, 43.4)])
+    assert all(abs(label.dy) < 20 for label in labels)
+
+
 def test_labels_of_close_points_do_not_share_a_place():
     first, second = place([(100, 100), (103, 100)], ["one", "two"], PLOT)
     assert (first.align, first.dy) != (second.align, second.dy)
