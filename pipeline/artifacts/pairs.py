@@ -14,6 +14,7 @@ PAIRS_SCHEMA: Schema = {
     "right_id": pl.UInt64,
     "negative_ids": pl.List(pl.UInt64),
     "score": pl.Float32,
+    "label": pl.String,
 }
 """What a row says depends on the task:
 
@@ -21,8 +22,10 @@ PAIRS_SCHEMA: Schema = {
 - retrieval: query left has document right with relevance `score`; a row without a left is a document that no
   query is known to match. The right sides of a task are its document collection.
 - triplets: anchor left, positive right, hard negatives; no score.
+- classes: left, or left and right, has this label. The subset says what the row is for: to train a
+  classifier, to choose its settings or to score it (train, dev, test); the split, where that score counts.
 """
-SORT = ["task", "split", "subset", "left_id", "right_id"]
+SORT = ["task", "split", "subset", "left_id", "right_id", "label"]
 
 
 def read(path: Path) -> pl.DataFrame:
@@ -41,12 +44,14 @@ def make(task: str, split: str, rows: dict[str, list]) -> pl.DataFrame:
     Args:
         task: the task's name in params.yaml.
         split: train, dev or test.
-        rows: equally long columns; `left_id` and `right_id`, and any of `subset`, `negative_ids`, `score`.
+        rows: equally long columns; `left_id` and `right_id`, and any of `subset`, `negative_ids`, `score`,
+            `label`.
     """
     missing: dict[str, pl.Expr] = {
         "subset": pl.lit(""),
         "negative_ids": pl.lit([], dtype=pl.List(pl.UInt64)),
         "score": pl.lit(None, dtype=pl.Float32),
+        "label": pl.lit(None, dtype=pl.String),
     }
     given = {name: pl.Series(name, values, dtype=PAIRS_SCHEMA[name]) for name, values in rows.items()}
     frame = pl.DataFrame(given).with_columns(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -10,18 +11,22 @@ from pipeline.artifacts.beir import read_beir
 from pipeline.artifacts.user_files import expand, filled, numbers, read_columns
 from pipeline.core.errors import UserError
 from pipeline.core.params.evaluate import (
+    ClassificationTask,
+    PairClassificationTask,
     RetrievalTask,
     StsTask,
     Task,
     WordNetRelatedness,
     WordNetReverseDictionary,
+    WordNetSupersense,
 )
+from pipeline.corpus.classification import classification
 from pipeline.corpus.labelled import Labelled, Rows, join, label
 from pipeline.corpus.wordnet import Families, Split
-from pipeline.corpus.wordnet_tasks import relatedness, reverse_dictionary
+from pipeline.corpus.wordnet_tasks import relatedness, reverse_dictionary, supersense
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("dev", "test")
-"""WordNet's tasks are built for both: dev selects weights, test is reported."""
+"""WordNet's tasks without a classifier are built for both: dev selects weights, test is reported."""
 
 
 def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> Labelled:
@@ -37,17 +42,31 @@ def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> La
     return join(part for name, task in tasks.items() for part in _parts(name, task, wordnet))
 
 
-def sizes(pairs: pl.DataFrame) -> dict[str, dict[str, dict[str, int]]]:
-    """Rows, distinct left and distinct right texts, by task and split."""
-    counted = pairs.group_by("task", "split").agg(
+def sizes(
+    pairs: pl.DataFrame, dropped: Mapping[str, Mapping[str, int]] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Rows, distinct left and distinct right texts, by task and split; of a task with labels also by subset.
+
+    Args:
+        pairs: of all tasks.
+        dropped: rows that were left out, by task and reason; goes with the task's counts.
+    """
+    subset = pl.when(pl.col("label").is_not_null()).then("subset")
+    counted = pairs.group_by("task", "split", subset.alias("subset")).agg(
         pl.len().alias("rows"),
         pl.col("left_id").drop_nulls().n_unique().alias("left_texts"),
-        pl.col("right_id").n_unique().alias("right_texts"),
+        pl.col("right_id").drop_nulls().n_unique().alias("right_texts"),
     )
-    by_task: dict[str, dict[str, dict[str, int]]] = {}
+    by_task: dict[str, dict[str, Any]] = {}
     for row in counted.iter_rows(named=True):
-        task, split = row.pop("task"), row.pop("split")
-        by_task.setdefault(task, {})[split] = row
+        task, split, subset_name = (row.pop(key) for key in ("task", "split", "subset"))
+        of_task = by_task.setdefault(task, {})
+        if subset_name is None:
+            of_task[split] = row
+        else:
+            of_task.setdefault(split, {})[subset_name] = row
+    for task, reasons in (dropped or {}).items():
+        by_task[task]["dropped"] = dict(reasons)
     return by_task
 
 
@@ -57,12 +76,16 @@ def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[L
             return [relatedness(wordnet(), name, task.pairs, split) for split in HELD_OUT_SPLITS]
         case WordNetReverseDictionary():
             return [reverse_dictionary(wordnet(), name, task.queries, split) for split in HELD_OUT_SPLITS]
+        case WordNetSupersense():
+            return [supersense(wordnet(), name, task.max_train, task.max_test)]
         case StsTask():
             paths = expand(task.path)
             root = os.path.commonpath([path.parent for path in paths])
             return [_sts(name, task, path, path.relative_to(root).as_posix()) for path in paths]
         case RetrievalTask():
             return [_retrieval(name, task)]
+        case ClassificationTask() | PairClassificationTask():
+            return [classification(name, task)]
 
 
 def _sts(name: str, task: StsTask, path: Path, subset_name: str) -> Labelled:

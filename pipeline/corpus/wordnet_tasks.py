@@ -1,12 +1,13 @@
 """Evaluation tasks from WordNet's held-out synsets: proxies, quick to build, from one source only."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.artifacts.texts import text_id
+from pipeline.corpus.classification import Examples, divide, examples
 from pipeline.corpus.cleaning import fold
 from pipeline.corpus.labelled import Labelled, Rows, join, label
 from pipeline.corpus.wordnet import Families, Split, Synset, family, gloss, lemma_text, members, parent
@@ -15,6 +16,8 @@ MAX_OF_FAMILY = 10
 """Synsets of a family in the relatedness task, so that a few large families do not make up the near pairs."""
 PARTS = {"n": "noun", "v": "verb"}
 """The parts of speech that have a taxonomy; each is a subset, as verbs have a shallow one."""
+SENSE_ROWS = 10
+"""Synsets that a supersense needs to be one of the labels."""
 FAR = 16
 """Distances from here on are one stratum: far apart is far apart."""
 
@@ -141,3 +144,38 @@ def _tell_lemmas(synsets: list[Synset]) -> list[bool]:
         any([f" {lemma} " in f" {words} " for lemma in (next(folded) for _ in synset.lemma_names())])
         for synset, words in zip(synsets, glosses, strict=True)
     ]
+
+
+def supersense(grouped: Families, task: str, max_train: int, max_test: int) -> Labelled:
+    """Glosses of nouns and verbs with their lexicographer file, the supersense of Ciaramita and Johnson 2003.
+
+    Training rows are the synsets held out as dev, test rows those held out as test. So no gloss of the task
+    is in the corpus, which loses nothing by the task, and no test row has a sister term among the training
+    rows: a classifier cannot answer by the family. Left out are glosses of two supersenses, supersenses of
+    fewer than SENSE_ROWS training rows, and test rows of these.
+
+    Args:
+        grouped: every synset by family.
+        task: the task's name.
+        max_train: training rows, at most, with the tenth of them that is dev.
+        max_test: test rows, at most.
+    """
+    train, test = (_glosses_by_supersense(grouped, split) for split in ("dev", "test"))
+    counts = Counter(train.values())
+    labels = {name for name, count in counts.items() if count >= SENSE_ROWS}
+
+    def rows(part: dict[str, str], limit: int) -> Examples:
+        kept = [(words, name) for words, name in part.items() if name in labels][:limit]
+        nothing, where = [None] * len(kept), [task] * len(kept)
+        return examples([words for words, _ in kept], nothing, [name for _, name in kept], where)
+
+    return divide(task, "test", train=rows(train, max_train), test=rows(test, max_test), dev=None, limit=None)
+
+
+def _glosses_by_supersense(grouped: Families, split: Split) -> dict[str, str]:
+    """The supersense of every noun's or verb's gloss that has one, in the order of the glosses' hashes."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for synset in members(grouped, split):
+        if synset.pos() in PARTS:
+            names[gloss(synset)].add(synset.lexname())
+    return {words: min(names[words]) for words in sorted(names, key=text_id) if len(names[words]) == 1}

@@ -6,11 +6,11 @@ from types import ModuleType
 import numpy as np
 import polars as pl
 
-from pipeline.core.params.evaluate import Scoring
-from pipeline.evaluation import retrieval, sts
+from pipeline.core.params.evaluate import Probe, Scoring
+from pipeline.evaluation import classification, retrieval, sts
 from pipeline.evaluation.embeddings import Embeddings
 
-SCORING: dict[Scoring, ModuleType] = {"sts": sts, "retrieval": retrieval}
+SCORING: dict[str, ModuleType] = {"sts": sts, "retrieval": retrieval}
 
 Scores = dict[str, dict[str, float]]
 """Task -> metric -> value."""
@@ -31,13 +31,13 @@ def text_ids(tasks: Mapping[str, pl.DataFrame]) -> np.ndarray:
 def score_tasks(
     tasks: Mapping[str, pl.DataFrame], scoring: Mapping[str, Scoring], embeddings: Embeddings
 ) -> Scores:
-    """Score every task by the module that its kind names."""
-    return {name: SCORING[scoring[name]].score(group, embeddings) for name, group in tasks.items()}
+    """Score every task as its kind says: by the module it names, or by a classifier."""
+    return {name: _score(group, scoring[name], embeddings) for name, group in tasks.items()}
 
 
 def main_metrics(names: Mapping[str, Scoring]) -> dict[str, str]:
     """The headline metric of each task."""
-    return {name: SCORING[scoring].MAIN for name, scoring in names.items()}
+    return {name: how.metric if isinstance(how, Probe) else SCORING[how].MAIN for name, how in names.items()}
 
 
 def average(scores: Scores, main: Mapping[str, str]) -> float:
@@ -54,3 +54,9 @@ def retention(scores: Scores, teacher: Scores, main: Mapping[str, str]) -> float
             return None
         ratios.append(metrics[main[name]] / reference)
     return float(np.mean(ratios))
+
+
+def _score(pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings) -> dict[str, float]:
+    if isinstance(how, Probe):
+        return classification.score(pairs, embeddings, how)
+    return SCORING[how].score(pairs, embeddings)

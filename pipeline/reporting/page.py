@@ -34,6 +34,7 @@ class Report:
     curves: tuple[Figure, ...]
     finetuning: tuple[Finetuning, ...]
     geometry: Measures
+    classifiers: Measures
     training: Measures
     warnings: tuple[str, ...]
     corpus: tuple[Counts, ...]

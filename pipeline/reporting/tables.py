@@ -27,8 +27,8 @@ PROXY_NOTE = (
     "predicting scores on your data."
 )
 OWN_TASKS = (
-    "To score on your own data, name STS files or BEIR-format retrieval folders under `evaluate.tasks` in "
-    "params.yaml and run `dvc repro`."
+    "To score on your own data, name STS files, BEIR-format retrieval folders or files of labelled texts "
+    "under `evaluate.tasks` in params.yaml and run `dvc repro`."
 )
 
 

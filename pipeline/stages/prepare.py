@@ -60,7 +60,7 @@ def main(
     counts = {
         "corpus": dict(corpus["split"].value_counts().iter_rows()),
         "sources": {report.source: asdict(report) for report in reports},
-        "tasks": sizes(evaluated.pairs),
+        "tasks": sizes(evaluated.pairs, evaluated.dropped),
         "finetune": {name: asdict(report) for name, report in finetune_reports.items()},
     }
     metrics_file.write(counts, metrics)

@@ -17,15 +17,16 @@ def test_columns_that_a_task_lacks_are_filled():
             "right_id": 2**64 - 1,
             "negative_ids": [],
             "score": None,
+            "label": None,
         }
     ]
 
 
 def test_given_columns_are_kept():
     rows = {"left_id": [1, None], "right_id": [2, 3], "negative_ids": [[7, 8], []], "score": [0.5, None]}
-    made = pairs.make("t", "dev", {**rows, "subset": ["a", "b"]})
-    assert {name: made[name].to_list() for name in rows} == rows
-    assert made["subset"].to_list() == ["a", "b"]
+    texts = {"subset": ["a", "b"], "label": ["noun.act", None]}
+    made = pairs.make("t", "dev", {**rows, **texts})
+    assert {name: made[name].to_list() for name in (*rows, *texts)} == {**rows, **texts}
 
 
 def test_no_rows_make_an_empty_table_of_the_schema():
@@ -55,6 +56,16 @@ def test_pairs_come_back_sorted_with_documents_without_a_query_first(tmp_path):
     ]
     pairs.write(read.reverse(), tmp_path / "again.parquet")
     assert (tmp_path / "again.parquet").read_bytes() == path.read_bytes()
+
+
+def test_single_texts_that_are_equal_but_for_their_label_are_sorted_by_it(tmp_path):
+    columns = {"left_id": [5, 5, 5], "right_id": [None] * 3, "label": ["b", "c", "a"]}
+    pairs.write(pairs.make("t", "test", columns), tmp_path / "tasks.parquet")
+    assert pairs.read(tmp_path / "tasks.parquet").select("right_id", "label").rows() == [
+        (None, "a"),
+        (None, "b"),
+        (None, "c"),
+    ]
 
 
 def test_another_schema_and_a_missing_file_name_prepare(tmp_path):

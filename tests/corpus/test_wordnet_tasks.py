@@ -3,7 +3,7 @@ import pytest
 
 from pipeline.artifacts.texts import text_id
 from pipeline.corpus.wordnet import examples, gloss, lemma_text, members
-from pipeline.corpus.wordnet_tasks import relatedness, reverse_dictionary
+from pipeline.corpus.wordnet_tasks import relatedness, reverse_dictionary, supersense
 from pipeline.corpus.wordnet_triplets import triplets
 
 
@@ -20,6 +20,11 @@ def dictionary(grouped):
 @pytest.fixture(scope="module")
 def mined(grouped):
     return triplets(grouped, "mined")
+
+
+@pytest.fixture(scope="module")
+def senses(grouped):
+    return supersense(grouped, "senses", 900, 300)
 
 
 def words(labelled):
@@ -69,6 +74,31 @@ def test_unasked_documents_have_no_query_and_no_score(dictionary):
     assert others["score"].null_count() == len(others)
     relevant = dictionary.pairs.drop_nulls("left_id")["right_id"]
     assert not others["right_id"].is_in(relevant.implode()).any()
+
+
+def test_a_supersense_is_nltks_lexicographer_file_of_the_gloss(grouped, senses):
+    expected = {}
+    for synset in (*members(grouped, "dev"), *members(grouped, "test")):
+        expected.setdefault(text_id(gloss(synset)), set()).add(synset.lexname())
+    rows = senses.pairs.select("left_id", "label").rows()
+    assert all(expected[left] == {label} for left, label in rows)
+    assert {label.partition(".")[0] for _, label in rows} == {"noun", "verb"}
+    assert senses.pairs["right_id"].null_count() == len(rows)
+
+
+def test_supersenses_are_trained_on_other_held_out_families_than_they_are_scored_on(grouped, senses):
+    ids = {
+        split: {text_id(gloss(synset)) for synset in members(grouped, split)}
+        for split in ("train", "dev", "test")
+    }
+    by_subset = senses.pairs.group_by("subset").agg("left_id", "label")
+    subsets = {subset: (set(left), set(labels)) for subset, left, labels in by_subset.iter_rows()}
+    assert len(subsets["train"][0]) + len(subsets["dev"][0]) == 900
+    assert subsets["train"][0] | subsets["dev"][0] <= ids["dev"] - ids["test"]
+    assert subsets["test"][0] <= ids["test"]
+    assert len(subsets["test"][0]) == 300
+    assert subsets["test"][1] | subsets["dev"][1] <= subsets["train"][1]
+    assert set(senses.pairs["split"]) == {"test"}
 
 
 def test_triplets_come_from_training_synsets_only(grouped, mined):

@@ -3,7 +3,8 @@ import polars as pl
 import pytest
 
 from pipeline.artifacts import pairs
-from pipeline.evaluation import retrieval, sts, tasks
+from pipeline.core.params.evaluate import ClassificationTask, PairClassificationTask
+from pipeline.evaluation import classification, retrieval, sts, tasks
 from pipeline.evaluation.embeddings import Embeddings
 
 STS = {"left_id": [1, 2, 3, 4], "right_id": [5, 6, 7, 8], "score": [4.0, 2, 3, 1]}
@@ -44,6 +45,24 @@ def test_each_task_is_scored_by_its_kind():
         "quora": retrieval.score(test["quora"], embeddings),
     }
     assert tasks.main_metrics(SCORING) == {"stsb": "spearman", "quora": "mrr@10", "unused": "spearman"}
+
+
+def test_a_task_with_labels_is_scored_with_its_own_settings_and_named_by_its_own_metric():
+    files = {"train": "a.csv", "test": "b.csv", "head": "linear", "fractions": [0.5]}
+    block = ClassificationTask.model_validate({"kind": "classification", **files})
+    rows = {
+        "left_id": [*range(1, 13)],
+        "right_id": [None] * 12,
+        "label": ["x", "y"] * 6,
+        "subset": ["train"] * 6 + ["dev"] * 2 + ["test"] * 4,
+    }
+    table = pairs.make("topics", "test", rows)
+    embeddings = Embeddings(np.arange(1, 13, dtype=np.uint64), np.random.default_rng(0).normal(size=(12, 3)))
+    scores = tasks.score_tasks({"topics": table}, {"topics": block.scoring}, embeddings)
+    assert scores == {"topics": classification.score(table, embeddings, block)}
+    assert "accuracy@50%" in scores["topics"]
+    pair = PairClassificationTask.model_validate({"kind": "pair_classification", **files})
+    assert tasks.main_metrics({"a": block.scoring, "b": pair.scoring}) == {"a": "accuracy", "b": "f1"}
 
 
 def test_the_average_is_over_headline_metrics():

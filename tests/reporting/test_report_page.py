@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.core.params.load import load
 from pipeline.reporting import build, page, tables
+from pipeline.reporting.sections import Measures
 from pipeline.stages.report import read_inputs
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -50,6 +51,14 @@ def report():
         SAMPLE / "stages",
     )
     return build.report(inputs, tables.leaderboard(inputs.students, inputs.sizes))[0]
+
+
+def test_classifiers_are_on_the_page_where_a_task_has_labels(report):
+    assert "Classifiers on the vectors" not in page.render(report)
+    rows = (("sst2 › f1", "with 20% of the labels", ("0.912", "0.845")),)
+    shown = page.render(replace(report, classifiers=Measures(("teacher", "hpd"), rows)))
+    table = shown[shown.index("<caption>Classifiers on the vectors") :]
+    assert "<td>0.845</td>" in table[: table.index("</table>")]
 
 
 def test_the_page_names_nothing_to_load(report):

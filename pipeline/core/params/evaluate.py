@@ -7,7 +7,33 @@ from pydantic import Field
 from pipeline.core.params.base import Block, Count, Name, Positive
 
 Split = Literal["dev", "test"]
-Scoring = Literal["sts", "retrieval"]
+ClassMetric = Literal["accuracy", "f1"]
+PathOrGlob = Annotated[str, Field(min_length=1)]
+
+
+class Probe(Block):
+    """What all tasks with classes have in common: a classifier on the vectors, which stay as they are."""
+
+    head: Literal["mlp", "linear"] = "mlp"
+    """`mlp`: one hidden layer of 256 ReLU units, as SRA. `linear`: logistic regression. Dev rows choose the
+    learning rate of the one and the penalty of the other."""
+    fractions: Annotated[tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...], Field(strict=False)] = (1.0,)
+    """Learning curve: it is also scored after training on these shares of the training rows. The headline is
+    always after all of them."""
+    seeds: Count = 3
+    """Classifiers whose scores are averaged; seeds decide their start, and the rows of each fraction."""
+    metric: ClassMetric = "accuracy"
+    """The headline; both are reported. f1: of the larger label where there are two, else the mean over the
+    labels."""
+
+    @property
+    def scoring(self) -> "Scoring":
+        """How it is scored: all of this block."""
+        return self
+
+
+Scoring = Literal["sts", "retrieval"] | Probe
+"""The module under evaluation/ that scores a task; `classification` has settings, which are a `Probe`."""
 
 
 class WordNetRelatedness(Block):
@@ -76,8 +102,67 @@ class RetrievalTask(Block):
         return "retrieval"
 
 
+class WordNetSupersense(Probe):
+    """A held-out noun's or verb's gloss to its lexicographer file, as noun.animal. A built-in proxy.
+
+    Only reported: no weights are selected by it.
+    """
+
+    kind: Literal["wordnet_supersense"]
+    max_train: Count = 2000
+    """Training rows, at most, dev rows among them; chosen by hash."""
+    max_test: Count = 1000
+    """Test rows, at most, chosen by hash."""
+
+
+class _Classes(Probe):
+    """Rows with a class, in files: .csv, .tsv, .jsonl, .parquet."""
+
+    train: PathOrGlob
+    """Training rows: a file or a glob. Rows that are also test or dev rows are left out and counted."""
+    test: PathOrGlob
+    """The rows that are scored: a file or a glob."""
+    dev: PathOrGlob | None = None
+    """Rows that choose the classifier's settings; null: a tenth of the training rows of each label."""
+    split: Split = "test"
+    """Where the test rows' score counts. `dev`: used to select weights, for which the classifier is trained
+    at every evaluation. `test`: only reported."""
+    label: str = "label"
+    """Column of the labels, texts or numbers."""
+    max_train: Count | None = 10_000
+    """Training rows, at most, chosen by hash; null: all. Teacher and students encode each of them."""
+
+
+class ClassificationTask(_Classes):
+    """Single texts with a class. SST-2: accuracy."""
+
+    kind: Literal["classification"]
+    text: str = "text"
+    """Column of the texts."""
+
+
+class PairClassificationTask(_Classes):
+    """Pairs of texts with a class, read off [u, v, |u-v|, u*v]. MRPC, QQP: f1; MNLI: accuracy."""
+
+    kind: Literal["pair_classification"]
+    left: str = "sentence1"
+    """Column of the first texts."""
+    right: str = "sentence2"
+    """Column of the second texts."""
+    metric: ClassMetric = "f1"
+    """The headline; both are reported. f1: of the larger label where there are two, else the mean over the
+    labels."""
+
+
 Task = Annotated[
-    WordNetRelatedness | WordNetReverseDictionary | StsTask | RetrievalTask, Field(discriminator="kind")
+    WordNetRelatedness
+    | WordNetReverseDictionary
+    | WordNetSupersense
+    | StsTask
+    | RetrievalTask
+    | ClassificationTask
+    | PairClassificationTask,
+    Field(discriminator="kind"),
 ]
 
 
@@ -126,7 +211,8 @@ class Runtime(Block):
     """What changes speed and not results; no stage tracks it."""
 
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
-    """Of the teacher: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ...; students stay on the CPU."""
+    """Where the teacher encodes and students are trained: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ...; what
+    they cost is always measured on the CPU."""
     tokens_per_batch: Count = 4096
     """Padded tokens that go through a model at a time."""
     cache: str = ".cache"

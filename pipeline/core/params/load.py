@@ -51,8 +51,9 @@ class Params(Block):
             ("evaluate.tasks", self.evaluate.tasks),
         ):
             for name, entry in entries.items():
-                if path := getattr(entry, "path", None):
-                    yield f"{block}.{name}.path", path
+                for key in ("path", "train", "dev", "test"):
+                    if path := getattr(entry, key, None):
+                        yield f"{block}.{name}.{key}", path
         for name, student in self.students.items():
             if path := getattr(student.init, "path", None):
                 yield f"students.{name}.init.path", path

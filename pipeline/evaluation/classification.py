@@ -1,0 +1,128 @@
+"""Classification: do vectors tell the classes of texts, or of pairs of texts, apart?"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.core.params.evaluate import Probe
+from pipeline.evaluation.embeddings import Embeddings
+from pipeline.evaluation.heads import (
+    INVERSE_PENALTIES,
+    LEARNING_RATES,
+    Data,
+    Predict,
+    linear,
+    mlp,
+    one_thread,
+)
+
+Head = Callable[[Data, Data, float, int], Predict]
+"""Training rows, dev rows, a setting and a seed to a classifier."""
+HEADS: dict[str, tuple[Head, tuple[float, ...]]] = {
+    "mlp": (mlp, LEARNING_RATES),
+    "linear": (linear, INVERSE_PENALTIES),
+}
+"""Each with the settings that dev rows choose from."""
+
+
+def score(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> dict[str, float]:
+    """Accuracy and F1 on the test rows of classifiers that are trained on the training rows' vectors.
+
+    SRA (Wu et al. 2020) trains the student with its classifier. Here the vectors stay, so that teacher and
+    students are compared on equal terms. The setting (learning rate or penalty) with the best accuracy on the
+    dev rows is taken, then the scores of `probe.seeds` classifiers are averaged. `accuracy@20%` is after
+    training on a fifth of the training rows; without a share it is after all. `spread` is the standard
+    deviation of the headline over the seeds.
+
+    F1 is that of the larger label where there are two (1 of 0 and 1), else the mean over the labels.
+
+    Args:
+        pairs: left_id, right_id (all null for single texts), label, subset (train, dev or test).
+        embeddings: vectors of all texts.
+        probe: the classifier and what is reported.
+    """
+    labels = _sorted(pairs.filter(subset="train")["label"].unique().to_list())
+    train, dev, test = _standardised(pairs, embeddings, labels)
+    scores: dict[str, float] = {}
+    for fraction in sorted({1.0, *probe.fractions}):
+        with one_thread():
+            predicted = [predict(test.features) for predict in _classifiers(train, dev, probe, fraction)]
+        found = [_scores(one, test, len(labels)) for one in predicted]
+        suffix = "" if fraction == 1 else f"@{100 * fraction:g}%"
+        scores |= {f"{name}{suffix}": float(np.mean([one[name] for one in found])) for name in found[0]}
+        spread = float(np.std([one[probe.metric] for one in found]))
+    counts = {"train": len(train.classes), "test": len(test.classes), "labels": len(labels)}
+    return {**scores, "spread": spread, **counts}
+
+
+def pair_features(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.floating]:
+    """[u, v, |u - v|, u * v] of vectors (n, d), (n, 4 d): SRA, section 3.2."""
+    return np.concatenate([left, right, np.abs(left - right), left * right], axis=1)
+
+
+def nested_order(classes: NDArray[np.int64], seed: int) -> NDArray[np.intp]:
+    """Rows by chance, one of each class first; any beginning of the order has the classes' shares."""
+    generator = np.random.default_rng(seed)
+    chance = generator.random(len(classes))
+    place = np.empty(len(classes))
+    for one in np.unique(classes):
+        rows = np.flatnonzero(classes == one)
+        place[rows[np.argsort(chance[rows])]] = np.arange(len(rows)) / len(rows)
+    return np.lexsort((chance, place))
+
+
+def _classifiers(train: Data, dev: Data, probe: Probe, fraction: float) -> Iterator[Predict]:
+    """One a seed, with the setting that is best on dev by the first seed."""
+    head, settings = HEADS[probe.head]
+    rows = max(math.ceil(fraction * len(train.classes)), int(train.classes.max()) + 1)
+    drawn = train.select(nested_order(train.classes, 0)[:rows])
+    candidates = [head(drawn, dev, setting, 0) for setting in settings]
+    right = [int((predict(dev.features) == dev.classes).sum()) for predict in candidates]
+    best = int(np.argmax(right))
+    yield candidates[best]
+    # A regression on all rows has no part in chance.
+    alike = probe.head == "linear" and fraction == 1
+    for seed in range(1, 1 if alike else probe.seeds):
+        drawn = train.select(nested_order(train.classes, seed)[:rows])
+        yield head(drawn, dev, settings[best], seed)
+
+
+def _standardised(pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str]) -> list[Data]:
+    """Training, dev and test rows; mean and deviation of each feature are the training rows'."""
+    from sklearn.preprocessing import StandardScaler
+
+    number = {label: index for index, label in enumerate(labels)}
+    scaler, parts = StandardScaler(), []
+    for subset in ("train", "dev", "test"):
+        rows = pairs.filter(subset=subset)
+        features = _features(rows, embeddings).astype(np.float32)
+        scaled = scaler.fit_transform(features) if subset == "train" else scaler.transform(features)
+        classes = np.array([number[label] for label in rows["label"]], dtype=np.int64)
+        parts.append(Data(scaled, classes))
+    return parts
+
+
+def _features(rows: pl.DataFrame, embeddings: Embeddings) -> NDArray[np.floating]:
+    left = embeddings.of(rows["left_id"].to_numpy())
+    if rows["right_id"].null_count() == len(rows):
+        return left
+    return pair_features(left, embeddings.of(rows["right_id"].to_numpy()))
+
+
+def _scores(predicted: NDArray[np.int64], test: Data, labels: int) -> dict[str, float]:
+    from sklearn.metrics import accuracy_score, f1_score
+
+    average = "binary" if labels == 2 else "macro"
+    f1 = f1_score(test.classes, predicted, average=average, zero_division=0.0)
+    return {"accuracy": float(accuracy_score(test.classes, predicted)), "f1": float(f1)}
+
+
+def _sorted(labels: Sequence[str]) -> list[str]:
+    """By value where all are numbers, else as texts."""
+    try:
+        return sorted(labels, key=lambda label: (float(label), label))
+    except ValueError:
+        return sorted(labels)

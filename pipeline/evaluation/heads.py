@@ -1,0 +1,110 @@
+"""Classifiers on vectors that stay as they are: SRA's multilayer perceptron, and logistic regression."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import nn
+
+HIDDEN = 256
+LEARNING_RATES = (2e-4, 3e-4, 5e-4, 1e-3)
+INVERSE_PENALTIES = (0.01, 0.1, 1.0)
+BATCH = 256
+ROUNDS = 12
+"""Rounds of training, at most; a round sees every row, and ROUND_STEPS batches or more."""
+ROUND_STEPS = 30
+PATIENCE = 4
+"""Rounds without a better accuracy on dev, after which training ends."""
+MAX_ITERATIONS = 1000
+
+Features = NDArray[np.float32]
+Classes = NDArray[np.int64]
+Predict = Callable[[Features], Classes]
+"""Features (n, f) to classes (n,)."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Features (n, f), standardised, and classes (n,) from 0 on."""
+
+    features: Features
+    classes: Classes
+
+    def select(self, rows: NDArray[np.intp]) -> "Data":
+        """These rows."""
+        return Data(self.features[rows], self.classes[rows])
+
+
+def mlp(train: Data, dev: Data, learning_rate: float, seed: int) -> Predict:
+    """One hidden layer of 256 ReLU units, as the classifiers of SRA (Wu et al. 2020, section 4.3), by Adam.
+
+    The weights after the round with the best accuracy on dev are kept, the first of several.
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    features, classes = torch.from_numpy(train.features), torch.from_numpy(train.classes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(features.shape[1], HIDDEN),
+            torch.nn.ReLU(),
+            torch.nn.Linear(HIDDEN, int(classes.max()) + 1),
+        )
+        optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
+        best, best_round, kept = -1.0, 0, model.state_dict()
+        passes = math.ceil(ROUND_STEPS / math.ceil(len(classes) / BATCH))
+        for number in range(ROUNDS):
+            for rows in (rows for _ in range(passes) for rows in torch.randperm(len(classes)).split(BATCH)):
+                optimizer.zero_grad()
+                cross_entropy(model(features[rows]), classes[rows]).backward()
+                optimizer.step()
+            accuracy = float((_predict(model, dev.features) == dev.classes).mean())
+            if accuracy > best:
+                best, best_round, kept = accuracy, number, copy.deepcopy(model.state_dict())
+            elif number - best_round >= PATIENCE:
+                break
+        model.load_state_dict(kept)
+    return lambda features: _predict(model, features)
+
+
+def linear(train: Data, dev: Data, inverse_penalty: float, seed: int) -> Predict:
+    """Logistic regression with an L2 penalty; `dev` and `seed` change nothing."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=inverse_penalty, max_iter=MAX_ITERATIONS)
+    model.fit(train.features, train.classes)
+    return lambda features: model.predict(features)
+
+
+def _predict(model: "nn.Module", features: Features) -> Classes:
+    import torch
+
+    with torch.no_grad():
+        return model(torch.from_numpy(features)).argmax(dim=1).numpy()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch and BLAS on one thread.
+
+    Matrices this small gain nothing by more: beside another job, threads that wait for each other made a
+    regression 40 times as slow. And sums are the same on machines of any number of cores.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
