@@ -1,57 +1,32 @@
 """Padding-free encoders: the stock weights of BERT's relatives on one flat array of tokens.
 
-Linear layers and norms see the packed (tokens, d) matrix; attention runs once per group of equally long
-texts, or for all of them at once where a GPU has the kernel for it. The vectors equal those of the model's
-own forward, but for rounding. The teacher encodes with it, the students train through it.
+Linear layers and norms see the packed (tokens, d) matrix; attention runs within each text. The vectors
+equal those of the model's own forward, but for rounding. The teacher encodes with it, the students train
+through it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, linear, scaled_dot_product_attention
+from torch.nn.functional import gelu, linear, pad
+
+from pipeline.encoders.attention import Group, Packing, attend, rounded_length
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-SHORT = 64
-"""Tokens up to which attention is computed by plain products on a CPU."""
-FLASH_CAPABILITY = (8, 0)
-"""NVIDIA compute capability from which flash attention runs."""
 PREPACKED_ROWS = 2048
 """Tokens that oneDNN lays a weight out for; other numbers work too."""
 
 Transform = Callable[[Tensor], Tensor]
 """(tokens, d_in) -> (tokens, d_out)."""
 Activation = Callable[[Tensor], Tensor]
-
-
-class Group(NamedTuple):
-    """Texts of one length that lie together."""
-
-    length: int
-    texts: int
-    bias: Tensor | None
-    """Added to the attention scores, (1, heads, length, length)."""
-
-
-class Packing(NamedTuple):
-    """Where the texts lie in the packed tokens."""
-
-    groups: Sequence[Group]
-    edges: Tensor
-    """(texts + 1,) int32: text i is tokens[edges[i]:edges[i + 1]]."""
-
-    @property
-    def longest(self) -> int:
-        """Most tokens of a text."""
-        return max(group.length for group in self.groups)
 
 
 @dataclass(frozen=True)
@@ -176,14 +151,13 @@ class PackedEncoder:
 
     def contextual(self, hidden: Tensor, lengths: Sequence[int]) -> Tensor:
         """Last hidden states (tokens, d) from the embedding layer's."""
-        groups = [
-            Group(length, len(list(same)), self._bias(length, hidden)) for length, same in groupby(lengths)
-        ]
+        groups = [Group(length, len(list(same))) for length, same in groupby(lengths)]
         ends = torch.tensor([0, *lengths], device=hidden.device).cumsum(0).int()
-        packing = Packing(groups, ends)
+        packing = Packing(groups, ends, self._bias(rounded_length(max(lengths)), hidden))
+        states = pad(hidden, (0, 0, 0, packing.filler))
         for layer in self._layers:
-            hidden = layer(hidden, packing)
-        return hidden
+            states = layer(states, packing)
+        return states[: len(hidden)]
 
     def _positions(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Positions (tokens,) as the model counts them."""
@@ -226,65 +200,10 @@ class _Layer:
 
     def __call__(self, hidden: Tensor, packing: Packing) -> Tensor:
         """One layer on packed states (tokens, d)."""
-        attended = self._attend(self._query_key_value(hidden), packing)
-        hidden = self._attended_norm(self._attended(attended).add_(hidden))
+        split = self._query_key_value(hidden).unflatten(1, (3, self._heads, -1))
+        attended = self._attended(attend(split, packing).flatten(1))
+        hidden = self._attended_norm(attended.add_(hidden))
         return self._outer_norm(self._outer(self._inner(hidden)).add_(hidden))
-
-    def _attend(self, fused: Tensor, packing: Packing) -> Tensor:
-        """Attention within each text: (tokens, 3 d) -> (tokens, d)."""
-        split = fused.unflatten(1, (3, self._heads, -1))
-        if can_vary(split, packing):
-            return attention_at_once(split, packing).flatten(1)
-        sizes = [group.length * group.texts for group in packing.groups]
-        mixed = (
-            self._group(part, group) for part, group in zip(split.split(sizes), packing.groups, strict=True)
-        )
-        if self._training:
-            return torch.cat(list(mixed)).flatten(1)
-        out = fused.new_empty(len(fused), fused.shape[1] // 3)
-        for target, part in zip(out.split(sizes), mixed, strict=True):
-            target.copy_(part.flatten(1))
-        return out
-
-    def _group(self, split: Tensor, group: Group) -> Tensor:
-        """Equally long texts: (tokens, 3, heads, d) -> (tokens, heads, d)."""
-        texts = split.unflatten(0, (group.texts, group.length))
-        return attention(texts.permute(2, 0, 3, 1, 4), group.bias).transpose(1, 2).flatten(0, 1)
-
-
-def attention(query_key_value: Tensor, bias: Tensor | None) -> Tensor:
-    """Softmax attention of equally long texts: (3, texts, heads, length, d) -> (texts, heads, length, d)."""
-    _, texts, heads, length, width = query_key_value.shape
-    if query_key_value.device.type != "cpu" or length > SHORT:
-        query, key, value = query_key_value
-        return scaled_dot_product_attention(query, key, value, attn_mask=bias)
-    # torch's fused kernel is made for long texts; on short ones, plain products are two to three times as
-    # fast.
-    query, key, value = query_key_value.contiguous().flatten(1, 2)
-    # Keys come before queries: softmax is faster over rows than within short rows.
-    scores = torch.baddbmm(query.new_empty(1), key, query.transpose(1, 2), beta=0, alpha=width**-0.5)
-    if bias is not None:
-        scores = scores.unflatten(0, (texts, heads)).add_(bias.transpose(2, 3)).flatten(0, 1)
-    return torch.bmm(scores.softmax(1).transpose(1, 2), value).unflatten(0, (texts, heads))
-
-
-def can_vary(query_key_value: Tensor, packing: Packing) -> bool:
-    """Whether the GPU's kernel for texts of all lengths takes these (tokens, 3, heads, d)."""
-    half = query_key_value.dtype in (torch.float16, torch.bfloat16)
-    unbiased = all(group.bias is None for group in packing.groups)
-    if not (half and unbiased and query_key_value.is_cuda and query_key_value.shape[-1] % 8 == 0):
-        return False
-    has_kernel = find_spec("torch.nn.attention.varlen") is not None
-    return has_kernel and torch.cuda.get_device_capability(query_key_value.device) >= FLASH_CAPABILITY
-
-
-def attention_at_once(query_key_value: Tensor, packing: Packing) -> Tensor:
-    """Softmax attention within texts of all lengths: (tokens, 3, heads, d) -> (tokens, heads, d)."""
-    from torch.nn.attention import varlen
-
-    query, key, value = query_key_value.unbind(1)
-    edges, longest = packing.edges, packing.longest
-    return cast("Tensor", varlen.varlen_attn(query, key, value, edges, edges, longest, longest))
 
 
 def _side_by_side(parts: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ import torch
 from small_encoders import FAMILIES, SHAPE, small_encoder
 from transformers import BertConfig, BertModel
 
-from pipeline.encoders import packing
+from pipeline.encoders import attention, packing
 from pipeline.teachers.hashing import letter_tokenizer
 
 
@@ -19,7 +19,8 @@ def batch():
     """Texts of many lengths, long to short, and their lengths."""
     random = np.random.default_rng(0)
     lengths = sorted(
-        [1, 1, 2, packing.SHORT, packing.SHORT + 1, 80, *random.integers(1, 40, 20).tolist()], reverse=True
+        [1, 1, 2, attention.SHORT, attention.SHORT + 1, 80, *random.integers(1, 40, 20).tolist()],
+        reverse=True,
     )
     # Any id, the padding token's too: in a text it is a token like others, but RoBERTa's positions skip it.
     texts = [torch.from_numpy(random.integers(0, len(letter_tokenizer()), length)) for length in lengths]
@@ -70,38 +71,6 @@ def test_a_training_encoder_sees_updates(model):
         after = encoder(torch.cat(texts), lengths)
         assert not torch.allclose(before, after)
         torch.testing.assert_close(after, packing.PackedEncoder(model)(torch.cat(texts), lengths))
-
-
-def varying_attention(query, key, value, edges, key_edges, longest, key_longest):
-    """What torch's varlen_attn computes, text by text."""
-    assert torch.equal(edges, key_edges)
-    assert longest == key_longest == int(edges.diff().max())
-    found = torch.empty_like(query)
-    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        scores = torch.einsum("qhd,khd->hqk", query[start:stop], key[start:stop]) / query.shape[-1] ** 0.5
-        found[start:stop] = torch.einsum("hqk,khd->qhd", scores.softmax(-1), value[start:stop])
-    return found
-
-
-def test_attention_at_once_equals_attention_by_length(monkeypatch):
-    model = small_encoder("bert")
-    texts, lengths = batch()
-    with torch.inference_mode():
-        expected = packing.PackedEncoder(model)(torch.cat(texts), lengths)
-        monkeypatch.setattr(packing, "can_vary", lambda *_: True)
-        monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varying_attention)
-        found = packing.PackedEncoder(model)(torch.cat(texts), lengths)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="attention at once needs a CUDA device")
-def test_a_gpu_attends_at_once():
-    states = torch.randn(29, 3, 2, 32, device="cuda", dtype=torch.bfloat16)
-    edges = torch.tensor([0, 20, 29], device="cuda", dtype=torch.int32)
-    layout = packing.Packing([packing.Group(20, 1, None), packing.Group(9, 1, None)], edges)
-    assert packing.can_vary(states, layout)
-    expected = varying_attention(*states.float().unbind(1), edges, edges, 20, 20)
-    torch.testing.assert_close(packing.attention_at_once(states, layout).float(), expected, atol=0.03, rtol=0)
 
 
 def test_another_architecture_takes_its_own_forward():
