@@ -27,9 +27,9 @@ class Inputs:
     distill: Mapping[str, Mapping[str, Any]]
     finetune: Mapping[str, FinetuneMetrics]
     curves: Mapping[str, pl.DataFrame]
-    """step, train_loss, dev_loss."""
+    """step, train_loss, dev_value."""
     selected_by: Mapping[str, str]
-    """What dev_loss is: "loss", or one minus the "agreement" with the teacher."""
+    """What dev_value is: "loss", or one minus the "agreement" with the teacher."""
     finetune_curves: Mapping[str, pl.DataFrame]
     """step, train_loss, dev_score; without rows where a student was not fine-tuned."""
     prepare: Mapping[str, Any]
@@ -59,6 +59,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, str]]:
         curves=tuple(_curve(panel) for panel in panels),
         finetuning=tuple(sections.finetuning(m, inputs.finetune[m.student]) for m in inputs.students),
         geometry=sections.geometry(inputs.students),
+        classifiers=sections.classifiers(inputs.students),
         training=sections.training(inputs.distill),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill)),
         corpus=(
@@ -103,7 +104,7 @@ def _quality(board: Leaderboard, svg: str, costs: Sequence[float], cost: str, un
 
 def _panels(student: str, inputs: Inputs) -> list[Panel]:
     """The student's trainings that have something to draw."""
-    losses = _lines(inputs.curves[student], {"train": "train_loss", "dev": "dev_loss"})
+    losses = _lines(inputs.curves[student], {"train": "train_loss", "dev": "dev_value"})
     scores = _lines(inputs.finetune_curves[student], {"dev": "dev_score"})
     agreement = inputs.selected_by[student] == "agreement"
     panels = [

@@ -27,7 +27,8 @@ MEANINGS = {
     "target_mean_cosine": "between pairs of targets; about 0 after a centred PCA",
     "target_effective_rank": "directions that the targets fill",
     "mean_predictor_loss": "loss of always answering with the mean target",
-    "best_dev_loss": "of the weights that were kept; with select: agreement, one minus the agreement",
+    "best_dev_value": "of the weights that were kept: what they were selected by, lower is better",
+    "select": "what the dev value is: the loss, or one minus the agreement with the teacher",
     "mean_cosine": "between pairs of vectors; near 1 they no longer tell sentences apart",
     "effective_rank": "directions that the vectors fill",
     "norm": "mean length of the vectors",
@@ -84,6 +85,32 @@ def geometry(students: Sequence[StudentMetrics]) -> Measures:
     return _measures(columns)
 
 
+def classifiers(students: Sequence[StudentMetrics]) -> Measures:
+    """Accuracy and F1 of each task with labels, by share of its training rows: teacher and what ships.
+
+    Without rows where no task has labels.
+    """
+    scored = {TEACHER: students[0].scores[TEACHER]} | {m.student: m.scores[FINETUNED] for m in students}
+    seen = {
+        (task, _share(metric), metric.partition("@")[0])
+        for tasks in scored.values()
+        for task, found in tasks.items()
+        for metric in found
+        if "accuracy" in found and metric.partition("@")[0] in ("accuracy", "f1")
+    }
+    rows = []
+    for task, share, metric in sorted(seen):
+        key = metric if share == 100 else f"{metric}@{share:g}%"
+        values = tuple(score(tasks.get(task, {}).get(key)) for tasks in scored.values())
+        rows.append((f"{task} › {metric}", "" if share == 100 else f"with {share:g}% of the labels", values))
+    return Measures(tuple(scored), tuple(rows))
+
+
+def _share(metric: str) -> float:
+    """Percent of the training rows that a classifier's metric is after: 20 of `accuracy@20%`."""
+    return float(metric.partition("@")[2].rstrip("%") or 100)
+
+
 def training(stages: Mapping[str, Mapping[str, Any]]) -> Measures:
     """The numbers that each student's distillation reported, by student."""
     return _measures({student: dict(_leaves(stage)) for student, stage in stages.items()})
@@ -97,7 +124,7 @@ def warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[st
         if UNTRAINED in average and average[FINETUNED] <= average[UNTRAINED]:
             scores = f"{score(average[FINETUNED])} against {score(average[UNTRAINED])}"
             found.append(f"{name} is no better than before training: {scores} on average.")
-        best, floor = stage.get("best_dev_loss"), stage.get("mean_predictor_loss")
+        best, floor = stage.get("best_dev_value"), stage.get("mean_predictor_loss")
         if best is not None and floor is not None and best >= floor:
             losses = f"{best:.4g} against {floor:.4g}"
             found.append(f"{name} learnt no more than the mean target: dev loss {losses}.")

@@ -1,18 +1,20 @@
 """distill@NAME: train one student on the cached vectors. No teacher is loaded here."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from pipeline.artifacts import curves, metrics, student
+from pipeline.artifacts import curves, metrics, student, texts
 from pipeline.core import fingerprint
 from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.registry import implementation
 from pipeline.exporting.card import model_card
 from pipeline.losses.interface import Setting
+from pipeline.students.interface import LearnsWords
 from pipeline.training import distillation, guard
 from pipeline.training.checkpoint import Checkpoint, of_tensors
 from pipeline.training.data import materialise, open_corpus, teacher_sample
@@ -35,13 +37,16 @@ def main(
     """Distil the teacher's cached vectors into one student."""
     params = load(params_file)
     block = params.student(name)
-    world = World.join()
+    world = World.join(params.runtime.device)
     opened = open_corpus(name, block, corpus, augmented, vectors, pca)
     teacher_health = guard.describe(teacher_sample(block.view, vectors))
     guard.check_collapse(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
     learner = implementation("students", block.kind).build(block, teacher)
+    if isinstance(learner, LearnsWords):
+        streams = (texts.stream(source.texts, source.split) for source in opened.train)
+        learner.learn_words(chain.from_iterable(streams))
     card = model_card(name, block.kind, block, params.teacher)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {
@@ -66,7 +71,8 @@ def main(
         student.write(learner, card, untrained)
     table = getattr(learner, "token_table", None)
     setting = Setting(block.dim, opened.target_dim, len(train), teacher, block.train.seed, table)
-    objective = distillation.objective(block, setting)
+    learner.module.to(world.device)
+    objective = distillation.objective(block, setting).to(world.device)
     trainer = distillation.Distillation(learner, objective, train, dev, block.train, world)
     points = trainer.run(name, checkpoint, params.runtime.checkpoint_seconds)
     if not world.leads:
@@ -76,9 +82,10 @@ def main(
         health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss"
     )
     saturated = guard.saturated_kernels(points[-1].measures, name)
+    learner.module.to("cpu")
     learner.regularise(train.tokens)
     student.write(learner, card, out)
-    curves.write(points, "dev_loss", 1, curve)
+    curves.write(points, "dev_value", 1, curve)
     best = min(points, key=lambda point: point.dev_value)
     floor = trainer.mean_predictor_loss()
     metrics.write(
@@ -87,8 +94,9 @@ def main(
             "dev_texts": len(dev),
             "steps": points[-1].step,
             "best_step": best.step,
-            "untrained_dev_loss": points[0].dev_value,
-            "best_dev_loss": best.dev_value,
+            "select": block.train.select,
+            "untrained_dev_value": points[0].dev_value,
+            "best_dev_value": best.dev_value,
             **({} if floor is None else {"mean_predictor_loss": floor}),
             **points[-1].measures,
             **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),

@@ -56,7 +56,7 @@ def read_inputs(
         sizes=sizes(metrics.read(footprint, "footprint"), names),
         distill={n: _stage(stages, "distill", n) for n in names},
         finetune={n: finetune_metrics(_stage(stages, "finetune", n), n) for n in names},
-        curves={n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_loss") for n in names},
+        curves={n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_value") for n in names},
         selected_by={n: student.train.select for n, student in settings.students.items()},
         finetune_curves={
             n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score") for n in names

@@ -1,7 +1,8 @@
 """What the stages ask of a student of any kind."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,4 +53,13 @@ class Student(Protocol):
 
     def save(self, folder: Path) -> None:
         """Save as a folder that SentenceTransformer(folder) loads without this project."""
+        ...
+
+
+@runtime_checkable
+class LearnsWords(Protocol):
+    """What a student may have besides: a vocabulary that the training texts decide."""
+
+    def learn_words(self, texts: Iterable[list[str]]) -> None:
+        """Look at the training texts, some at a time; called once, before anything is tokenised."""
         ...

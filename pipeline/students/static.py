@@ -1,6 +1,7 @@
 """A table of token vectors: a text is the mean of its tokens' (model2vec, tokenlearn's POTION)."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from torch.nn.functional import embedding_bag
 from pipeline.artifacts import teacher_parts
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StaticStudent
+from pipeline.core.progress import say
+from pipeline.students.corpus_words import pieces_of, split_words, with_words
 from pipeline.students.interface import Encoded
 from pipeline.students.ridge import ridge
 from pipeline.training.tokens import Tokens, tokenise
@@ -54,15 +57,38 @@ class Static:
 
     def __init__(self, params: StaticStudent, table: NDArray[np.floating], tokenizer: Tokenizer) -> None:
         self.params = params
+        self._set(table, tokenizer)
+
+    def _set(self, table: NDArray[np.floating], tokenizer: Tokenizer) -> None:
+        """Go on from this vocabulary (V, dim), each token with the weight 1."""
         self._tokenizer = tokenizer
         self._used = used_tokens(tokenizer, len(table))
         self._unknown = StaticModel(table, tokenizer).unk_token_id
-        sparse = params.train.sparse
+        sparse = self.params.train.sparse
         self._table = nn.Embedding.from_pretrained(
             torch.from_numpy(table.astype(np.float32)), freeze=False, sparse=sparse
         )
         self._weights = nn.Embedding.from_pretrained(torch.ones(len(table), 1), freeze=False, sparse=sparse)
         self.module = nn.ModuleDict({"table": self._table, "weights": self._weights})
+
+    def learn_words(self, texts: Iterable[list[str]]) -> None:
+        """Make words that are split into pieces tokens of their own, `init.words` of them at most.
+
+        A word starts as the mean of its pieces, their Zipf weights in it: what a text of that word alone was
+        before. In a longer text it counts as one token. The sum would leave all texts their directions, but
+        training ends with a higher loss.
+        """
+        wanted = self.params.init.words
+        if not wanted:
+            return
+        words = split_words(self._tokenizer, self._unknown, texts, wanted, self.params.init.min_count)
+        say(f"init.words: {len(words):,} of at most {wanted:,} words of the texts become tokens")
+        tokenizer, table = with_words(self._tokenizer, words), self._folded()
+        added = map(tokenizer.id_to_token, range(len(table), tokenizer.get_vocab_size()))
+        pieces = (pieces_of(token, self._tokenizer) for token in added)
+        # A BPE word may hold letters that the vocabulary lacks: tokens without pieces.
+        means = [table[found].sum(axis=0) / max(len(found), 1) for found in pieces]
+        self._set(np.concatenate([table, np.reshape(means, (-1, table.shape[1]))]), tokenizer)
 
     def tokenise(self, texts: list[str]) -> Tokens:
         """Token ids without special and unknown tokens: the saved model leaves the unknown ones out too."""
@@ -88,8 +114,9 @@ class Static:
             raise UserError(
                 "a static student is an embedding layer and no more; leave hsic and token_embedding out"
             )
-        ids = torch.from_numpy(tokens.ids.astype(np.int64))
-        offsets = torch.from_numpy(tokens.offsets[:-1])
+        there = self._table.weight.device
+        ids = torch.from_numpy(tokens.ids.astype(np.int64)).to(there)
+        offsets = torch.from_numpy(tokens.offsets[:-1]).to(there)
         sums = embedding_bag(
             ids,
             self._table.weight,
@@ -98,7 +125,8 @@ class Static:
             per_sample_weights=self._weights(ids).squeeze(1),
             sparse=self._table.sparse,
         )
-        return Encoded(sums / torch.from_numpy(np.maximum(tokens.lengths, 1)).unsqueeze(1), None)
+        lengths = torch.from_numpy(np.maximum(tokens.lengths, 1)).to(there)
+        return Encoded(sums / lengths.unsqueeze(1), None)
 
     @torch.no_grad()
     def regularise(self, tokens: Tokens) -> None:

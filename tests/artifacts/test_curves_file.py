@@ -27,9 +27,9 @@ def read(path):
 
 
 def test_a_curve_has_one_line_an_evaluation(tmp_path):
-    curves.write(POINTS, "dev_loss", 1, tmp_path / "hpd.tsv")
+    curves.write(POINTS, "dev_value", 1, tmp_path / "hpd.tsv")
     table = read(tmp_path / "hpd.tsv")
-    assert table.columns == ["step", "sentences", "lr", "train_loss", "dev_loss", "sentences_per_second"]
+    assert table.columns == ["step", "sentences", "lr", "train_loss", "dev_value", "sentences_per_second"]
     assert table.rows() == [
         (0, 0, 0.0, None, 2.0, None),
         (10, 1280, 5e-4, pytest.approx(1 / 3, abs=1e-6), 1.25, 123.457),
@@ -50,9 +50,9 @@ def test_measures_have_columns_in_the_order_of_their_names(tmp_path):
         Point(1, 8, 0.1, 1.0, 1.5, {"loss_mse": 0.25, "kernel_inputs": 0.5}),
         Point(2, 16, 0.1, 1.0, 1.0, {"loss_mse": 0.125}, 9.0),
     ]
-    curves.write(points, "dev_loss", 1, tmp_path / "hpd.tsv")
+    curves.write(points, "dev_value", 1, tmp_path / "hpd.tsv")
     table = read(tmp_path / "hpd.tsv")
-    assert table.columns[4:] == ["dev_loss", "kernel_inputs", "loss_mse", "sentences_per_second"]
+    assert table.columns[4:] == ["dev_value", "kernel_inputs", "loss_mse", "sentences_per_second"]
     assert table["kernel_inputs"].to_list() == [None, 0.5, None]
     assert table["loss_mse"].to_list() == [None, 0.25, 0.125]
     assert table["sentences_per_second"].to_list() == [None, None, 9.0]

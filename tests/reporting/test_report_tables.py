@@ -6,7 +6,7 @@ import pytest
 from pipeline.core.errors import UserError
 from pipeline.reporting.inputs import StudentMetrics, sizes, student_metrics
 from pipeline.reporting.recommend import front, picks
-from pipeline.reporting.sections import counts, warnings
+from pipeline.reporting.sections import classifiers, counts, warnings
 from pipeline.reporting.tables import Leaderboard, Row, leaderboard, markdown, number, plot_rows
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -140,13 +140,32 @@ def test_numbers_have_three_digits(value, text):
 
 def test_a_student_that_did_not_learn_is_warned_about():
     idle = metrics("hpd", average={"teacher": 0.4, "untrained": 0.3, "finetuned": 0.3})
-    stage = {"best_dev_loss": 0.9, "mean_predictor_loss": 0.9}
+    stage = {"best_dev_value": 0.9, "mean_predictor_loss": 0.9}
     found = warnings([idle], {"hpd": stage})
     assert [" ".join(line.split()[:3]) for line in found] == [
         "hpd is no",
         "hpd learnt no",
     ]
-    assert warnings([metrics("hpd")], {"hpd": {"best_dev_loss": 0.1, "mean_predictor_loss": 0.9}}) == []
+    assert warnings([metrics("hpd")], {"hpd": {"best_dev_value": 0.1, "mean_predictor_loss": 0.9}}) == []
+
+
+def test_classifiers_are_shown_by_task_and_share_of_the_labels_with_both_metrics():
+    found = {"accuracy": 0.8, "accuracy@5%": 0.5, "accuracy@20%": 0.61, "f1": 0.9, "f1@20%": 0.7, "train": 90}
+    sizes = {"hpd": {"sst2": found}, "potion": {"sst2": {"accuracy": 0.75, "f1": 0.85}}}
+    students = [
+        metrics(name, scores={"teacher": {"sst2": {"accuracy": 0.9, "f1": 0.95}}, "finetuned": scores})
+        for name, scores in sizes.items()
+    ]
+    table = classifiers(students)
+    assert table.models == ("teacher", "hpd", "potion")
+    assert table.rows == (
+        ("sst2 › accuracy", "with 5% of the labels", ("–", "0.500", "–")),
+        ("sst2 › accuracy", "with 20% of the labels", ("–", "0.610", "–")),
+        ("sst2 › f1", "with 20% of the labels", ("–", "0.700", "–")),
+        ("sst2 › accuracy", "", ("0.900", "0.800", "0.750")),
+        ("sst2 › f1", "", ("0.950", "0.900", "0.850")),
+    )
+    assert classifiers([metrics("hpd")]).rows == ()
 
 
 def test_nested_counts_are_one_table_a_block():

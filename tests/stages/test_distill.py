@@ -2,12 +2,14 @@ import json
 import math
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from distill_runs import distill, kept, made, write_project
+from model2vec import StaticModel
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
@@ -15,6 +17,7 @@ from small_corpus import DEV, SYNONYMS, TRAIN, teacher_vectors
 
 from pipeline.core.errors import UserError
 
+WORDS = {"init": {"words": 9, "min_count": 1}}
 TRANSFORMER = {"kind": "transformer", "init": {"layers": [0, 1]}}
 INFONCE = {"kind": "infonce", "projection": "learned"}
 THREE = {
@@ -39,10 +42,10 @@ def test_a_student_is_trained_and_told_of(folder):
     assert (metrics["train_texts"], metrics["dev_texts"]) == (len(TRAIN + SYNONYMS), len(DEV))
     assert metrics["steps"] == 3 * math.ceil(len(TRAIN + SYNONYMS) / 6)
     assert curve["step"].to_list() == [0, 5, 10, 15]
-    assert metrics["untrained_dev_loss"] == pytest.approx(curve["dev_loss"][0], rel=1e-4)
-    assert metrics["best_dev_loss"] == pytest.approx(curve["dev_loss"].min(), rel=1e-4)
-    assert metrics["best_step"] == curve["step"][curve["dev_loss"].arg_min()]
-    assert metrics["mean_predictor_loss"] > 0
+    assert metrics["untrained_dev_value"] == pytest.approx(curve["dev_value"][0], rel=1e-4)
+    assert metrics["best_dev_value"] == pytest.approx(curve["dev_value"].min(), rel=1e-4)
+    assert metrics["best_step"] == curve["step"][curve["dev_value"].arg_min()]
+    assert (metrics["select"], metrics["mean_predictor_loss"] > 0) == ("loss", True)
     models = (SentenceTransformer(name, device="cpu") for name in ("untrained", "distilled"))
     before, after = (model.encode(DEV) for model in models)
     assert before.shape == after.shape == (len(DEV), 8)
@@ -58,9 +61,20 @@ def test_a_student_selected_by_agreement(folder):
     mean, components = pca_of(folder)
     reduced = (theirs - mean) @ components[:8].T
     expected = 1 - spearmanr(pdist(vectors, "cosine"), pdist(reduced, "cosine")).statistic
-    assert metrics["best_dev_loss"] == pytest.approx(expected, abs=1e-6)
-    assert curve["dev_loss"].min() == pytest.approx(expected, abs=1e-5)
+    assert metrics["best_dev_value"] == pytest.approx(expected, abs=1e-6)
+    assert curve["dev_value"].min() == pytest.approx(expected, abs=1e-5)
+    assert metrics["select"] == "agreement"
     assert "mean_predictor_loss" not in metrics
+
+
+def test_a_static_student_learns_words_of_the_training_texts(folder):
+    counts = Counter(word for text in TRAIN + SYNONYMS for word in text.split())
+    expected = sorted(counts, key=lambda word: (-counts[word], word))[:9]
+    run(folder, WORDS, lr=0.05)
+    before, after = (StaticModel.from_pretrained(name) for name in ("untrained", "distilled"))
+    assert sorted(after.tokens[-9:]) == sorted(expected)
+    assert [after.tokenize([word]) for word in expected] == [[[after.tokens.index(w)]] for w in expected]
+    assert (np.abs(after.embedding[-9:] - before.embedding[-9:]).max(axis=1) > 1e-3).all()
 
 
 def pca_of(folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -90,14 +104,14 @@ def test_a_saturated_kernel_is_in_the_metrics_and_said(folder, capsys):
 def test_full_targets(folder):
     student = {"loss": INFONCE, "init": {"projection": "none"}}
     metrics, curve = run(folder, student, target="full", lr=0.05)
-    assert curve["dev_loss"].min() < curve["dev_loss"][0]
+    assert curve["dev_value"].min() < curve["dev_value"][0]
     assert metrics["target_norm"] == pytest.approx(1, abs=1e-3)
     assert SentenceTransformer("distilled", device="cpu").encode(DEV).shape == (len(DEV), 8)
 
 
 def test_matryoshka(folder):
     metrics, curve = run(folder, matryoshka=[2, 4], whiten=True, lr=0.05, regularise={"pca": False})
-    assert curve["dev_loss"].min() < curve["dev_loss"][0]
+    assert curve["dev_value"].min() < curve["dev_value"][0]
     assert metrics["mean_predictor_loss"] > 0
 
 
@@ -110,7 +124,7 @@ def test_an_interrupted_training_is_another_one_with_another_loss_code(folder, m
     assert "pipeline.losses.hsic" in seen[0]
 
 
-@pytest.mark.parametrize("student", [{}, {**TRANSFORMER, "loss": THREE}])
+@pytest.mark.parametrize("student", [WORDS, {**TRANSFORMER, "loss": THREE}])
 def test_two_runs_make_the_same_bytes(folder, student, monkeypatch):
     for name in ("one", "two"):
         (folder / name).mkdir()

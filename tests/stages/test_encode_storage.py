@@ -154,6 +154,6 @@ def test_principal_components_and_students_read_int8(folder):
     assert vectors.open_set(folder / "int8/seed").manifest["storage"] == "int8"
     np.testing.assert_allclose(near.explained_variance, exact.explained_variance, rtol=0.02, atol=1e-5)
     assert np.abs((near.components[:3] * exact.components[:3]).sum(axis=1)).min() > 0.999
-    for number in ("untrained_dev_loss", "best_dev_loss"):
+    for number in ("untrained_dev_value", "best_dev_value"):
         assert near_trained[number] == pytest.approx(trained[number], rel=0.02)
         assert near_trained[number] != trained[number]

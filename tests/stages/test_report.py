@@ -77,10 +77,10 @@ def test_a_missing_file_names_the_stage_that_writes_it_and_leaves_nothing(inputs
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("content", ["step\tloss\n1\t2\n", "step\ttrain_loss\tdev_loss\n1\tx\t2\n", ""])
+@pytest.mark.parametrize("content", ["step\tloss\n1\t2\n", "step\ttrain_loss\tdev_value\n1\tx\t2\n", ""])
 def test_a_curve_of_another_form_names_the_file(inputs, tmp_path, content):
     (inputs / "curves/hpd.tsv").write_text(content)
-    with pytest.raises(UserError, match=r"hpd\.tsv is not a table of step, train_loss, dev_loss"):
+    with pytest.raises(UserError, match=r"hpd\.tsv is not a table of step, train_loss, dev_value"):
         run(inputs, tmp_path / "out")
 
 
@@ -93,7 +93,7 @@ def test_a_teacher_without_weights_is_said_not_to_be_drawn_by_size(inputs, tmp_p
 
 def test_curves_of_one_row_and_of_none_are_fine(inputs, tmp_path):
     for name, rows in (("hpd", "1\t64\t0.1\t\t0.5\n"), ("potion", "")):
-        (inputs / f"curves/{name}.tsv").write_text(f"step\tsentences\tlr\ttrain_loss\tdev_loss\n{rows}")
+        (inputs / f"curves/{name}.tsv").write_text(f"step\tsentences\tlr\ttrain_loss\tdev_value\n{rows}")
     page = run(inputs, tmp_path / "out")["index.html"].decode()
     assert "hpd: distillation loss" in page
     assert "potion: distillation loss" not in page

@@ -216,6 +216,12 @@ class StaticInit(Block):
     """Size of that sample."""
     ridge_lambda: Positive = 1e-3
     """Ridge penalty, relative to the mean variance of the sentence vectors."""
+    words: Annotated[int, Field(ge=0)] = 0
+    """Most words of the training texts that become tokens of their own, the most frequent ones of those
+    that the teacher's tokenizer splits; each starts as the mean of its pieces."""
+    min_count: Count = 20
+    """How often such a word is in the training texts, at least: of a few, its vector does not learn more than
+    its pieces know."""
 
 
 class Regularise(Block):

@@ -1,0 +1,87 @@
+"""Words of the training texts as tokens of their own, where the teacher's tokenizer splits them."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from skeletoken import TokenizerModel
+from skeletoken.models import Unigram
+from tokenizers import Tokenizer
+
+from pipeline.core.errors import UserError
+
+DISTINCT = 1 << 20
+"""Words counted at a time, some 200 MB."""
+MARGIN = 1e-3
+"""What a Unigram tokenizer's log probability of a new word has more for each piece less, so that it prefers
+the word to its pieces, and to a shorter new word with the rest of the pieces."""
+
+
+def split_words(
+    tokenizer: Tokenizer, unknown: int | None, texts: Iterable[list[str]], most: int, min_count: int
+) -> list[str]:
+    """The most frequent words of texts that a tokenizer splits into several pieces, as its model spells them.
+
+    Where the texts have more than DISTINCT words, the rarer ones of those so far are forgotten: a word that
+    is rare at first may be counted too low.
+
+    Args:
+        tokenizer: its normaliser and its pre-tokenizer say what a word is.
+        unknown: the tokenizer's id of what it does not know; words with such a piece stay as they are.
+        texts: some at a time.
+        most: words at most.
+        min_count: how often a word has to occur.
+
+    Raises:
+        UserError: the tokenizer has no pre-tokenizer.
+    """
+    normalizer, splitter = tokenizer.normalizer, tokenizer.pre_tokenizer
+    if splitter is None:
+        raise UserError("init.words: the teacher's tokenizer does not split texts into words; set it to 0")
+    known = tokenizer.get_vocab()
+    counts: Counter[str] = Counter()
+    for part in texts:
+        for text in part:
+            plain = normalizer.normalize_str(text) if normalizer else text
+            counts.update(word for word, _ in splitter.pre_tokenize_str(plain) if word not in known)
+        if len(counts) > DISTINCT:
+            counts = Counter(dict(counts.most_common(DISTINCT // 2)))
+    words: list[str] = []
+    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if count < min_count or len(words) == most:
+            break
+        pieces = pieces_of(word, tokenizer)
+        if len(pieces) > 1 and unknown not in pieces:
+            words.append(word)
+    return words
+
+
+def with_words(tokenizer: Tokenizer, words: list[str]) -> Tokenizer:
+    """A tokenizer with words at the end of its vocabulary, added as model2vec's distillation adds them.
+
+    A BPE tokenizer gets tokens for the merges on the way to a word, too. A word that begins with a new one
+    may be split in another way than before.
+
+    Raises:
+        UserError: the tokenizer cannot be changed so that its other tokens keep their ids.
+    """
+    # By length: what BPE adds on the way to a word may be another, shorter one.
+    words = sorted(words, key=lambda word: (len(word), word))
+    edited = TokenizerModel.from_tokenizer(tokenizer).add_tokens_to_vocabulary(words, preprocess_tokens=False)
+    if isinstance(edited.model, Unigram):
+        # Added with the lowest score of all, it would be split as before.
+        entries = edited.model.vocab.root
+        scores = dict(entries)
+        for row in range(len(entries) - len(words), len(entries)):
+            word = entries[row][0]
+            pieces = [tokenizer.id_to_token(piece) for piece in pieces_of(word, tokenizer)]
+            entries[row] = (word, sum(scores[piece] for piece in pieces) + MARGIN * (len(pieces) - 1))
+    found = edited.to_tokenizer()
+    rows = range(tokenizer.get_vocab_size())
+    if any(found.id_to_token(row) != tokenizer.id_to_token(row) for row in rows):
+        raise UserError("init.words: the teacher's tokenizer cannot be given more words; set it to 0")
+    return found
+
+
+def pieces_of(word: str, tokenizer: Tokenizer) -> list[int]:
+    """Ids of the tokens that a tokenizer's model makes of a word."""
+    return [piece.id for piece in tokenizer.model.tokenize(word)]
