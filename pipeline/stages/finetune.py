@@ -25,6 +25,7 @@ from pipeline.training import guard
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.finetuning import Finetuning, append_projection, chosen_triplets
 from pipeline.training.loop import Point
+from pipeline.training.world import World
 
 ROWS_AT_A_TIME = 256
 
@@ -62,6 +63,7 @@ def main(
     dev_score = _DevScore(learner, dev, scoring, texts.read_labelled(eval_texts))
     identity: dict[str, Any] = {
         "block": block.finetune.model_dump(mode="json"),
+        "scoring": {task: spec.model_dump(mode="json") for task, spec in params.evaluate.tasks.items()},
         "distilled": fingerprint.of_folder(distilled),
         "inputs": {
             str(path.name): fingerprint.of_file(path)
@@ -74,7 +76,9 @@ def main(
     if projection:
         before = dev_score()
         append_projection(learner, finetuning.tokens, projection, name)
+    learner.module.to(World.join(params.runtime.device).device)
     points = finetuning.run(name, dev_score, checkpoint, params.runtime.checkpoint_seconds)
+    learner.module.to("cpu")
     best = min(points, key=lambda point: point.dev_value)
     if projection or best.step > 0:
         shipped = block.model_copy(update={"dim": projection or block.dim})
@@ -132,7 +136,7 @@ class _DevScore:
             self._tokens.select(np.arange(start, min(start + ROWS_AT_A_TIME, len(self._ids))))
             for start in starts
         ]
-        vectors = np.concatenate([self._learner.encode(part).vectors.numpy() for part in parts])
+        vectors = np.concatenate([self._learner.encode(part).vectors.cpu().numpy() for part in parts])
         scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
         return evaluation.average(scores, evaluation.main_metrics(self._scoring))
 

@@ -124,7 +124,9 @@ class Bilstm:
 
     def _pooled(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
         """Pooled states (n, 2 units) and word vectors (T, d)."""
-        words: Tensor = self._words.emb_layer(torch.from_numpy(tokens.ids.astype(np.int64)))
+        words: Tensor = self._words.emb_layer(
+            torch.from_numpy(tokens.ids.astype(np.int64)).to(self._model.device)
+        )
         # Packed, so that the backward direction starts at a text's own end.
         packed = pack_sequence(words.split(tokens.lengths.tolist()), enforce_sorted=False)
         states = torch.cat(unpack_sequence(self._lstm.encoder(packed)[0])).float()
@@ -133,7 +135,8 @@ class Bilstm:
             kept = np.isin(tokens.ids, self._only)
             states, lengths = states[torch.from_numpy(kept)], np.add.reduceat(kept, tokens.offsets[:-1])
         mode = str(self._pooling.pooling_mode)
-        return torch.segment_reduce(states, mode, lengths=torch.from_numpy(lengths), axis=0), words
+        texts = torch.from_numpy(lengths).to(states.device)
+        return torch.segment_reduce(states, mode, lengths=texts, axis=0), words
 
 
 def _leaving(kept: list[int], rows: int) -> WordWeights:

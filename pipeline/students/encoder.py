@@ -123,16 +123,21 @@ class EncoderStudent:
         """Texts from short to long, without padding."""
         assert self._packed
         lengths = tokens.lengths
-        ids = torch.from_numpy(tokens.ids.astype(np.int64))
+        ids = torch.from_numpy(tokens.ids.astype(np.int64)).to(self._model.device)
         first = self._packed.embedded(ids, lengths.tolist())
         last = self._packed.contextual(first, lengths.tolist())
-        pooled = torch.segment_reduce(last.float(), "mean", lengths=torch.from_numpy(lengths), axis=0)
+        texts = torch.from_numpy(lengths).to(last.device)
+        pooled = torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0)
         return pooled, first
 
     def _run_padded(self, tokens: Tokens, *, embedded: bool) -> tuple[Tensor, Tensor | None]:
         """Texts of similar length through the model's own forward."""
         ids, mask = tokens.padded(self._pad)
-        inputs = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+        there = self._model.device
+        inputs = {
+            "input_ids": torch.from_numpy(ids).to(there),
+            "attention_mask": torch.from_numpy(mask).to(there),
+        }
         out = self._transformer.model(**inputs, output_hidden_states=embedded)
         kept = inputs["attention_mask"].unsqueeze(-1)
         pooled = (out.last_hidden_state.float() * kept).sum(1) / kept.sum(1)

@@ -127,7 +127,8 @@ class _Contrast(Loss):
         """The loss of n anchors, n positives and m hard negatives, ()."""
         n, candidates = self._left_out.shape
         anchors, positives, negatives = batch.vectors.split([n, n, candidates - n])
-        loss = infonce(anchors, positives, negatives, self._temperature, self._left_out)
+        left_out = self._left_out.to(anchors.device)
+        loss = infonce(anchors, positives, negatives, self._temperature, left_out)
         if self._hsic and batch.inputs is not None:
             loss = loss + self._weight * self._hsic.of(batch.inputs[:n], anchors)
         return loss

@@ -8,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pipeline.core.errors import UserError
+
 Rows = NDArray[np.int64]
 
 
@@ -17,16 +19,31 @@ class World:
 
     rank: int = 0
     size: int = 1
+    device: str = "cpu"
+    """Where this process trains."""
 
     @classmethod
-    def join(cls) -> "World":
-        """The world that torchrun has started this process in; alone without it."""
+    def join(cls, device: str = "auto") -> "World":
+        """The world that torchrun has started this process in; alone without it.
+
+        Args:
+            device: `runtime.device`; auto is a GPU where torch sees one. Several processes take a GPU each.
+
+        Raises:
+            UserError: torch sees no such device.
+        """
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if device.startswith("cuda") and int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
+            raise UserError(
+                f"runtime.device is {device!r}, and torch sees no such GPU; set it to auto or cpu"
+            )
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            return cls()
+            return cls(device=device)
         from accelerate import PartialState
 
-        state = PartialState(cpu=True)  # where students are: gloo, whatever else the machine has
-        return cls(state.process_index, state.num_processes)
+        state = PartialState(cpu=not device.startswith("cuda"))
+        return cls(state.process_index, state.num_processes, str(state.device))
 
     @property
     def leads(self) -> bool:
@@ -63,7 +80,7 @@ class World:
             from accelerate.utils import reduce
 
             for tensor in tensors:
-                tensor.copy_(reduce(tensor, "sum"))
+                tensor.copy_(reduce(tensor.to(self.device), "sum"))
 
     def agree(self, number: int) -> bool:
         """Whether every process has this number."""
@@ -71,7 +88,7 @@ class World:
             return True
         from accelerate.utils import gather
 
-        return bool((gather(torch.tensor([number])) == number).all())
+        return bool((gather(torch.tensor([number], device=self.device)) == number).all())
 
     def wait(self) -> None:
         """Until every process has come here."""

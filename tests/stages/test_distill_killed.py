@@ -6,9 +6,9 @@ import time
 import pytest
 from distill_runs import OUTS, kept, made, noted, run_slowly, write_project
 
-KILLS = 5
+KILLS = 10
 STUDENTS = {
-    "sparse table": ({}, {"sparse": True}),
+    "sparse table": ({"init": {"words": 9, "min_count": 1}}, {"sparse": True}),
     "transformer": (
         {
             "kind": "transformer",
@@ -54,7 +54,7 @@ def test_kills_at_random_moments_cost_the_step_at_hand_and_no_byte(folder, start
     moments, taken = random.Random(3), 0
     for kill in range(KILLS):
         log = folder / f"noted {kill}"
-        process, after = start(log, 0.02), moments.randrange(1, 9)
+        process, after = start(log, 0.02), moments.randrange(1, 6)
         while len(noted(log)) < after and process.is_alive():
             time.sleep(0.002)
         time.sleep(moments.uniform(0, 0.03))

@@ -3,71 +3,23 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from ruamel.yaml import YAML
+from finetune_runs import DEV, finetune, finetune_params, write_inputs
 from sentence_transformers import SentenceTransformer
-from small_params import small_params
-from small_students import static_block, transformer_block
 
-from pipeline.artifacts import pairs, student, texts
-from pipeline.artifacts.texts import text_id
 from pipeline.core.errors import UserError
 from pipeline.stages.finetune import main
-from pipeline.students import static, transformer
-
-ANIMALS = ["cat", "dog", "bird", "fish", "horse", "snake"]
-TRIPLETS = [(f"a {one} here", f"the {one}s there", f"a small {two}") for one in ANIMALS for two in ANIMALS]
-DEV = [(f"my {one}", f"your {two}", float(one == two)) for one in ANIMALS for two in ANIMALS]
 
 
 @pytest.fixture
 def run(folder, parts):
     """Fine-tune a student of a kind; the metrics. The folder of the distilled one is `distilled`."""
 
-    def finetune(kind: str, block: dict | None) -> dict:
-        distilled = {"static": static_block(), "transformer": transformer_block()}[kind]
-        module = {"static": static, "transformer": transformer}[kind]
-        student.write(module.build(distilled, parts), "distilled", Path("distilled"))
-        whole = distilled.model_dump(mode="json") | {"finetune": block}
-        tasks = {"alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"}}
-        mined = {"data": {"mine": {"kind": "triplets", "path": "triplets.tsv"}}, "mine": None}
-        params = small_params(students={"tiny": whole}, evaluate={"tasks": tasks}, finetune=mined)
-        YAML().dump(params, Path("params.yaml"))
-        write(TRIPLETS, "mined.parquet", "mine", "train")
-        write(DEV, "tasks.parquet", "alike", "dev")
-        main(
-            "tiny",
-            distilled=Path("distilled"),
-            triplets=Path("mined.parquet"),
-            finetune_texts=Path("mined.parquet.texts"),
-            tasks=Path("tasks.parquet"),
-            eval_texts=Path("tasks.parquet.texts"),
-            out=Path("out"),
-            curve=Path("curve.tsv"),
-            metrics_file=Path("metrics.json"),
-        )
+    def finetuned(kind: str, block: dict | None) -> dict:
+        write_inputs(kind, block, parts)
+        finetune()
         return json.loads(Path("metrics.json").read_text())
 
-    return finetune
-
-
-def write(rows: list[tuple], path: str, task: str, split: str) -> None:
-    """Pairs, and their texts beside them."""
-    named = sorted({text for row in rows for text in row if isinstance(text, str)})
-    table = pl.DataFrame(
-        {"text_id": [text_id(text) for text in named], "text": named}, schema=texts.LABELLED_SCHEMA
-    )
-    texts.write(table, texts.LABELLED_SCHEMA, Path(f"{path}.texts"))
-    columns = {"left_id": [text_id(row[0]) for row in rows], "right_id": [text_id(row[1]) for row in rows]}
-    if split == "train":
-        columns["negative_ids"] = [[text_id(row[2])] for row in rows]
-    else:
-        columns["score"] = [row[2] for row in rows]
-    pairs.write(pairs.make(task, split, columns), Path(path))
-
-
-def params(**changes) -> dict:
-    base = {"data": ["mine"], "epochs": 3, "batch_size": 12, "lr": 0.01, "evaluations": 3}
-    return {**base, **changes}
+    return finetuned
 
 
 def spearman(folder: str) -> float:
@@ -86,7 +38,7 @@ def files(folder: str) -> dict[str, bytes]:
 
 
 def test_better_weights_ship_with_their_card(run):
-    metrics = run("transformer", params())
+    metrics = run("transformer", finetune_params())
     assert metrics["kept"] == "finetuned"
     assert metrics["dev_after"] == pytest.approx(spearman("out"), abs=1e-4)
     assert metrics["dev_before"] == pytest.approx(spearman("distilled"), abs=1e-4)
@@ -96,7 +48,7 @@ def test_better_weights_ship_with_their_card(run):
 
 
 def test_without_a_better_dev_score_the_distilled_student_is_copied(run):
-    metrics = run("transformer", params(lr=1e-12))
+    metrics = run("transformer", finetune_params(lr=1e-12))
     assert metrics["kept"] == "distilled"
     assert metrics["dev_after"] == metrics["dev_before"]
     assert files("out") == files("distilled")
@@ -109,7 +61,7 @@ def test_switched_off_the_distilled_student_is_copied(run):
 
 @pytest.mark.parametrize(("lr", "kept"), [(0.01, "finetuned"), (1e-12, "projected")])
 def test_a_projection_always_ships_and_the_scores_before_and_after_are_told(run, lr, kept):
-    metrics = run("transformer", params(lr=lr, projection=2))
+    metrics = run("transformer", finetune_params(lr=lr, projection=2))
     assert metrics["kept"] == kept
     assert metrics["dev_before"] == pytest.approx(spearman("distilled"), abs=1e-4)
     assert metrics["dev_after"] == pytest.approx(spearman("out"), abs=1e-4)
@@ -121,13 +73,13 @@ def test_a_projection_always_ships_and_the_scores_before_and_after_are_told(run,
 
 def test_a_static_student_has_no_projection(run):
     with pytest.raises(UserError, match=r"students.tiny.finetune.projection .* static"):
-        run("static", params(projection=2))
+        run("static", finetune_params(projection=2))
     assert not Path("out").exists()
 
 
 def test_kernels_of_hsic_are_in_the_curve_and_a_dead_one_is_named(run, capfd):
     dead = {"weight": 0.5, "loss": {"kind": "hsic", "variant": "paper", "gamma": 1e-9}}
-    metrics = run("transformer", params(hsic=dead))
+    metrics = run("transformer", finetune_params(hsic=dead))
     assert metrics["saturated_kernels"] == "kernel_inputs, kernel_vectors"
     assert "set students.tiny.finetune.hsic.loss to variant: fixed" in capfd.readouterr().err
     curve = pl.read_csv("curve.tsv", separator="\t")
@@ -136,11 +88,11 @@ def test_kernels_of_hsic_are_in_the_curve_and_a_dead_one_is_named(run, capfd):
 
 def test_hsic_of_a_static_student_is_refused(run):
     with pytest.raises(UserError, match="static student is an embedding layer and no more"):
-        run("static", params(hsic={"loss": {"kind": "hsic"}}))
+        run("static", finetune_params(hsic={"loss": {"kind": "hsic"}}))
 
 
 def test_triplets_that_mine_has_not_written_name_the_stage(run, folder):
-    run("transformer", params(epochs=1))
+    run("transformer", finetune_params(epochs=1))
     Path("mined.parquet").unlink()
     with pytest.raises(UserError, match=r"mined.parquet does not exist; run `dvc repro mine`"):
         main(

@@ -21,6 +21,7 @@ from small_distillation import (
 from small_students import TEXTS, own_vectors
 
 from pipeline.training import distillation
+from pipeline.training.world import World
 
 KINDS = ("static", "transformer", "compact", "bilstm")
 KILLED = {
@@ -54,6 +55,19 @@ def test_training_lowers_the_dev_value_and_keeps_the_best_weights(kind, select, 
     kept = dev_value(own_vectors(student, DEV), targets(DEV, block))
     assert kept == pytest.approx(min(values), rel=1e-5)
     assert len(set(values)) > 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", ["sparse", "transformer", "compact", "bilstm", "crd"])
+def test_a_gpu_trains_as_the_cpu_does(kind, parts, tmp_path):
+    block = KILLED.get(kind, block_of(kind))
+    curves = []
+    for device in ("cpu", "cuda"):
+        student, objective, made = distillation_of(block, parts, World(device=device))
+        student.module.to(device)
+        objective.to(device)
+        curves.append([point.dev_value for point in run(made, tmp_path / device)])
+    assert curves[1] == pytest.approx(curves[0], rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

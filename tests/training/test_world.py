@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from train_in_world import CASES, LENGTHS
 
+from pipeline.core.errors import UserError
 from pipeline.training.world import World
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
@@ -121,7 +122,7 @@ def test_every_row_goes_to_one_process(size, length):
 
 def test_alone_there_is_nothing_to_exchange(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    world, part = World.join(), torch.randn(3, 2, requires_grad=True)
+    world, part = World.join("cpu"), torch.randn(3, 2, requires_grad=True)
     assert world == World(0, 1)
     assert world.leads
     gathered = world.gathered(part, 3)
@@ -131,3 +132,19 @@ def test_alone_there_is_nothing_to_exchange(monkeypatch):
     world.add_up([total])
     world.wait()
     assert total.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "wanted", "found"), [(0, "auto", "cpu"), (1, "auto", "cuda"), (2, "cuda:1", "cuda:1")]
+)
+def test_training_takes_a_gpu_where_there_is_one(gpus, wanted, found, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert World.join(wanted).device == found
+
+
+def test_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(UserError, match=r"runtime\.device is 'cuda:1'.*set it to auto or cpu"):
+        World.join("cuda:1")

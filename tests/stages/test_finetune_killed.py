@@ -1,0 +1,57 @@
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from distill_runs import kept, noted
+from finetune_runs import finetune_params, finetune_slowly, write_inputs
+
+KILLS = 10
+OUTS = ("out", "metrics.json", "curve.tsv")
+
+
+def made(folder: Path) -> dict[str, bytes]:
+    """What the stage has made, but for how fast it was."""
+    files = [file for name in OUTS for file in (folder / name, *(folder / name).rglob("*")) if file.is_file()]
+    found = {str(file.relative_to(folder)): file.read_bytes() for file in files}
+    if "curve.tsv" in found:
+        lines = found["curve.tsv"].decode().splitlines()
+        found["curve.tsv"] = "\n".join(line.rpartition("\t")[0] for line in lines).encode()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["static", "transformer"])
+def test_kills_at_random_moments_cost_the_step_at_hand_and_no_byte(folder, parts, processes, kind):
+    write_inputs(kind, finetune_params(epochs=10, negatives=1), parts)
+
+    def start(log, seconds):
+        process = processes.Process(target=finetune_slowly, args=(folder, log, seconds))
+        process.start()
+        return process
+
+    start(folder / "undisturbed", 0).join()
+    expected, steps = made(folder), noted(folder / "undisturbed").count("step")
+    assert {name.partition("/")[0] for name in expected} == set(OUTS)
+    shutil.rmtree(folder / "out")
+    for name in OUTS[1:]:
+        (folder / name).unlink()
+
+    moments, taken = random.Random(5), 0
+    for kill in range(KILLS):
+        log = folder / f"noted {kill}"
+        process, after = start(log, 0.02), moments.randrange(1, 4)
+        while len(noted(log)) < after and process.is_alive():
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, 0.03))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        taken += len(noted(log))
+    assert 0 < taken < steps + KILLS
+
+    start(folder / "rest", 0).join()
+    assert len(noted(folder / "rest")) <= steps - taken + KILLS
+    assert made(folder) == expected, (folder / "stderr").read_text()
+    assert [name for name in kept(folder) if ".partial-" not in name] == []
