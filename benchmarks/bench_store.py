@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import torch
 from measuring import interleaved, report, speedup
-from vector_sets import publish
+from vector_sets import publish, random_ids
 
 from pipeline.artifacts.vectors import VectorSet, column
 from pipeline.core import fingerprint
@@ -31,8 +31,8 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        one = publish(folder / "one", args.rows, DIM, [VIEW])
-        two = publish(folder / "two", args.rows, DIM, [VIEW, "token_mean"])
+        one = publish(folder / "one", random_ids(args.rows), DIM, [VIEW])
+        two = publish(folder / "two", random_ids(args.rows), DIM, [VIEW, "token_mean"])
         one.read(VIEW)[1].tofile(folder / "raw")
         contenders = {
             "polars, read_parquet": partial(with_polars, one),

@@ -9,6 +9,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -48,8 +49,11 @@ def main() -> None:
     command = f"python benchmarks/bench_train.py --steps {args.steps} --rounds {args.rounds}"
     with tempfile.TemporaryDirectory() as folder:
         rows = compared("3-layer transformer", transformers(Path(folder), args.steps), args)
-        rows += compared("static table", tables(Path(folder), 20 * args.steps), args, scale=20)
-    report("train", rows, command)
+        contenders, dev_losses = tables(Path(folder), 20 * args.steps)
+        static_rows = compared("static table", contenders, args, scale=20)
+    for row in static_rows:
+        row["dev loss"] = dev_losses[str(row["trainer"])]()
+    report("train", [{**row, "dev loss": ""} for row in rows] + static_rows, command)
 
 
 def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, scale: int = 1) -> list[dict]:
@@ -87,7 +91,7 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
             "finetune": None,
         }
     )
-    ours, examples = prepared(block, transformer, folder / "transformer")
+    ours, examples, _ = prepared(block, transformer, folder / "transformer")
     sentences = [text for part in texts.stream(Path("data/corpus/seed.parquet"), "train") for text in part]
     contenders = {"ours": ours_steps(block, ours, examples, steps)}
     contenders["naive loop, padded, float32"] = naive(
@@ -103,8 +107,11 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
     return contenders
 
 
-def tables(folder: Path, steps: int) -> dict[str, Steps]:
-    """Trainers of a table of the teacher's vocabulary, 256 dimensions."""
+def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callable[[], float]]]:
+    """Trainers of a table of the teacher's vocabulary, 256 dimensions, and what they have come to on dev.
+
+    Learning rates are the default run's and tokenlearn's own; all take the same number of steps.
+    """
     block = StaticStudent.model_validate(
         {
             "kind": "static",
@@ -112,23 +119,32 @@ def tables(folder: Path, steps: int) -> dict[str, Steps]:
             "dim": 256,
             "init": {},
             "loss": {"kind": "mse"},
-            "train": {"texts": ["seed"], "epochs": 1, "batch_size": BATCH, "lr": 1e-3, "sparse": True},
+            "train": {"texts": ["seed"], "epochs": 1, "batch_size": BATCH, "lr": 1e-2, "sparse": True},
             "finetune": None,
         }
     )
-    ours, examples = prepared(block, static, folder / "static")
-    contenders = {"ours, sparse": ours_steps(block, ours, examples, steps)}
+    ours, examples, dev = prepared(block, static, folder / "static")
+    wanted = torch.from_numpy(np.array(dev.targets))
     dense = block.model_copy(update={"train": block.train.model_copy(update={"sparse": False})})
-    contenders["ours, dense"] = ours_steps(dense, static.build(dense, PARTS), examples, steps)
+    students = {"ours, sparse": (block, ours), "ours, dense": (dense, static.build(dense, PARTS))}
+    contenders = {
+        name: ours_steps(student_block, student, examples, steps)
+        for name, (student_block, student) in students.items()
+    }
+    dev_losses = {
+        name: partial(lambda student: float(mse_loss(student.encode(dev.tokens).vectors, wanted)), student)
+        for name, (_, student) in students.items()
+    }
     if find_spec("tokenlearn"):
-        contenders["tokenlearn 0.2"] = tokenlearn(ours, examples, steps)
+        name = "tokenlearn 0.2"
+        contenders[name], dev_losses[name] = tokenlearn(ours, examples, dev, steps)
     else:
         print("without `tokenlearn`, its loop is left out", file=sys.stderr)
-    return contenders
+    return contenders, dev_losses
 
 
-def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Student, Examples]:
-    """A student and the default run's training texts and targets."""
+def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Student, Examples, Examples]:
+    """A student and the default run's training and dev texts with their targets."""
     corpus = open_corpus(
         "student",
         block,
@@ -138,7 +154,8 @@ def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Stude
         Path("data/pca"),
     )
     student = kind.build(block, PARTS)
-    return student, materialise(corpus.train, corpus, student.tokenise, folder)
+    train = materialise(corpus.train, corpus, student.tokenise, folder / "train")
+    return student, train, materialise([corpus.dev], corpus, student.tokenise, folder / "dev")
 
 
 def batches(rows: int) -> Iterator[NDArray[np.int64]]:
@@ -218,7 +235,9 @@ def sentence_transformers(
     return run
 
 
-def tokenlearn(student: static.Static, examples: Examples, steps: int) -> Steps:
+def tokenlearn(
+    student: static.Static, examples: Examples, dev: Examples, steps: int
+) -> tuple[Steps, Callable[[], float]]:
     """The loop of tokenlearn 0.2: padded ids, dense AdamW, a linear layer after the mean."""
     from tokenlearn.pretrain import StaticModelFineTuner, TextDataset
     from torch.utils.data import DataLoader
@@ -227,7 +246,7 @@ def tokenlearn(student: static.Static, examples: Examples, steps: int) -> Steps:
     table[~student._used] = 1e-3
     model = StaticModelFineTuner(torch.from_numpy(table), examples.targets.shape[1], pad_id=0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    rows = np.random.default_rng(0).permutation(len(examples))[: 100 * BATCH]
+    rows = np.random.default_rng(0).permutation(len(examples))
     tokens, targets = examples.select(rows)
     ids = [part.tolist() for part in np.split(tokens.ids, tokens.offsets[1:-1])]
     pairs = list(zip(ids, torch.from_numpy(targets), strict=True))
@@ -242,7 +261,12 @@ def tokenlearn(student: static.Static, examples: Examples, steps: int) -> Steps:
             mse_loss(found, wanted).backward()
             optimizer.step()
 
-    return run
+    @torch.no_grad()
+    def dev_loss() -> float:
+        ids, _ = dev.tokens.padded(0)
+        return float(mse_loss(model(torch.from_numpy(ids))[0], torch.from_numpy(np.array(dev.targets))))
+
+    return run, dev_loss
 
 
 if __name__ == "__main__":

@@ -4,16 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.artifacts.encoding import partition
 from pipeline.artifacts.vectors import VectorSet, open_set, write_manifest, write_shard
 from pipeline.core.params.teacher import Encode
 
 
-def publish(folder: Path, rows: int, dim: int, views: Sequence[str]) -> VectorSet:
+def random_ids(rows: int) -> NDArray[np.uint64]:
+    """Text ids, ascending."""
+    return np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, rows, np.uint64))
+
+
+def publish(folder: Path, ids: NDArray[np.uint64], dim: int, views: Sequence[str]) -> VectorSet:
     """Write a set as `encode` does: vectors with a mean and a falling spectrum, in shards of default size."""
     random = np.random.default_rng(0)
-    ids = np.sort(random.integers(0, 2**64 - 1, rows, np.uint64))
     mean, scale = random.standard_normal(dim, np.float32), np.linspace(1, 0.05, dim, dtype=np.float32)
     folder.mkdir(parents=True)
     shards = partition(ids, Encode.model_fields["shard_rows"].default)
@@ -23,5 +28,7 @@ def publish(folder: Path, rows: int, dim: int, views: Sequence[str]) -> VectorSe
             for view in views
         }
         write_shard(ids[shard.start : shard.stop], columns, folder / shard.name)
-    write_manifest(folder, {"rows": rows}, dict.fromkeys(views, dim), {one.name: one.rows for one in shards})
+    write_manifest(
+        folder, {"rows": len(ids)}, dict.fromkeys(views, dim), {one.name: one.rows for one in shards}
+    )
     return open_set(folder)
