@@ -18,7 +18,7 @@ FEW = 32
 """Texts from which a block takes no further lengths."""
 WIDEST = 2
 """A block's longest text over its shortest."""
-ROUND_TOKENS, ROUND_LENGTH, ROUND_TEXTS = 64, 8, 16
+ROUND_TOKENS, ROUND_LENGTH, ROUND_TEXTS = 128, 8, 16
 """On a CPU, packed tokens and the sides of a block of several lengths are filled up to multiples of these:
 oneDNN makes a kernel for every shape, which takes as long as to run it several times."""
 FLASH_CAPABILITY = (8, 0)
