@@ -21,6 +21,8 @@ PAIRS_SCHEMA: Schema = {
 - similarity: left and right have this score; the subset is the file's or the column's.
 - retrieval: query left has document right with relevance `score`; a row without a left is a document that no
   query is known to match. The right sides of a task are its document collection.
+- entity resolution: query left names entity right; a row without a left is another entity of its subset. The
+  right sides of a subset are its candidates.
 - triplets: anchor left, positive right, hard negatives; no score.
 - classes: left, or left and right, has this label. The subset says what the row is for: to train a
   classifier, to choose its settings or to score it (train, dev, test); the split, where that score counts.

@@ -64,8 +64,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
         case ".csv":
             table = _read_delimited(path, columns, _rows(path, ",", csv.QUOTE_MINIMAL))
         case ".tsv":
-            # The official STS files are tab-separated and hold lone quotation marks.
-            table = _read_delimited(path, columns, _rows(path, "\t", csv.QUOTE_NONE))
+            table = read_tabbed(path, columns)
         case ".parquet":
             table = _read_parquet(path, columns)
         case _:
@@ -74,23 +73,85 @@ def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     return table
 
 
-def numbers(column: pl.Series, path: Path) -> pl.Series:
+def read_tabbed(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of a tab-separated file with a header, whatever its name; an empty cell is null.
+
+    Raises:
+        UserError: see `read_columns`.
+    """
+    # The official STS files are tab-separated and hold lone quotation marks.
+    table = _read_delimited(path, columns, _rows(path, "\t", csv.QUOTE_NONE))
+    _not_empty(table[columns[0]], path)
+    return table
+
+
+def read_cells(path: Path, names: Sequence[str], *, surplus: bool = False) -> pl.DataFrame:
+    """The tab-separated cells of a file without a header, as text; an empty cell is null.
+
+    Args:
+        path: any name.
+        names: of the columns.
+        surplus: whether a line may have more cells, which are left out.
+
+    Raises:
+        UserError: the file is missing or empty, or a line has another number of cells.
+    """
+    cells: list[list[str | None]] = [[] for _ in names]
+    for number, line in enumerate(read_lines(path), start=1):
+        row = line.split("\t")
+        if len(row) < len(names) or (len(row) > len(names) and not surplus):
+            raise UserError(
+                f"{path}, line {number}: {len(row)} cells, not {', '.join(names)}, separated by tabs; "
+                "correct the line"
+            )
+        for values, cell in zip(cells, row, strict=False):
+            values.append(cell or None)
+    return pl.DataFrame({name: pl.Series(v, dtype=pl.String) for name, v in zip(names, cells, strict=True)})
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file, blank ones too.
+
+    Raises:
+        UserError: the file is missing or empty.
+    """
+    lines = read_utf8(path).removesuffix("\n").split("\n")
+    if lines == [""]:
+        raise empty(path)
+    return [line.removesuffix("\r") for line in lines]
+
+
+def numbers(column: pl.Series, path: Path, between: tuple[float, float] | None = None) -> pl.Series:
     """The numbers that a column of texts holds.
 
     Args:
         column: as `read_columns` gives it.
         path: for messages.
+        between: the smallest and the largest that may be.
 
     Raises:
-        UserError: a cell is empty or is no finite number.
+        UserError: a cell is empty, is no finite number or is out of bounds.
     """
     values = column.str.strip_chars().cast(pl.Float64, strict=False)
     wrong = (values.is_null() | ~values.fill_null(math.nan).is_finite()).arg_true()
     if len(wrong):
-        row = int(wrong[0])
-        where = f"{path}, row {row + 1} of the data"
-        raise UserError(f"{where}: {column.name} is {column[row] or ''!r}, not a number; correct it")
+        raise _wrong(column, int(wrong[0]), path, "not a number")
+    if between and len(wrong := (~values.is_between(*between)).arg_true()):
+        raise _wrong(column, int(wrong[0]), path, f"not between {between[0]:g} and {between[1]:g}")
     return values
+
+
+def flags(column: pl.Series, path: Path) -> pl.Series:
+    """A column of texts that are 0 or 1, as booleans.
+
+    Raises:
+        UserError: naming the first row with another cell.
+    """
+    values = column.str.strip_chars().cast(pl.Float64, strict=False)
+    wrong = (~values.is_in([0.0, 1.0])).fill_null(True).arg_true()
+    if len(wrong):
+        raise _wrong(column, int(wrong[0]), path, "not 0 or 1")
+    return values == 1
 
 
 def filled(column: pl.Series, path: Path) -> pl.Series:
@@ -113,6 +174,16 @@ def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserE
     return UserError(f"{path} has no column {column!r}; it has {', '.join(names) or 'none'}; {hint}")
 
 
+def empty(path: Path) -> UserError:
+    """The error for a file without content."""
+    return UserError(f"{path} is empty; remove it from params.yaml or fill it")
+
+
+def _wrong(column: pl.Series, row: int, path: Path, why: str) -> UserError:
+    where = f"{path}, row {row + 1} of the data"
+    return UserError(f"{where}: {column.name} is {column[row] or ''!r}, {why}; correct it")
+
+
 def _format(path: Path) -> str:
     name = path.with_suffix("") if path.suffix == ".gz" else path
     if name.suffix not in FORMATS or (path.suffix == ".gz" and name.suffix == ".parquet"):
@@ -123,7 +194,7 @@ def _format(path: Path) -> str:
 
 def _not_empty(texts: pl.Series, path: Path) -> pl.Series:
     if texts.is_empty():
-        raise UserError(f"{path} is empty; remove it from params.yaml or fill it")
+        raise empty(path)
     return texts
 
 
@@ -146,7 +217,7 @@ def _read_delimited(
 ) -> pl.DataFrame:
     _, header = next(rows, (0, []))
     if not header:
-        raise UserError(f"{path} is empty; remove it from params.yaml or fill it")
+        raise empty(path)
     for column in columns:
         if column not in header:
             raise missing_column(path, column, header)

@@ -1,6 +1,5 @@
 """Evaluation tasks, as params.yaml names them."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,14 @@ from typing import Any
 import polars as pl
 
 from pipeline.artifacts.beir import read_beir
-from pipeline.artifacts.user_files import expand, filled, numbers, read_columns
+from pipeline.artifacts.msmarco import read_msmarco
 from pipeline.core.errors import UserError
 from pipeline.core.params.evaluate import (
     ClassificationTask,
+    EntityResolutionTask,
     PairClassificationTask,
     RetrievalTask,
+    StsSets,
     StsTask,
     Task,
     WordNetRelatedness,
@@ -21,7 +22,9 @@ from pipeline.core.params.evaluate import (
     WordNetSupersense,
 )
 from pipeline.corpus.classification import classification
+from pipeline.corpus.entities import entities
 from pipeline.corpus.labelled import Labelled, Rows, join, label
+from pipeline.corpus.similarity import similarity
 from pipeline.corpus.wordnet import Families, Split
 from pipeline.corpus.wordnet_tasks import relatedness, reverse_dictionary, supersense
 
@@ -78,42 +81,33 @@ def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[L
             return [reverse_dictionary(wordnet(), name, task.queries, split) for split in HELD_OUT_SPLITS]
         case WordNetSupersense():
             return [supersense(wordnet(), name, task.max_train, task.max_test)]
+        case StsSets():
+            return [
+                part for each, of_set in task.tasks(name).items() for part in _parts(each, of_set, wordnet)
+            ]
         case StsTask():
-            paths = expand(task.path)
-            root = os.path.commonpath([path.parent for path in paths])
-            return [_sts(name, task, path, path.relative_to(root).as_posix()) for path in paths]
+            return [similarity(name, task)]
         case RetrievalTask():
             return [_retrieval(name, task)]
+        case EntityResolutionTask():
+            return [entities(name, task)]
         case ClassificationTask() | PairClassificationTask():
             return [classification(name, task)]
 
 
-def _sts(name: str, task: StsTask, path: Path, subset_name: str) -> Labelled:
-    """One file of scored pairs, which is a subset unless a column names them."""
-    columns = [task.left, task.right, task.score, *([task.subset] if task.subset else [])]
-    table = read_columns(path, columns)
-    subset = filled(table[task.subset], path).to_list() if task.subset else [subset_name] * len(table)
-    rows = Rows(
-        filled(table[task.left], path).to_list(),
-        filled(table[task.right], path).to_list(),
-        score=numbers(table[task.score], path).to_list(),
-        subset=subset,
-    )
-    return label(name, task.split, rows)
-
-
 def _retrieval(name: str, task: RetrievalTask) -> Labelled:
     """One folder. A judgement of 0 says what no judgement says, so only the positive ones are kept."""
-    beir = read_beir(Path(task.path), task.qrels)
+    read = read_msmarco if task.layout == "msmarco" else read_beir
+    found = read(Path(task.path), task.qrels)
     relevant: dict[tuple[str, str], float] = {}
-    for query, document, score in beir.judgements:
+    for query, document, score in found.judgements:
         if score > 0:
-            pair = (beir.queries[query], beir.documents[document])
+            pair = (found.queries[query], found.documents[document])
             relevant[pair] = max(score, relevant.get(pair, 0.0))
     if not relevant:
-        raise UserError(f"{task.path}: qrels/{task.qrels}.tsv has no score above 0; no query has an answer")
+        raise UserError(f"{task.path}: the qrels {task.qrels} have no score above 0; no query has an answer")
     matched = {document for _, document in relevant}
-    others = [document for document in dict.fromkeys(beir.documents.values()) if document not in matched]
+    others = [document for document in dict.fromkeys(found.documents.values()) if document not in matched]
     queries, documents = zip(*relevant, strict=True)
     judged = Rows(queries, documents, score=list(relevant.values()))
     unjudged = Rows([None] * len(others), others)

@@ -7,10 +7,14 @@ import numpy as np
 import polars as pl
 
 from pipeline.core.params.evaluate import Probe, Scoring
-from pipeline.evaluation import classification, retrieval, sts
+from pipeline.evaluation import classification, entity_resolution, retrieval, sts
 from pipeline.evaluation.embeddings import Embeddings
 
-SCORING: dict[str, ModuleType] = {"sts": sts, "retrieval": retrieval}
+SCORING: dict[str, ModuleType] = {
+    "sts": sts,
+    "retrieval": retrieval,
+    "entity_resolution": entity_resolution,
+}
 
 Scores = dict[str, dict[str, float]]
 """Task -> metric -> value."""

@@ -107,6 +107,14 @@ def test_a_score_that_is_no_number(tmp_path, cell):
         user_files.numbers(user_files.read_columns(path, ["score"])["score"], path)
 
 
+def test_a_score_out_of_bounds(tmp_path):
+    path = write(tmp_path / "x.tsv", "score\n0\n5\n5.01\n")
+    scores = user_files.read_columns(path, ["score"])["score"]
+    assert user_files.numbers(scores[:2], path, (0, 5)).to_list() == [0, 5]
+    with pytest.raises(UserError, match=r"x\.tsv, row 3 of the data: score is '5\.01', not between 0 and 5"):
+        user_files.numbers(scores, path, (0, 5))
+
+
 def test_globs_are_sorted_and_reach_into_folders(tmp_path):
     (tmp_path / "sub").mkdir()
     for name in ("b.txt", "a.txt", "sub/c.txt"):
@@ -152,6 +160,23 @@ def test_beir(tmp_path):
 def test_beir_judgements_at_fault(tmp_path, row, message):
     with pytest.raises(UserError, match=message):
         read_beir(beir(tmp_path, f"query-id\tcorpus-id\tscore\n{row}\n"), "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("qrels/test.tsv", "query-id\tdoc\tscore\n", r"test\.tsv has no column 'corpus-id'"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", r"test\.tsv is empty"),
+        ("corpus.jsonl.gz", "", r"corpus\.jsonl\.gz is empty"),
+        ("queries.jsonl", '{"_id": "q1"}\n', r"queries\.jsonl, line 1: expected"),
+        ("queries.jsonl", '{"_id": "q", "text": "a"}\n' * 2, r"line 2: the _id 'q' is there twice"),
+    ],
+)
+def test_beir_files_at_fault(tmp_path, name, content, message):
+    folder = beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\td2\t2\n")
+    write(folder / name, content)
+    with pytest.raises(UserError, match=message):
+        read_beir(folder, "test")
 
 
 def test_beir_names_the_qrels_there_are(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.artifacts import pairs
 from pipeline.core.params.evaluate import ClassificationTask, PairClassificationTask
-from pipeline.evaluation import classification, retrieval, sts, tasks
+from pipeline.evaluation import classification, entity_resolution, retrieval, sts, tasks
 from pipeline.evaluation.embeddings import Embeddings
 
 STS = {"left_id": [1, 2, 3, 4], "right_id": [5, 6, 7, 8], "score": [4.0, 2, 3, 1]}
@@ -12,17 +12,18 @@ TABLE = pl.concat(
     [
         pairs.make("stsb", "test", STS),
         pairs.make("quora", "test", {"left_id": [9, None], "right_id": [1, 10], "score": [1, None]}),
+        pairs.make("names", "test", {"left_id": [9, None], "right_id": [1, 10], "subset": ["de", "de"]}),
         pairs.make("stsb", "dev", {"left_id": [11], "right_id": [12], "score": [2.0]}),
     ]
 )
-SCORING = {"stsb": "sts", "quora": "retrieval", "unused": "sts"}
+SCORING = {"stsb": "sts", "quora": "retrieval", "names": "entity_resolution", "unused": "sts"}
 MAIN = {"a": "spearman", "b": "mrr@10"}
 SCORES = {"a": {"spearman": 0.6, "pearson": 0.0}, "b": {"mrr@10": 0.3}}
 
 
 def test_a_split_holds_its_tasks_alone():
     test = tasks.split_of(TABLE, "test")
-    assert {name: len(group) for name, group in test.items()} == {"stsb": 4, "quora": 2}
+    assert {name: len(group) for name, group in test.items()} == {"stsb": 4, "quora": 2, "names": 2}
     assert tasks.split_of(TABLE, "dev")["stsb"]["left_id"].to_list() == [11]
     assert tasks.split_of(TABLE, "train") == {}
 
@@ -43,8 +44,10 @@ def test_each_task_is_scored_by_its_kind():
     assert scores == {
         "stsb": sts.score(test["stsb"], embeddings),
         "quora": retrieval.score(test["quora"], embeddings),
+        "names": entity_resolution.score(test["names"], embeddings),
     }
-    assert tasks.main_metrics(SCORING) == {"stsb": "spearman", "quora": "mrr@10", "unused": "spearman"}
+    main = {"stsb": "spearman", "quora": "mrr@10", "names": "recall@1", "unused": "spearman"}
+    assert tasks.main_metrics(SCORING) == main
 
 
 def test_a_task_with_labels_is_scored_with_its_own_settings_and_named_by_its_own_metric():

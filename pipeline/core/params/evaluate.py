@@ -1,8 +1,8 @@
 """`evaluate:`: the tasks that teacher and students are scored on, and `runtime:`, which changes no result."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from pipeline.core.params.base import Block, Count, Name, Positive
 
@@ -32,7 +32,7 @@ class Probe(Block):
         return self
 
 
-Scoring = Literal["sts", "retrieval"] | Probe
+Scoring = Literal["sts", "retrieval", "entity_resolution"] | Probe
 """The module under evaluation/ that scores a task; `classification` has settings, which are a `Probe`."""
 
 
@@ -63,11 +63,15 @@ class WordNetReverseDictionary(Block):
 
 
 class StsTask(Block):
-    """Semantic textual similarity: sentence pairs with a score."""
+    """Semantic textual similarity: sentence pairs with a score.
+
+    Official files are told by their names and need no columns: SemEval's STS.input.NAME.txt, with
+    STS.gs.NAME.txt beside it; sts-train.csv, sts-dev.csv and sts-test.csv of the STS benchmark; SICK*.txt.
+    """
 
     kind: Literal["sts"]
-    path: Annotated[str, Field(min_length=1)]
-    """A file or a glob: .csv, .tsv, .jsonl, .parquet."""
+    path: PathOrGlob
+    """A file or a glob: .csv, .tsv, .jsonl, .parquet or official; or a folder of SemEval's files."""
     split: Split = "test"
     """`dev`: used to select weights. `test`: only reported."""
     left: str = "sentence1"
@@ -76,6 +80,9 @@ class StsTask(Block):
     """Column of the second sentences."""
     score: str = "score"
     """Column of the human scores."""
+    range: Annotated[tuple[float, float] | None, Field(strict=False)] = None
+    """The lowest and the highest score there may be; null: any. Official files have their own: 0 to 5, SICK 1
+    to 5."""
     subset: str | None = None
     """Column that names a pair's subset, for the mean over subsets; null: one subset a file."""
 
@@ -84,15 +91,49 @@ class StsTask(Block):
         """The module under evaluation/ that scores it."""
         return "sts"
 
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.range and self.range[0] >= self.range[1]:
+            raise ValueError(
+                f"a task of kind sts has the range {list(self.range)}; put the lower bound first"
+            )
+        return self
+
+
+class StsSets(Block):
+    """The seven sets of the papers, a task each: NAME_sts12 to NAME_sts16, NAME_stsb and NAME_sickr."""
+
+    kind: Literal["sts_sets"]
+    path: PathOrGlob
+    """SentEval's folder data/downstream: STS/STS12-en-test to STS/STS16-en-test,
+    STS/STSBenchmark/sts-test.csv and SICK/SICK_test_annotated.txt."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under evaluation/ that scores each."""
+        return "sts"
+
+    def tasks(self, name: str) -> dict[str, StsTask]:
+        """The seven tasks of the task `name`."""
+        places = {f"sts{year}": f"STS/STS{year}-en-test" for year in range(12, 17)}
+        places |= {"stsb": "STS/STSBenchmark/sts-test.csv", "sickr": "SICK/SICK_test_annotated.txt"}
+        folder = self.path.rstrip("/")
+        return {
+            f"{name}_{key}": StsTask(kind="sts", path=f"{folder}/{place}") for key, place in places.items()
+        }
+
 
 class RetrievalTask(Block):
-    """Retrieval in BEIR's layout: corpus.jsonl, queries.jsonl (each may end in .gz) and qrels/SPLIT.tsv."""
+    """Find the relevant documents of queries."""
 
     kind: Literal["retrieval"]
-    path: Annotated[str, Field(min_length=1)]
+    path: PathOrGlob
     """The folder."""
+    layout: Literal["beir", "msmarco"] = "beir"
+    """`beir`: corpus.jsonl, queries.jsonl and qrels/QRELS.tsv. `msmarco`, without headers: collection.tsv,
+    qrels.QRELS.tsv, queries.QRELS.tsv or else queries.tsv. Each may end in .gz, but for qrels/QRELS.tsv."""
     qrels: str = "test"
-    """Name of the file under qrels/, without .tsv."""
+    """QRELS: which queries and judgements, such as dev.small of MS MARCO."""
     split: Split = "test"
     """`dev`: used to select weights. `test`: only reported."""
 
@@ -100,6 +141,29 @@ class RetrievalTask(Block):
     def scoring(self) -> Scoring:
         """The module under evaluation/ that scores it."""
         return "retrieval"
+
+
+class EntityResolutionTask(Block):
+    """Mentions and the entities that they name. The candidates are the distinct entities of a subset."""
+
+    kind: Literal["entity_resolution"]
+    path: PathOrGlob
+    """A file or a glob: .csv, .tsv, .jsonl, .parquet."""
+    split: Split = "test"
+    """`dev`: used to select weights. `test`: only reported."""
+    query: str = "query"
+    """Column of the mentions."""
+    entity: str = "entity"
+    """Column of the entities' names."""
+    label: str | None = "label"
+    """Column of 1 where they match and 0 where not; null: all rows match."""
+    subset: str | None = None
+    """Column that names a row's subset, such as its language; null: one subset a file."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under evaluation/ that scores it."""
+        return "entity_resolution"
 
 
 class WordNetSupersense(Probe):
@@ -159,7 +223,9 @@ Task = Annotated[
     | WordNetReverseDictionary
     | WordNetSupersense
     | StsTask
+    | StsSets
     | RetrievalTask
+    | EntityResolutionTask
     | ClassificationTask
     | PairClassificationTask,
     Field(discriminator="kind"),
@@ -170,6 +236,20 @@ class Evaluate(Block):
     """Tasks by name."""
 
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
+    """`sts_sets` stands for seven of them."""
+
+    @field_validator("tasks")
+    @classmethod
+    def _one_by_one(cls, tasks: dict[str, Task]) -> dict[str, Task]:
+        each: dict[str, Task] = {}
+        for name, task in tasks.items():
+            found: dict[str, Task] = {**task.tasks(name)} if isinstance(task, StsSets) else {name: task}
+            if twice := each.keys() & found.keys():
+                raise ValueError(
+                    f"evaluate.tasks.{min(twice)}: two tasks have this name, one of kind sts_sets"
+                )
+            each |= found
+        return each
 
 
 class Footprint(Block):
