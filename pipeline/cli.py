@@ -4,10 +4,12 @@ import typer
 
 from pipeline.commands import cache
 from pipeline.commands.check import check
+from pipeline.commands.compare import compare
 from pipeline.commands.doctor import doctor
 from pipeline.commands.embed import embed
 from pipeline.commands.inspect import inspect
 from pipeline.commands.schema import schema
+from pipeline.commands.search import search
 from pipeline.core.errors import report_user_errors
 
 app = typer.Typer(
@@ -16,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (check, doctor, inspect, embed, schema):
+for command in (check, doctor, inspect, embed, search, compare, schema):
     app.command()(report_user_errors(command))
 
 cache_app = typer.Typer(no_args_is_help=True)

@@ -15,6 +15,7 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import PARTIAL, is_abandoned
 
 RECIPE = "recipe.json"
+INDEXES = "indexes"
 STATE = ".safetensors"
 """How the state of a training ends; its inputs lie in a folder of that name without it."""
 
@@ -86,9 +87,16 @@ def trainings(cache: Path) -> list[Path]:
     return sorted({path if path.suffix == STATE else path.with_suffix(STATE) for path in found})
 
 
+def indexes(cache: Path) -> list[Path]:
+    """The indexes of `pipeline search`: folders."""
+    return sorted(path for path in (cache / INDEXES).glob("[!.]*") if path.is_dir())
+
+
 def abandoned(cache: Path) -> list[Path]:
     """What killed processes left half-written."""
-    partial = (path for kind in ("vectors", "training") for path in (cache / kind).rglob(f"{PARTIAL}*"))
+    partial = (
+        path for kind in ("vectors", "training", INDEXES) for path in (cache / kind).rglob(f"{PARTIAL}*")
+    )
     return sorted(path for path in partial if is_abandoned(path))
 
 

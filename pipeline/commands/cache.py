@@ -1,5 +1,6 @@
 """`pipeline cache`: which vectors are kept, whether they are intact, and which nobody uses."""
 
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ def list_recipes(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors:
     for path in store_files.trainings(folder):
         size = str(store_files.size(path) + store_files.size(path.with_suffix("")))
         rows.append((path.stem, "interrupted training", NONE, NONE, size, NONE))
+    for path in store_files.indexes(folder):
+        rows.append((path.name, "search index", NONE, NONE, str(store_files.size(path)), NONE))
     if left := store_files.abandoned(folder):
         rows.append((NONE, _count(left), NONE, NONE, str(sum(map(store_files.size, left))), NONE))
     _show(rows)
@@ -81,7 +84,8 @@ def prune(
 ) -> None:
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
-    What killed runs left half-written goes in any case.
+    Without names the indexes of `pipeline search` go too: the next search makes them anew. What killed runs
+    left half-written goes in any case.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
@@ -97,6 +101,12 @@ def prune(
         typer.echo(f"{done}\t{NONE}\t{_count(left)}\t{freed}")
         if not dry_run:
             remove_abandoned(left)
+    for path in [] if fingerprints else store_files.indexes(folder):
+        size = store_files.size(path)
+        typer.echo(f"{done}\t{path.name}\tsearch index\t{size}")
+        freed += size
+        if not dry_run:
+            shutil.rmtree(path)
     for stored in chosen:
         size = stored.bytes
         typer.echo(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}")

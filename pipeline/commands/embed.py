@@ -1,5 +1,6 @@
 """`pipeline embed`: vectors of any texts from a distilled student."""
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
+Encode = Callable[..., NDArray[np.floating]]
+"""One of SentenceTransformer's: `encode`, `encode_query` or `encode_document`."""
 
 CHUNK = 8192
 """Texts whose vectors are in memory at a time; within a chunk sentence-transformers sorts by length."""
@@ -44,18 +47,28 @@ def embed(
     folder = find_student(student, students)
     _check_suffix(out)
     texts = read_texts(inputs or [STANDARD_INPUT])
-    model = _load(folder, device)
+    model = load_student(folder, device)
     dim = model.encode(texts[:1]).shape[1]
     with _writer(out, dim) as write, progress(f"embed with {folder.name}", len(texts), "texts") as advance:
-        for start in range(0, len(texts), CHUNK):
-            chunk = texts[start : start + CHUNK]
-            vectors = model.encode(
-                chunk, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True
-            )
-            if not np.isfinite(vectors).all():
-                raise UserError(f"{folder} gives values that are not finite; distil it again")
-            write(chunk, vectors.astype(np.float32))
+        for chunk, vectors in encoded(model.encode, texts, batch_size, folder):
+            write(chunk, vectors)
             advance(len(chunk))
+
+
+def encoded(
+    encode: Encode, texts: Sequence[str], batch_size: int, folder: Path
+) -> Iterator[tuple[Sequence[str], NDArray[np.float32]]]:
+    """Texts with their vectors (n, dim), chunk by chunk, in order.
+
+    Raises:
+        UserError: a vector is not finite; the message names the student's `folder`.
+    """
+    for start in range(0, len(texts), CHUNK):
+        chunk = texts[start : start + CHUNK]
+        vectors = encode(chunk, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+        if not np.isfinite(vectors).all():
+            raise UserError(f"{folder} gives values that are not finite; distil it again")
+        yield chunk, vectors.astype(np.float32)
 
 
 def find_student(student: str, students: Path) -> Path:
@@ -67,11 +80,40 @@ def find_student(student: str, students: Path) -> Path:
     for folder in (students / student, Path(student)):
         if (folder / "modules.json").exists():
             return folder
-    known = sorted(path.parent.name for path in students.glob("*/modules.json"))
+    known = known_students(students)
     there = f"{students} has {', '.join(known)}" if known else f"{students} has none; run `dvc repro`"
     raise UserError(
         f"there is no student {student!r} (no modules.json in {students / student} or {student}); {there}"
     )
+
+
+def known_students(students: Path) -> list[str]:
+    """Names of the students in a folder, sorted."""
+    return sorted(path.parent.name for path in students.glob("[!.]*/modules.json"))
+
+
+def load_student(folder: Path, device: str) -> "SentenceTransformer":
+    """Load a student from a folder that `find_student` found.
+
+    Args:
+        folder: a sentence-transformers folder with safetensors weights.
+        device: `auto`, or torch's name of one.
+
+    Raises:
+        UserError: it is damaged, or there is no such device.
+    """
+    from safetensors import SafetensorError
+    from sentence_transformers import SentenceTransformer
+
+    if not any(folder.rglob("*.safetensors")):
+        raise UserError(f"{folder} holds no .safetensors weights; distil it again")
+    try:
+        return SentenceTransformer(
+            str(folder), device=None if device == "auto" else device, local_files_only=True
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{folder} cannot be loaded on device {device!r}: {reason}") from None
 
 
 def read_texts(inputs: Sequence[Path]) -> list[str]:
@@ -109,21 +151,6 @@ def _name(path: Path) -> str:
     return "stdin" if path == STANDARD_INPUT else str(path)
 
 
-def _load(folder: Path, device: str) -> "SentenceTransformer":
-    from safetensors import SafetensorError
-    from sentence_transformers import SentenceTransformer
-
-    if not any(folder.rglob("*.safetensors")):
-        raise UserError(f"{folder} holds no .safetensors weights; distil it again")
-    try:
-        return SentenceTransformer(
-            str(folder), device=None if device == "auto" else device, local_files_only=True
-        )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{folder} cannot be loaded on device {device!r}: {reason}") from None
-
-
 def _check_suffix(out: Path | None) -> None:
     if out is not None and out.suffix not in SUFFIXES:
         raise UserError(f"--out {out}: the name has to end in {' or '.join(SUFFIXES)}")
@@ -133,7 +160,7 @@ def _check_suffix(out: Path | None) -> None:
 def _writer(out: Path | None, dim: int) -> Iterator[Write]:
     """Yield `write(texts, vectors)`, to stdout or to a file that appears whole or not at all."""
     if out is None:
-        yield lambda texts, vectors: _frame(texts, vectors).write_ndjson(sys.stdout.buffer)
+        yield lambda texts, vectors: _print(_frame(texts, vectors))
         return
     with atomic_file(out) as temporary:
         if out.suffix == ".jsonl":
@@ -143,6 +170,15 @@ def _writer(out: Path | None, dim: int) -> Iterator[Write]:
             schema = pa.schema({"text": pa.string(), "vector": pa.list_(pa.float32(), dim)})
             with pq.ParquetWriter(temporary, schema, compression="zstd") as file:
                 yield lambda texts, vectors: file.write_table(_frame(texts, vectors).to_arrow().cast(schema))
+
+
+def _print(rows: pl.DataFrame) -> None:
+    """JSON lines on stdout."""
+    lines = io.BytesIO()
+    rows.write_ndjson(lines)
+    # Not by Polars: its error for a closed pipe has no errno, and typer ends quietly by that alone.
+    sys.stdout.buffer.write(lines.getbuffer())
+    sys.stdout.buffer.flush()
 
 
 def _frame(texts: Sequence[str], vectors: NDArray[np.float32]) -> pl.DataFrame:

@@ -1,5 +1,7 @@
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +131,14 @@ def test_a_damaged_student(students: Path, tmp_path: Path, weights: bytes | None
     result = embed(tmp_path, student="damaged", stdin=b"text\n")
     assert result.exit_code == 1
     assert f"damaged {said}" in result.stderr
+
+
+def test_a_closed_pipe_ends_it_without_a_traceback(students: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("text")
+    args = ["embed", "--student", str(students / "tiny"), "--device", "cpu", str(tmp_path / "texts.txt")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pipeline.cli", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (1, b"")
