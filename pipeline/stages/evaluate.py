@@ -8,6 +8,7 @@ import polars as pl
 import typer
 
 from pipeline.artifacts import metrics, pairs, pca, student, texts, vectors
+from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import Params, load
 from pipeline.evaluation import tasks as evaluation
@@ -39,10 +40,14 @@ def main(
     wanted = evaluation.text_ids(test)
     table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
     stages = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
-    students = {
-        stage: _encode(folder, f"distill@{name}" if stage != "finetuned" else f"finetune@{name}", table)
-        for stage, folder in stages.items()
-    }
+    students: dict[str, Embeddings] = {}
+    encoded: dict[str, Embeddings] = {}  # a student that is not fine-tuned is the distilled one again
+    for stage, folder in stages.items():
+        files = fingerprint.of_folder(folder)
+        if files not in encoded:
+            made_by = "finetune" if stage == "finetuned" else "distill"
+            encoded[files] = _encode(folder, f"{made_by}@{name}", table)
+        students[stage] = encoded[files]
     dims = {stage: embeddings.vectors.shape[1] for stage, embeddings in students.items()}
     models = _teacher(block.view, dims["finetuned"], table["text_id"].to_numpy(), eval_vectors, pca_folder)
     models |= students
