@@ -42,7 +42,7 @@ def start(folder, processes):
 @pytest.mark.parametrize("kind", STUDENTS)
 def test_kills_at_random_moments_cost_the_step_at_hand_and_no_byte(folder, start, kind):
     student, train = STUDENTS[kind]
-    write_project(folder, student, epochs=8, **train)
+    write_project(folder, student, epochs=16, **train)
     start(folder / "undisturbed", 0).join()
     expected, steps = made(folder), noted(folder / "undisturbed").count("step")
     assert {name.split("/")[0] for name in expected} == set(OUTS.values())
@@ -54,7 +54,7 @@ def test_kills_at_random_moments_cost_the_step_at_hand_and_no_byte(folder, start
     moments, taken = random.Random(3), 0
     for kill in range(KILLS):
         log = folder / f"noted {kill}"
-        process, after = start(log, 0.02), moments.randrange(1, 6)
+        process, after = start(log, 0.02), moments.randrange(1, 12)
         while len(noted(log)) < after and process.is_alive():
             time.sleep(0.002)
         time.sleep(moments.uniform(0, 0.03))

@@ -59,7 +59,8 @@ def test_two_processes_have_the_loss_curve_of_one(runs, case):
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_end_with_the_weights_of_one(runs, case):
     alone, together = (load_file(folder / f"{case} 0.safetensors") for folder in runs)
-    torch.testing.assert_close(together, alone, rtol=0, atol=1e-5)
+    # The bias of keys has no gradient but rounding, of which AdamW makes steps.
+    torch.testing.assert_close(together, alone, rtol=0, atol=3e-5)
 
 
 @pytest.mark.parametrize("case", [*CASES, "interrupted"])
@@ -104,6 +105,7 @@ def test_the_stage_makes_with_two_processes_what_it_makes_with_one(runs):
         files = [project / folder / "model.safetensors" for project in (one, two)]
         torch.testing.assert_close(*map(load_file, files), rtol=0, atol=1e-5)
     metrics = [json.loads((project / "metrics.json").read_text()) for project in (one, two)]
+    assert metrics[1].pop("select") == metrics[0].pop("select") == "loss"
     assert metrics[1] == pytest.approx(metrics[0], rel=1e-4)
     assert list((two / ".cache" / "training").iterdir()) == []
 
