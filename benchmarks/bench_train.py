@@ -110,7 +110,7 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
 def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callable[[], float]]]:
     """Trainers of a table of the teacher's vocabulary, 256 dimensions, and what they have come to on dev.
 
-    Learning rates are the default run's and tokenlearn's own; all take the same number of steps.
+    Learning rates and starts are the default run's and tokenlearn's own; all take the same number of steps.
     """
     block = StaticStudent.model_validate(
         {
@@ -124,9 +124,12 @@ def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callab
         }
     )
     ours, examples, dev = prepared(block, static, folder / "static")
+    ours.fit_projection(examples.tokens, examples.targets)
     wanted = torch.from_numpy(np.array(dev.targets))
     dense = block.model_copy(update={"train": block.train.model_copy(update={"sparse": False})})
-    students = {"ours, sparse": (block, ours), "ours, dense": (dense, static.build(dense, PARTS))}
+    ours_dense = static.build(dense, PARTS)
+    ours_dense.fit_projection(examples.tokens, examples.targets)
+    students = {"ours, sparse": (block, ours), "ours, dense": (dense, ours_dense)}
     contenders = {
         name: ours_steps(student_block, student, examples, steps)
         for name, (student_block, student) in students.items()
@@ -137,7 +140,8 @@ def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callab
     }
     if find_spec("tokenlearn"):
         name = "tokenlearn 0.2"
-        contenders[name], dev_losses[name] = tokenlearn(ours, examples, dev, steps)
+        start = static.build(block, PARTS)
+        contenders[name], dev_losses[name] = tokenlearn(start, examples, dev, steps)
     else:
         print("without `tokenlearn`, its loop is left out", file=sys.stderr)
     return contenders, dev_losses
