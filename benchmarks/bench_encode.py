@@ -14,7 +14,7 @@ import torch
 from measuring import interleaved, report, speedup
 from sentence_transformers import SentenceTransformer
 
-from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import TransformerTeacher
 from pipeline.teachers.transformer import Transformer, load
 

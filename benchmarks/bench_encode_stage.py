@@ -19,7 +19,7 @@ import psutil
 from measuring import report
 
 from pipeline.artifacts import encoding, store, texts
-from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import Encode, TransformerTeacher
 from pipeline.stages import encode
 from pipeline.teachers import transformer

@@ -16,7 +16,8 @@ import torch
 from measuring import interleaved, report, speedup
 from vector_sets import publish, random_ids
 
-from pipeline.artifacts.vectors import VectorSet, column
+from pipeline.artifacts.shards import column
+from pipeline.artifacts.vectors import VectorSet
 from pipeline.core import fingerprint
 
 VIEW, DIM = "sentence", 384

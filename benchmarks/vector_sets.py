@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.artifacts.encoding import partition
-from pipeline.artifacts.vectors import VectorSet, open_set, write_manifest, write_shard
+from pipeline.artifacts.shards import write_shard
+from pipeline.artifacts.vectors import VectorSet, open_set, write_manifest
 from pipeline.core.params.teacher import Encode
 
 

@@ -9,7 +9,7 @@ import polars as pl
 from project import sentence
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.artifacts import pca, texts, vectors
+from pipeline.artifacts import pca, shards, texts, vectors
 from pipeline.artifacts.pca import Pca
 from pipeline.artifacts.texts import text_id
 from pipeline.core.params.students import StaticStudent
@@ -53,14 +53,14 @@ def write_vectors(folder: Path, of: list[str], recipe: str, cuts: Sequence[int] 
     """A published set of the hashing teacher's vectors, in shards that begin at 0 and at these rows."""
     folder.mkdir(parents=True, exist_ok=True)
     ordered = sorted(of, key=text_id)
-    shards = {}
+    sizes = {}
     for number, (start, stop) in enumerate(pairwise([0, *cuts, len(ordered)])):
         part = ordered[start:stop]
         ids = np.array([text_id(text) for text in part], np.uint64)
         found = teacher_vectors(part).reshape(-1, TEACHER_DIM)
-        vectors.write_shard(ids, {"sentence": found}, folder / f"{number}.parquet")
-        shards[f"{number}.parquet"] = len(part)
-    vectors.write_manifest(folder, {"model": recipe}, {"sentence": TEACHER_DIM}, shards)
+        shards.write_shard(ids, {"sentence": found}, folder / f"{number}.parquet")
+        sizes[f"{number}.parquet"] = len(part)
+    vectors.write_manifest(folder, {"model": recipe}, {"sentence": TEACHER_DIM}, sizes)
 
 
 def write_pca(folder: Path, variances: np.ndarray | None = None) -> None:

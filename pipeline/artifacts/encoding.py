@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.artifacts.shards import Half, Ids, write_shard
 from pipeline.artifacts.store import VectorStore
-from pipeline.artifacts.vectors import Half, Ids, write_shard
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.params.teacher import Storage
 

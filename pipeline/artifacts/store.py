@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.artifacts.vectors import Half, Ids, read_columns, write_shard
+from pipeline.artifacts.shards import Half, Ids, read_columns, write_shard
 from pipeline.core import fingerprint
 from pipeline.core.atomic import PARTIAL, atomic_file, remove_abandoned, write_text
 from pipeline.core.errors import UserError

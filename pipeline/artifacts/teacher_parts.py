@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from pipeline.artifacts.vectors import column, write_shard
+from pipeline.artifacts.shards import column, write_shard
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.artifacts import int8, metrics, vectors
+from pipeline.artifacts import int8, metrics, shards, vectors
+from pipeline.artifacts.shards import Half
 from pipeline.commands import model_folder
 from pipeline.core.errors import UserError
 from pipeline.evaluation.geometry import effective_rank, mean_pairwise_cosine
@@ -74,7 +75,7 @@ def vector_set(path: Path) -> Description:
         ids, rows = found
         # Ids are hashes, so the first shard is a random sample of the texts.
         said.facts |= _geometry(view, rows[:SAMPLED])
-        said.sample += _rows(vectors.to_table(ids[:SHOWN], {view: rows[:SHOWN]}))
+        said.sample += _rows(shards.to_table(ids[:SHOWN], {view: rows[:SHOWN]}))
     return said
 
 
@@ -125,16 +126,16 @@ def _are_vectors(kind: pa.DataType, schema: pa.Schema) -> bool:
     return packed or pa.types.is_floating(kind.value_type)
 
 
-def _vectors(path: Path, rows: pa.Table, name: str) -> vectors.Half:
+def _vectors(path: Path, rows: pa.Table, name: str) -> Half:
     try:
-        return vectors.column(rows, name)
+        return shards.column(rows, name)
     except pa.ArrowException as error:
         raise UserError(
             f"{path} is damaged ({error}); run `dvc repro -f encode@{path.parent.name}`"
         ) from None
 
 
-def _geometry(name: str, rows: vectors.Half) -> dict[str, str]:
+def _geometry(name: str, rows: Half) -> dict[str, str]:
     """Norms, mean cosine and effective rank of (n, d)."""
     finite = rows[np.isfinite(rows).all(axis=1)]
     facts = {f"{name} not finite": f"{len(rows) - len(finite)} rows"} if len(finite) < len(rows) else {}

@@ -12,7 +12,7 @@ from pipeline.artifacts import encoding, texts
 from pipeline.artifacts.encoding import Advance, Shard
 from pipeline.artifacts.store import VectorStore
 from pipeline.core.errors import UserError
-from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import Encode, Teacher
 from pipeline.core.registry import implementation
 

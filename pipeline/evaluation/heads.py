@@ -32,7 +32,7 @@ Predict = Callable[[Features], Classes]
 
 @dataclass(frozen=True)
 class Data:
-    """Features (n, f), standardised, and classes (n,) from 0 on."""
+    """Features (n, f), centred and scaled, and classes (n,) from 0 on."""
 
     features: Features
     classes: Classes

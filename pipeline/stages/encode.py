@@ -7,8 +7,8 @@ import typer
 
 from pipeline.artifacts import encoding, texts, vectors
 from pipeline.artifacts.encoding import Shard
+from pipeline.artifacts.shards import Ids
 from pipeline.artifacts.store import VectorStore
-from pipeline.artifacts.vectors import Ids
 from pipeline.core.atomic import atomic_folder, disk_errors
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load

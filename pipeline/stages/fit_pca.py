@@ -9,6 +9,7 @@ import polars as pl
 import typer
 
 from pipeline.artifacts import metrics, pca, texts, vectors
+from pipeline.artifacts.shards import Half, Ids
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import load
@@ -41,7 +42,7 @@ def main(
     metrics.write({"rows": len(chosen), **explained}, metrics_file)
 
 
-def _chosen(vector_set: vectors.VectorSet, view: str, chosen: vectors.Ids) -> Iterator[vectors.Half]:
+def _chosen(vector_set: vectors.VectorSet, view: str, chosen: Ids) -> Iterator[Half]:
     for ids, batch in vector_set.batches(view):
         yield batch[np.isin(ids, chosen, assume_unique=True)]
 

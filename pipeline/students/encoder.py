@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pipeline.encoders.packing import PackedEncoder, can_pack, word_table
 from pipeline.students.interface import Encoded
 from pipeline.students.ridge import ridge
+from pipeline.training.mapped import positions
 from pipeline.training.tokens import Tokens, tokenise
 
 TOKENS_AT_A_TIME = 512
@@ -117,7 +118,8 @@ class EncoderStudent:
         in_order = torch.cat(pooled)[torch.from_numpy(np.argsort(order))]
         if not embedded:
             return in_order, None
-        return in_order, torch.cat(first)[torch.from_numpy(np.argsort(tokens.positions(order)))]
+        places = positions(tokens.offsets[order], tokens.lengths[order])
+        return in_order, torch.cat(first)[torch.from_numpy(np.argsort(places))]
 
     def _run_packed(self, tokens: Tokens, *, embedded: bool) -> tuple[Tensor, Tensor | None]:
         """Texts from short to long, without padding."""

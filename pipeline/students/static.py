@@ -20,6 +20,7 @@ from pipeline.core.progress import say
 from pipeline.students.corpus_words import pieces_of, split_words, with_words
 from pipeline.students.interface import Encoded
 from pipeline.students.ridge import ridge
+from pipeline.training.mapped import in_parts
 from pipeline.training.tokens import Tokens, tokenise
 
 UNUSED = re.compile(r"\[unused\d+\]")
@@ -140,8 +141,7 @@ class Static:
             table[self._used] = apply_pca(table[self._used], self.params.dim)
         if after and after.sif:
             counts = np.zeros(len(table), np.int64)
-            for start in range(0, len(tokens.ids), COUNTED_AT_A_TIME):  # they may not fit into memory
-                part = tokens.ids[start : start + COUNTED_AT_A_TIME]
+            for part in in_parts(tokens.ids, COUNTED_AT_A_TIME):
                 counts += np.bincount(part, minlength=len(table))
             weights = sif_weights(counts[self._used], after.sif)
             table[self._used] *= weights.astype(np.float32)[:, None]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from pipeline.core.errors import UserError
-from pipeline.core.params.evaluate import Api
+from pipeline.core.params.runtime import Api
 from pipeline.core.params.teacher import OpenAiApiTeacher
 from pipeline.core.progress import say
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
-from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.core.progress import say
 from pipeline.teachers.endpoint import Endpoint, Stopped, estimate_tokens

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from pipeline.core.errors import UserError
-from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import TransformerTeacher
 from pipeline.encoders.locate import weights_hash
 from pipeline.encoders.packing import PackedEncoder, can_pack

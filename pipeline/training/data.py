@@ -1,9 +1,8 @@
 """What a student is trained on: tokenised texts with their targets, in files that are read row by row."""
 
 import json
-import mmap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.artifacts import pca, texts, vectors
+from pipeline.artifacts.shards import Half
 from pipeline.core.atomic import atomic_folder, disk_errors
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StudentBlock
+from pipeline.training.mapped import Rows, gather, in_parts, map_file
 from pipeline.training.tokens import Tokens
 
 MIN_DEV_TEXTS = 2
-RELEASE_BYTES = 64 << 20
-"""Of targets read before their pages are given back to the system: the memory that they take."""
+SUMMED_ROWS = 1 << 16
 
 Reduction = Callable[[NDArray[np.floating]], NDArray[np.float32]]
 """Teacher vectors (n, d) to targets (n, dim)."""
 Tokenise = Callable[[list[str]], Tokens]
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -53,20 +52,18 @@ class Examples:
     tokens: Tokens
     targets: NDArray[np.float32]
     """(n, target_dim)."""
-    _read: int = field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self.targets)
 
     def select(self, rows: Rows) -> tuple[Tokens, NDArray[np.float32]]:
-        """Tokens and targets of these rows; however many are read, memory stays bounded."""
-        chosen = self.tokens.select(rows), np.asarray(self.targets[rows])
-        self._read += chosen[1].nbytes + chosen[0].ids.nbytes
-        if self._read > RELEASE_BYTES:
-            self._read = 0
-            for array in (self.targets, self.tokens.ids):
-                _release(array)
-        return chosen
+        """Tokens and targets of these rows."""
+        return self.tokens.select(rows), gather(self.targets, rows, np.ones_like(rows))
+
+    def mean_target(self) -> NDArray[np.float32]:
+        """The mean of all targets, (target_dim,)."""
+        sums = [part.sum(axis=0, dtype=np.float64) for part in in_parts(self.targets, SUMMED_ROWS)]
+        return (np.sum(sums, axis=0) / len(self)).astype(np.float32)
 
 
 def open_corpus(
@@ -112,11 +109,11 @@ def materialise(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, f
             _write(sources, corpus, tokenise, temporary)
     rows, dim = json.loads((folder / "shape.json").read_text(encoding="utf-8"))
     offsets = np.fromfile(folder / "offsets.bin", np.int64)
-    ids = _mapped(folder / "ids.bin", np.int32, (int(offsets[-1]),))
-    return Examples(Tokens(ids, offsets), _mapped(folder / "targets.bin", np.float32, (rows, dim)))
+    ids = map_file(folder / "ids.bin", np.int32, (int(offsets[-1]),))
+    return Examples(Tokens(ids, offsets), map_file(folder / "targets.bin", np.float32, (rows, dim)))
 
 
-def teacher_sample(view: str, vectors_folder: Path) -> vectors.Half:
+def teacher_sample(view: str, vectors_folder: Path) -> Half:
     """The teacher's first vectors (n, d) of the seed texts, as they are: what a PCA hides shows here."""
     return next(vectors.open_set(vectors_folder / "seed").batches(view))[1]
 
@@ -186,15 +183,3 @@ def _write(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder
 def _append(array: NDArray, file: BinaryIO) -> None:
     """As array.tofile, which does not notice a full disk."""
     file.write(np.ascontiguousarray(array).data)
-
-
-def _mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray:
-    """A file as a read-only array; an empty one cannot be mapped."""
-    return np.memmap(path, dtype, "r", shape=shape) if np.prod(shape) else np.empty(shape, dtype)
-
-
-def _release(array: NDArray) -> None:
-    """Give the pages of a mapped file back: they stay in the system's cache, not in this process."""
-    mapped = getattr(array, "_mmap", None)
-    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)

@@ -99,7 +99,7 @@ class Distillation:
         wanted = [term for term in self._objective.terms if term.loss.over == "sentences"]
         if len(wanted) < len(self._objective.terms):
             return None
-        mean = torch.from_numpy(np.mean(self._train.targets, axis=0, dtype=np.float64).astype(np.float32))
+        mean = torch.from_numpy(self._train.mean_target())
         targets = torch.from_numpy(np.array(self._dev.targets))
         rows = torch.arange(len(targets))
         return float(self._objective.local(Batch(mean.expand_as(targets), targets, rows), 1.0, 1.0))

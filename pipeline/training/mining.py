@@ -13,7 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.artifacts import pairs
-from pipeline.artifacts.vectors import Ids, VectorSet, rows_of
+from pipeline.artifacts.shards import Ids
+from pipeline.artifacts.vectors import VectorSet, rows_of
 from pipeline.core.params.corpus import Mine
 
 VIEW = "sentence"

@@ -86,7 +86,7 @@ def clip_gradients(parameters: Iterable[nn.Parameter], longest: float) -> None:
             gradient = gradient.values()
         values.append(gradient)
     if values:
-        norm = torch.linalg.vector_norm(torch.stack([value.norm() for value in values]))
-        scale = float((longest / (norm + 1e-6)).clamp(max=1.0))
-        for value in values:
-            value.mul_(scale)
+        norm = float(torch.linalg.vector_norm(torch.stack([value.norm() for value in values])))
+        if norm > longest:
+            for value in values:
+                value.mul_(longest / norm)

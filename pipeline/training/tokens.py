@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from pipeline.training.mapped import gather
+
 CHUNK_TEXTS = 10_000
 
 
@@ -30,13 +32,8 @@ class Tokens:
     def select(self, rows: NDArray[np.integer]) -> "Tokens":
         """The sequences of these rows, in their order."""
         lengths = self.offsets[rows + 1] - self.offsets[rows]
-        return Tokens(self.ids[self.positions(rows)], np.concatenate([[0], np.cumsum(lengths)]))
-
-    def positions(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Where in `ids` the tokens of these rows lie, sequence by sequence."""
-        lengths = self.offsets[rows + 1] - self.offsets[rows]
-        ends = np.cumsum(lengths)
-        return np.repeat(self.offsets[rows] - ends + lengths, lengths) + np.arange(lengths.sum())
+        ids = gather(self.ids, self.offsets[rows], lengths)
+        return Tokens(ids, np.concatenate([[0], np.cumsum(lengths)]))
 
     def without(self, token: int) -> "Tokens":
         """The same sequences with every occurrence of this token left out."""

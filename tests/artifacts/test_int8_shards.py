@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.artifacts import int8, vectors
+from pipeline.artifacts import int8, shards, vectors
 from pipeline.core.errors import UserError
 
 IDS = np.unique(np.random.default_rng(0).integers(0, 2**64 - 1, 5000, np.uint64))
@@ -23,7 +23,7 @@ CUT = 3000
 @pytest.fixture(scope="module")
 def shard(tmp_path_factory):
     path = tmp_path_factory.mktemp("shard") / "00000.parquet"
-    vectors.write_shard(IDS, VIEWS, path, "int8")
+    shards.write_shard(IDS, VIEWS, path, "int8")
     return path
 
 
@@ -34,7 +34,7 @@ def folder(tmp_path):
     path.mkdir()
     for name, rows in (("00000.parquet", slice(CUT)), ("00001.parquet", slice(CUT, None))):
         part = {view: found[rows] for view, found in VIEWS.items()}
-        vectors.write_shard(IDS[rows], part, path / name, "int8")
+        shards.write_shard(IDS[rows], part, path / name, "int8")
     sign(path)
     return path
 
@@ -88,9 +88,9 @@ def test_a_value_takes_a_byte(shard):
 @pytest.mark.parametrize("rows", [0, 1, 5000])
 def test_what_is_read_is_float16_and_the_nearest_step(tmp_path, rows):
     part = {view: found[:rows] for view, found in VIEWS.items()}
-    vectors.write_shard(IDS[:rows], part, path := tmp_path / "shard.parquet", "int8")
+    shards.write_shard(IDS[:rows], part, path := tmp_path / "shard.parquet", "int8")
     for view, found in part.items():
-        ids, read = vectors.read_columns(path.read_bytes(), view)
+        ids, read = shards.read_columns(path.read_bytes(), view)
         assert np.array_equal(ids, IDS[:rows])
         assert read.dtype == np.float16
         check(read, found)
@@ -98,7 +98,7 @@ def test_what_is_read_is_float16_and_the_nearest_step(tmp_path, rows):
 
 def test_equal_vectors_give_equal_bytes(shard, tmp_path):
     views = {view: found.copy() for view, found in VIEWS.items()}
-    vectors.write_shard(IDS.copy(), views, tmp_path / "again", "int8")
+    shards.write_shard(IDS.copy(), views, tmp_path / "again", "int8")
     assert (tmp_path / "again").read_bytes() == shard.read_bytes()
 
 
@@ -132,7 +132,7 @@ def test_the_manifest_holds_what_all_rows_lost(folder):
 
 
 def test_a_float16_set_says_nothing_of_it(tmp_path):
-    vectors.write_shard(IDS, VIEWS, tmp_path / "0.parquet")
+    shards.write_shard(IDS, VIEWS, tmp_path / "0.parquet")
     vectors.write_manifest(tmp_path, {"model": "m"}, DIMS, {"0.parquet": len(IDS)})
     assert not {"storage", "loss"} & vectors.open_set(tmp_path).manifest.keys()
 
@@ -148,7 +148,7 @@ def rewrite(path, metadata, level=None):
     if level is not None:
         flat = table["cls"].combine_chunks().flatten().to_numpy().copy()
         flat[-1] = level
-        kind = vectors.vector_type(3, pa.int8())
+        kind = shards.vector_type(3, pa.int8())
         column = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=kind)
         table = table.set_column(2, table.schema.field("cls"), column)
     pq.write_table(table.replace_schema_metadata(metadata), path)

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.artifacts import vectors
+from pipeline.artifacts import shards, vectors
 from pipeline.core.errors import UserError
 
 IDS = np.arange(10, 60, 10, dtype=np.uint64)
@@ -18,7 +18,7 @@ def folder(tmp_path):
     path.mkdir()
     for name, rows in SHARDS:
         views = {"sentence": VECTORS[rows], "cls": -VECTORS[rows]}
-        vectors.write_shard(IDS[rows], views, path / name)
+        shards.write_shard(IDS[rows], views, path / name)
     sign(path)
     return path
 
@@ -44,7 +44,7 @@ def test_shards_that_are_read_ahead_come_in_order(tmp_path, count):
     ids, found = np.arange(count * 2, dtype=np.uint64), np.arange(count * 2, dtype=np.float16).reshape(-1, 1)
     for number in range(count):
         rows = slice(2 * number, 2 * number + 2)
-        vectors.write_shard(ids[rows], {"cls": found[rows]}, tmp_path / f"{number}.parquet")
+        shards.write_shard(ids[rows], {"cls": found[rows]}, tmp_path / f"{number}.parquet")
     vectors.write_manifest(tmp_path, {}, {"cls": 1}, {f"{number}.parquet": 2 for number in range(count)})
     opened = vectors.open_set(tmp_path)
     assert [ids.tolist() for ids, _ in opened.batches("cls")] == ids.reshape(-1, 2).tolist()
@@ -58,10 +58,10 @@ def test_a_reader_may_stop_after_the_first_shard(folder):
     batches.close()
 
 
-@pytest.mark.parametrize("shards", [{}, {"00000.parquet": 0}])
-def test_an_empty_set(folder, shards):
-    vectors.write_shard(IDS[:0], {"sentence": VECTORS[:0]}, folder / "00000.parquet")
-    vectors.write_manifest(folder, {}, {"sentence": 4}, shards)
+@pytest.mark.parametrize("sizes", [{}, {"00000.parquet": 0}])
+def test_an_empty_set(folder, sizes):
+    shards.write_shard(IDS[:0], {"sentence": VECTORS[:0]}, folder / "00000.parquet")
+    vectors.write_manifest(folder, {}, {"sentence": 4}, sizes)
     ids, found = vectors.open_set(folder).read("sentence")
     assert ids.shape == (0,)
     assert found.shape == (0, 4)
@@ -95,7 +95,7 @@ def test_an_absent_view_names_those_there_are(folder):
 def not_finite(value):
     spoilt = VECTORS[3:].copy()
     spoilt[1, 2] = value
-    return lambda path: vectors.write_shard(IDS[3:], {"sentence": spoilt}, path)
+    return lambda path: shards.write_shard(IDS[3:], {"sentence": spoilt}, path)
 
 
 FAULTS = {
@@ -103,15 +103,15 @@ FAULTS = {
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]), "is damaged: its SHA-256"),
     "empty": (lambda path: path.write_bytes(b""), "is damaged: its SHA-256"),
     "without the view": (
-        lambda path: vectors.write_shard(IDS[3:], {"cls": VECTORS[3:]}, path),
+        lambda path: shards.write_shard(IDS[3:], {"cls": VECTORS[3:]}, path),
         "is not a readable shard",
     ),
     "fewer rows": (
-        lambda path: vectors.write_shard(IDS[3:4], {"sentence": VECTORS[3:4]}, path),
+        lambda path: shards.write_shard(IDS[3:4], {"sentence": VECTORS[3:4]}, path),
         r"holds \(1, 4\), the manifest says 2 rows",
     ),
     "narrower": (
-        lambda path: vectors.write_shard(IDS[3:], {"sentence": VECTORS[3:, :3].copy()}, path),
+        lambda path: shards.write_shard(IDS[3:], {"sentence": VECTORS[3:, :3].copy()}, path),
         "holds .*3",
     ),
     "NaN": (not_finite(np.nan), "view 'sentence' holds a value that is not finite"),
@@ -148,8 +148,8 @@ def of_single_precision(path):
 UNCHECKED = {
     "float32": of_single_precision,
     "text": lambda path: pq.write_table(pa.table({"text_id": IDS[3:], "sentence": ["a", "b"]}), path),
-    "other ids": lambda path: vectors.write_shard(IDS[:2], {"sentence": VECTORS[3:]}, path),
-    "falling ids": lambda path: vectors.write_shard(IDS[:2:-1].copy(), {"sentence": VECTORS[3:]}, path),
+    "other ids": lambda path: shards.write_shard(IDS[:2], {"sentence": VECTORS[3:]}, path),
+    "falling ids": lambda path: shards.write_shard(IDS[:2:-1].copy(), {"sentence": VECTORS[3:]}, path),
 }
 
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.artifacts import vectors
+from pipeline.artifacts import shards, vectors
 from pipeline.core.errors import UserError
 
 IDS = np.unique(np.random.default_rng(0).integers(0, 2**64 - 1, 5000, np.uint64))
@@ -22,7 +22,7 @@ VIEWS = {
 @pytest.fixture(scope="module")
 def shard(tmp_path_factory):
     path = tmp_path_factory.mktemp("shard") / "00000.parquet"
-    vectors.write_shard(IDS, VIEWS, path)
+    shards.write_shard(IDS, VIEWS, path)
     return path
 
 
@@ -57,27 +57,27 @@ def test_row_groups_are_fixed_without_dictionaries_and_compression(shard):
 def test_values_are_read_from_where_they_lie_as_arrow_reads_them(tmp_path, rows, dim):
     """Row groups of megabytes, which Arrow would by default split into pages, included."""
     found = np.random.default_rng(0).normal(size=(rows, dim)).astype(np.float16)
-    vectors.write_shard(IDS[:rows], {"cls": -found, "sentence": found}, path := tmp_path / "shard.parquet")
+    shards.write_shard(IDS[:rows], {"cls": -found, "sentence": found}, path := tmp_path / "shard.parquet")
     table = pq.read_table(path)
     for view, expected in (("cls", -found), ("sentence", found)):
-        ids, read = vectors.read_columns(path.read_bytes(), view)
+        ids, read = shards.read_columns(path.read_bytes(), view)
         assert np.array_equal(ids, IDS[:rows])
         assert np.array_equal(ids, table["text_id"].to_numpy())
         assert np.array_equal(read, expected)
-        assert np.array_equal(read, vectors.column(table, view))
+        assert np.array_equal(read, shards.column(table, view))
 
 
 def test_other_parquet_of_the_same_schema_is_read_by_arrow(shard, tmp_path):
     """As stores of earlier versions hold it: several pages a row group."""
     table = pq.read_table(shard).replace_schema_metadata(None)
     pq.write_table(table, tmp_path / "other.parquet", compression="zstd", data_page_size=1000)
-    ids, read = vectors.read_columns((tmp_path / "other.parquet").read_bytes(), "cls")
+    ids, read = shards.read_columns((tmp_path / "other.parquet").read_bytes(), "cls")
     assert np.array_equal(ids, IDS)
     assert np.array_equal(read, VIEWS["cls"])
 
 
 def test_torch_takes_a_set_as_it_is_read(shard):
-    _, read = vectors.read_columns(shard.read_bytes(), "cls")
+    _, read = shards.read_columns(shard.read_bytes(), "cls")
     tensor = torch.from_numpy(read)
     tensor += 1
     assert np.array_equal(read, VIEWS["cls"] + np.float16(1))
@@ -95,7 +95,7 @@ def test_polars_reads_a_shard(shard):
 
 
 def test_equal_vectors_give_equal_bytes(shard, tmp_path):
-    vectors.write_shard(IDS.copy(), {view: array.copy() for view, array in VIEWS.items()}, tmp_path / "again")
+    shards.write_shard(IDS.copy(), {view: array.copy() for view, array in VIEWS.items()}, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == shard.read_bytes()
 
 

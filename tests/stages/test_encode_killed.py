@@ -1,7 +1,5 @@
 import random
 import shutil
-import signal
-import time
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from encode_runs import (
     write_params,
     write_texts,
 )
+from killed import kill_after
 
 from pipeline.artifacts import encoding, texts, vectors
 from pipeline.core.errors import UserError
@@ -55,12 +54,7 @@ def test_twenty_kills_cost_no_finished_piece_and_no_byte(folder, seed, start):
     for kill in range(KILLS):
         before, log = stored_ids(), folder / f"asked {kill}"
         process, begun = start(log, 0.01), moments.randrange(8)
-        while len(asked(log)) < begun and process.is_alive():
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.015))
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        kill_after(process, lambda log=log, begun=begun: len(asked(log)) >= begun, moments, seconds=0.015)
         assert not OUT.exists()
         assert not before & {texts.text_id(text) for text in chain(*asked(log))}
         assert all(piece in pieces for piece in asked(log))

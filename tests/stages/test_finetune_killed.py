@@ -1,12 +1,11 @@
 import random
 import shutil
-import signal
-import time
 from pathlib import Path
 
 import pytest
 from distill_runs import kept, noted
 from finetune_runs import finetune_params, finetune_slowly, write_inputs
+from killed import kill_after
 
 KILLS = 10
 OUTS = ("out", "metrics.json", "curve.tsv")
@@ -42,12 +41,7 @@ def test_kills_at_random_moments_cost_the_step_at_hand_and_no_byte(folder, parts
     for kill in range(KILLS):
         log = folder / f"noted {kill}"
         process, after = start(log, 0.02), moments.randrange(1, 4)
-        while len(noted(log)) < after and process.is_alive():
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.03))
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        kill_after(process, lambda log=log, after=after: len(noted(log)) >= after, moments, seconds=0.03)
         taken += len(noted(log))
     assert 0 < taken < steps + KILLS
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from embeddings_server import Server
 
-from pipeline.core.params.evaluate import Api, Runtime
+from pipeline.core.params.runtime import Api, Runtime
 from pipeline.core.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.teachers import openai_api, transformer
 

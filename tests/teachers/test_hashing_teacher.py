@@ -8,7 +8,7 @@ import torch
 
 from pipeline.artifacts import teacher_parts
 from pipeline.core.fingerprint import of_folder, of_json
-from pipeline.core.params.evaluate import Runtime
+from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import HashingTeacher
 from pipeline.teachers import hashing
 

@@ -22,7 +22,7 @@ from small_corpus import (
 )
 from small_students import TEACHER_DIM
 
-from pipeline.artifacts import texts, vectors
+from pipeline.artifacts import shards, texts
 from pipeline.artifacts.texts import text_id
 from pipeline.core.errors import UserError
 from pipeline.training import data
@@ -43,21 +43,19 @@ def made(folder: Path, into: str = "inputs", dim: int = TEACHER_DIM) -> Examples
 
 
 @given(
-    shards=st.lists(st.integers(0, len(TRAIN + DEV)), max_size=6).map(sorted),
+    cuts=st.lists(st.integers(0, len(TRAIN + DEV)), max_size=6).map(sorted),
     group=st.sampled_from([1, 3, 2048]),
     at_a_time=st.sampled_from([1, 4, 65_536]),
 )
 @settings(max_examples=25, deadline=None)
-def test_tokens_and_targets_do_not_depend_on_how_the_files_are_cut(
-    tmp_path_factory, shards, group, at_a_time
-):
+def test_tokens_and_targets_do_not_depend_on_how_the_files_are_cut(tmp_path_factory, cuts, group, at_a_time):
     folder = write_corpus(tmp_path_factory.mktemp("corpus"))
     mean, rotation = components()
     of = teacher_vectors(IN_ORDER).astype(np.float64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vectors, "ROW_GROUP_ROWS", group)
+        patch.setattr(shards, "ROW_GROUP_ROWS", group)
         patch.setattr(texts, "ROWS_AT_A_TIME", at_a_time)
-        write_vectors(folder / "seed", TRAIN + DEV, "one", shards)
+        write_vectors(folder / "seed", TRAIN + DEV, "one", cuts)
         as_they_are, reduced = made(folder), made(folder, "reduced", dim=8)
     for examples in (as_they_are, reduced):
         assert read_back(examples.tokens) == IN_ORDER
@@ -138,19 +136,21 @@ def test_a_full_disk_is_told_and_leaves_nothing(folder, most):
 
 
 @pytest.mark.skipif(not SMAPS.exists(), reason="only Linux tells which pages of a file a process holds")
-@pytest.mark.parametrize(("most", "held"), [(1, False), (1 << 30, True)])
-def test_releasing_pages_frees_them_and_changes_no_value(folder, monkeypatch, most, held):
-    monkeypatch.setattr(data, "RELEASE_BYTES", most)
+def test_reading_leaves_no_page_of_the_files_in_memory(folder, monkeypatch):
+    monkeypatch.setattr(data, "SUMMED_ROWS", 3)
     examples = made(folder, dim=8)
-    expected = np.array(examples.targets)
+    files = [folder / "inputs" / name for name in ("targets.bin", "ids.bin")]
     random = np.random.default_rng(0)
-    for _ in range(3):
-        rows = random.integers(len(examples), size=4)
-        tokens, targets = examples.select(rows)
+    drawn = [random.integers(len(examples), size=4) for _ in range(3)]
+    found = [examples.select(rows) for rows in drawn]
+    mean = examples.mean_target()
+    assert [resident(file) for file in files] == [0, 0]
+    expected = np.array(examples.targets)
+    assert resident(files[0]) > 0
+    np.testing.assert_allclose(mean, expected.mean(axis=0, dtype=np.float64), rtol=1e-6)
+    for rows, (tokens, targets) in zip(drawn, found, strict=True):
         assert np.array_equal(targets, expected[rows])
         assert read_back(tokens) == [IN_ORDER[row] for row in rows]
-        assert (resident(folder / "inputs" / "targets.bin") > 0) == held
-        assert (resident(folder / "inputs" / "ids.bin") > 0) == held
 
 
 def resident(path: Path) -> int:

@@ -5,7 +5,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.artifacts import pairs, vectors
+from pipeline.artifacts import pairs, shards, vectors
 from pipeline.core.errors import UserError
 from pipeline.core.params.corpus import Mine
 from pipeline.training import mining
@@ -45,9 +45,9 @@ def published(folder: Path, found: np.ndarray) -> vectors.VectorSet:
     folder.mkdir()
     half = len(found) // 2
     for name, rows in (("0.parquet", np.arange(half)), ("1.parquet", np.arange(half, len(found)))):
-        vectors.write_shard(rows.astype(np.uint64), {"sentence": found[rows]}, folder / name)
-    shards = {"0.parquet": half, "1.parquet": len(found) - half}
-    vectors.write_manifest(folder, {"teacher": "random"}, {"sentence": DIM}, shards)
+        shards.write_shard(rows.astype(np.uint64), {"sentence": found[rows]}, folder / name)
+    sizes = {"0.parquet": half, "1.parquet": len(found) - half}
+    vectors.write_manifest(folder, {"teacher": "random"}, {"sentence": DIM}, sizes)
     return vectors.open_set(folder)
 
 

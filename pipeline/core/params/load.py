@@ -12,7 +12,8 @@ from pydantic_core import ErrorDetails
 from pipeline.core.errors import UserError
 from pipeline.core.params.base import Block, Name
 from pipeline.core.params.corpus import Augment, Corpus, FinetuneData
-from pipeline.core.params.evaluate import Evaluate, Footprint, Runtime
+from pipeline.core.params.evaluate import Evaluate
+from pipeline.core.params.runtime import Footprint, Runtime
 from pipeline.core.params.students import Student, student_faults
 from pipeline.core.params.teacher import Encode, Pca, Teacher
 

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.training.mapped import gather, in_parts, map_file, positions
+
+SPANS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 5)), max_size=8)
+
+
+@pytest.fixture(scope="module", params=[(20,), (20, 3)], ids=["flat", "rows"])
+def both(request, tmp_path_factory):
+    """An array in memory, and the same in a file."""
+    array = np.random.default_rng(0).integers(100, size=request.param).astype(np.int32)
+    path = tmp_path_factory.mktemp("mapped") / "array.bin"
+    array.tofile(path)
+    return array, map_file(path, np.int32, array.shape)
+
+
+@given(spans=SPANS)
+def test_gather_joins_slices_of_an_array_and_of_a_file(both, spans):
+    starts, lengths = np.array(spans, np.int64).reshape(-1, 2).T
+    for array in both:
+        expected = np.concatenate([array[:0], *(array[start : start + length] for start, length in spans)])
+        assert np.array_equal(gather(array, starts, lengths), expected)
+    assert positions(starts, lengths).tolist() == [at for s, length in spans for at in range(s, s + length)]
+
+
+def test_a_file_that_has_become_shorter_is_told(tmp_path):
+    path = tmp_path / "array.bin"
+    np.arange(10).tofile(path)
+    array = map_file(path, np.int64, (10,))
+    np.arange(5).tofile(path)
+    with pytest.raises(OSError, match=r"array\.bin ends before row 7"):
+        gather(array, np.array([2, 7]), np.array([1, 1]))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 20, 100])
+def test_parts_are_the_whole(both, rows):
+    for array in both:
+        parts = list(in_parts(array, rows))
+        assert all(len(part) == rows for part in parts[:-1])
+        assert np.array_equal(np.concatenate([np.array(part) for part in parts]), array)
+
+
+def test_an_empty_file(tmp_path):
+    (tmp_path / "empty.bin").touch()
+    assert map_file(tmp_path / "empty.bin", np.float32, (0, 3)).shape == (0, 3)
