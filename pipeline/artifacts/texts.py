@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.artifacts.tables import check_table, read_table, readable, write_table
+from pipeline.artifacts.tables import Schema, check_table, read_table, readable, write_table
 from pipeline.core.errors import UserError
 
 SEED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String, "source": pl.String, "split": pl.String}
@@ -47,9 +48,11 @@ def read_augmented(path: Path) -> pl.DataFrame:
 def ids(path: Path, split: str | None) -> NDArray[np.uint64]:
     """Ascending ids (n,) of a text set's rows, or of those of one split."""
     stage, schema = _columns(split)
-    table = read_table(path, {"text_id": pl.UInt64, **schema}, stage, exact=False)
-    chosen = table if split is None else table.filter(pl.col("split") == split)
-    return _checked(chosen, path, stage)["text_id"].to_numpy()
+    batches = _stream(path, {"text_id": pl.UInt64, **schema}, split, stage)
+    parts = [batch["text_id"].to_numpy() for batch in batches]
+    found = np.concatenate([np.empty(0, np.uint64), *parts])
+    _check_ids(found, path, stage)
+    return found
 
 
 def read_slice(path: Path, start: int, stop: int) -> list[str]:
@@ -61,11 +64,16 @@ def read_slice(path: Path, start: int, stop: int) -> list[str]:
 def stream(path: Path, split: str | None) -> Iterator[list[str]]:
     """The texts of the same rows, in the same order, some at a time."""
     stage, schema = _columns(split)
-    check_table(path, {"text": pl.String, **schema}, stage, exact=False)
+    for batch in _stream(path, {"text": pl.String, **schema}, split, stage):
+        yield batch["text"].to_pylist()
+
+
+def _stream(path: Path, schema: Schema, split: str | None, stage: str) -> Iterator[pa.RecordBatch]:
+    """Some rows at a time of these columns."""
+    check_table(path, schema, stage, exact=False)
     with readable(path, stage), pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(ROWS_AT_A_TIME, columns=["text", *schema]):
-            kept = batch if split is None else batch.filter(pc.equal(batch["split"], split))
-            yield kept["text"].to_pylist()
+        for batch in file.iter_batches(ROWS_AT_A_TIME, columns=list(schema)):
+            yield batch if split is None else batch.filter(pc.equal(batch["split"], split))
 
 
 def _columns(split: str | None) -> tuple[str, dict[str, type[pl.DataType]]]:
@@ -83,9 +91,15 @@ def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path)
 
 
 def _checked(texts: pl.DataFrame, path: Path, stage: str) -> pl.DataFrame:
-    ids = texts["text_id"].to_numpy()
+    _check_ids(texts["text_id"].to_numpy(), path, stage)
+    return texts
+
+
+def _check_ids(ids: NDArray[np.uint64], path: Path, stage: str) -> None:
+    """Fail unless they ascend."""
     if (ids[1:] > ids[:-1]).all():
-        return texts
-    if len(duplicated := texts["text_id"].filter(texts["text_id"].is_duplicated())):
+        return
+    series = pl.Series(ids)
+    if len(duplicated := series.filter(series.is_duplicated())):
         raise UserError(f"{path}: two texts have the text_id {duplicated[0]}; run `dvc repro -f {stage}`")
     raise UserError(f"{path} is not sorted by text_id; run `dvc repro -f {stage}`")
