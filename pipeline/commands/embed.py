@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import polars as pl
@@ -14,21 +14,19 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
+from pipeline.commands.encoders import Encode, open_encoders
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
-Encode = Callable[..., NDArray[np.floating]]
-"""One of SentenceTransformer's: `encode`, `encode_query` or `encode_document`."""
 
-CHUNK = 8192
-"""Texts whose vectors are in memory at a time; within a chunk sentence-transformers sorts by length."""
+CHUNK = 16_384
+"""Texts whose vectors are in memory at a time; within a chunk they are sorted by length."""
 SUFFIXES = (".parquet", ".jsonl")
 STANDARD_INPUT = Path("-")
+VECTOR = "vector.list.element"
+"""The column of the vectors' values, as Parquet names it."""
 
 
 def embed(
@@ -41,22 +39,24 @@ def embed(
     ] = None,
     students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts a batch.")] = 64,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Texts a batch, of models that sentence-transformers runs.")
+    ] = 64,
 ) -> None:
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
     folder = find_student(student, students)
     _check_suffix(out)
     texts = read_texts(inputs or [STANDARD_INPUT])
-    model = load_student(folder, device)
-    dim = model.encode(texts[:1]).shape[1]
+    encode = open_encoders(folder, device, batch_size).texts
+    dim = encode(texts[:1]).shape[1]
     with _writer(out, dim) as write, progress(f"embed with {folder.name}", len(texts), "texts") as advance:
-        for chunk, vectors in encoded(model.encode, texts, batch_size, folder):
+        for chunk, vectors in encoded(encode, texts, folder):
             write(chunk, vectors)
             advance(len(chunk))
 
 
 def encoded(
-    encode: Encode, texts: Sequence[str], batch_size: int, folder: Path
+    encode: Encode, texts: Sequence[str], folder: Path
 ) -> Iterator[tuple[Sequence[str], NDArray[np.float32]]]:
     """Texts with their vectors (n, dim), chunk by chunk, in order.
 
@@ -65,7 +65,7 @@ def encoded(
     """
     for start in range(0, len(texts), CHUNK):
         chunk = texts[start : start + CHUNK]
-        vectors = encode(chunk, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+        vectors = encode(chunk)
         if not np.isfinite(vectors).all():
             raise UserError(f"{folder} gives values that are not finite; distil it again")
         yield chunk, vectors.astype(np.float32)
@@ -90,30 +90,6 @@ def find_student(student: str, students: Path) -> Path:
 def known_students(students: Path) -> list[str]:
     """Names of the students in a folder, sorted."""
     return sorted(path.parent.name for path in students.glob("[!.]*/modules.json"))
-
-
-def load_student(folder: Path, device: str) -> "SentenceTransformer":
-    """Load a student from a folder that `find_student` found.
-
-    Args:
-        folder: a sentence-transformers folder with safetensors weights.
-        device: `auto`, or torch's name of one.
-
-    Raises:
-        UserError: it is damaged, or there is no such device.
-    """
-    from safetensors import SafetensorError
-    from sentence_transformers import SentenceTransformer
-
-    if not any(folder.rglob("*.safetensors")):
-        raise UserError(f"{folder} holds no .safetensors weights; distil it again")
-    try:
-        return SentenceTransformer(
-            str(folder), device=None if device == "auto" else device, local_files_only=True
-        )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{folder} cannot be loaded on device {device!r}: {reason}") from None
 
 
 def read_texts(inputs: Sequence[Path]) -> list[str]:
@@ -168,7 +144,8 @@ def _writer(out: Path | None, dim: int) -> Iterator[Write]:
                 yield lambda texts, vectors: _frame(texts, vectors).write_ndjson(file)
         else:
             schema = pa.schema({"text": pa.string(), "vector": pa.list_(pa.float32(), dim)})
-            with pq.ParquetWriter(temporary, schema, compression="zstd") as file:
+            # Vectors do not compress.
+            with pq.ParquetWriter(temporary, schema, compression={"text": "zstd", VECTOR: "none"}) as file:
                 yield lambda texts, vectors: file.write_table(_frame(texts, vectors).to_arrow().cast(schema))
 
 

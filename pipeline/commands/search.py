@@ -15,9 +15,9 @@ from pipeline.commands.embed import (
     encoded,
     find_student,
     known_students,
-    load_student,
     read_texts,
 )
+from pipeline.commands.encoders import Encode, open_encoders
 from pipeline.commands.model_folder import read_json
 from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder, disk_errors
@@ -28,7 +28,6 @@ from pipeline.evaluation.geometry import normalised
 
 if TYPE_CHECKING:
     import faiss
-    from sentence_transformers import SentenceTransformer
 
 INDEX = "index.faiss"
 MANIFEST = "index.json"
@@ -50,7 +49,9 @@ def search(
     students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
     params_file: Annotated[Path, typer.Option("--params", help="The params file.")] = Path("params.yaml"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts a batch.")] = 64,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Texts a batch, of models that sentence-transformers runs.")
+    ] = 64,
 ) -> None:
     """Find the texts nearest to each query: rank, cosine, text; before them the query, if there are several.
 
@@ -64,12 +65,12 @@ def search(
     key = _key(texts, folder)
     place = index or Path(load(params_file).runtime.cache) / INDEXES / key[:KEY_LETTERS]
     kept = _is_kept(place, key)
-    model = load_student(folder, device)
+    encoders = open_encoders(folder, device, batch_size)
     if not kept:
-        _write(place, key, _build(model, texts, batch_size, folder))
+        _write(place, key, _build(encoders.documents, texts, folder))
     opened = _read(place)
     found = []
-    for _, vectors in encoded(model.encode_query, wanted, batch_size, folder):
+    for _, vectors in encoded(encoders.queries, wanted, folder):
         scores, rows = opened.search(normalised(vectors).astype(np.float32), min(top, len(texts)))
         found += [
             [(str(rank), f"{score:.4f}", texts[row]) for rank, (score, row) in enumerate(nearest, start=1)]
@@ -123,15 +124,13 @@ def _is_kept(place: Path, key: str) -> bool:
     return False
 
 
-def _build(
-    model: "SentenceTransformer", texts: Sequence[str], batch_size: int, folder: Path
-) -> "faiss.Index":
+def _build(encode: Encode, texts: Sequence[str], folder: Path) -> "faiss.Index":
     """Exact search by the inner product of vectors of length 1, which is their cosine."""
     import faiss
 
-    index = faiss.IndexFlatIP(model.encode(texts[:1]).shape[1])
+    index = faiss.IndexFlatIP(encode(texts[:1]).shape[1])
     with progress(f"index with {folder.name}", len(texts), "texts") as advance:
-        for chunk, vectors in encoded(model.encode_document, texts, batch_size, folder):
+        for chunk, vectors in encoded(encode, texts, folder):
             index.add(normalised(vectors).astype(np.float32))
             advance(len(chunk))
     return index

@@ -1,0 +1,86 @@
+"""`pipeline embed` as a whole command, against the library's own encode in a script, in turn.
+
+`python benchmarks/bench_embed.py [--rounds N]`, after `make repro`. The static student embeds 100,000 texts,
+the transformer 5,000; the scripts read the same file, load the same folder, encode with the library's
+defaults and save the vectors with numpy. Seconds include starting Python and loading the model, for all.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from measuring import interleaved, report, speedup
+
+FOLDER = Path("data/finetuned")
+TEXTS = {"potion": 100_000, "simtde": 5000}
+READ = "import sys, numpy as np; texts = open(sys.argv[2], encoding='utf-8').read().splitlines()\n"
+PEERS = {
+    "model2vec": READ
+    + "from model2vec import StaticModel\n"
+    + "np.save(sys.argv[3], StaticModel.from_pretrained(sys.argv[1]).encode(texts))",
+    "sentence-transformers": READ
+    + "from sentence_transformers import SentenceTransformer\n"
+    + "np.save(sys.argv[3], SentenceTransformer(sys.argv[1], device='cpu').encode(texts))",
+}
+AGAINST = {"potion": ("model2vec", "sentence-transformers"), "simtde": ("sentence-transformers",)}
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    glosses = pl.read_parquet("data/corpus/seed.parquet", columns=["text"])["text"].to_list()
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for student, count in TEXTS.items():
+            file = Path(folder) / f"{student}.txt"
+            made = (f"{glosses[row % len(glosses)]} {row // len(glosses)}" for row in range(count))
+            file.write_text("\n".join(made), encoding="utf-8")
+            rows += compared(student, file, count, args.rounds)
+    report("embed", rows, f"python benchmarks/bench_embed.py --rounds {args.rounds}")
+
+
+def compared(student: str, file: Path, count: int, rounds: int) -> list[dict[str, object]]:
+    """Whole commands that embed the texts of a file."""
+    ours = [sys.executable, "-m", "pipeline.cli", "embed", "--student", student, str(file), "--out"]
+    contenders: dict[str, Callable[[], object]] = {
+        "pipeline embed": running([*ours, str(file.with_suffix(".parquet"))])
+    }
+    for name in AGAINST[student]:
+        out = str(file.with_name(f"{student}-{name}.npy"))
+        contenders[name] = running([sys.executable, "-c", PEERS[name], str(FOLDER / student), str(file), out])
+    seconds = interleaved(contenders, rounds)
+    check_same(file, [file.with_name(f"{student}-{name}.npy") for name in AGAINST[student]])
+    return [
+        {
+            "student": student,
+            "by": name,
+            "texts": count,
+            "seconds": float(np.median(times)),
+            "texts/s": float(count / np.median(times)),
+            "pipeline embed is faster by": speedup(seconds, "pipeline embed", name),
+        }
+        for name, times in seconds.items()
+    ]
+
+
+def running(command: list[str]) -> Callable[[], object]:
+    """Run a command, quietly."""
+    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def check_same(file: Path, others: list[Path]) -> None:
+    """Fail unless all have made the same vectors."""
+    vectors = pl.read_parquet(file.with_suffix(".parquet"))["vector"].to_numpy()
+    for other in others:
+        np.testing.assert_allclose(np.load(other), vectors, atol=1e-4)
+
+
+if __name__ == "__main__":
+    main()

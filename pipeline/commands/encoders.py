@@ -1,0 +1,131 @@
+"""The fastest way from a folder to vectors, which are those of sentence-transformers but for rounding."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.commands.model_folder import modules, read_json
+from pipeline.core.errors import UserError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Encode = Callable[[Sequence[str]], NDArray[np.floating]]
+"""Texts to vectors (n, dim)."""
+
+
+@dataclass(frozen=True)
+class Encoders:
+    """A model's ways to encode: they differ where it was trained with prompts."""
+
+    texts: Encode
+    queries: Encode
+    documents: Encode
+
+
+def open_encoders(folder: Path, device: str, batch_size: int) -> Encoders:
+    """What encodes with the model of a folder.
+
+    model2vec runs a table: it needs no torch. A transformer of a family that can be packed runs without
+    padding, as the teacher does. sentence-transformers runs all others, and those that have prompts.
+
+    Args:
+        folder: a sentence-transformers folder with safetensors weights.
+        device: `auto`, or torch's name of one.
+        batch_size: texts a batch, of a model that sentence-transformers runs.
+
+    Raises:
+        UserError: it is damaged, or there is no such device.
+    """
+    if not any(folder.rglob("*.safetensors")):
+        raise UserError(f"{folder} holds no .safetensors weights; distil it again")
+    if _tells_queries_apart(folder):
+        model = load_student(folder, device)
+        ways = (model.encode, model.encode_query, model.encode_document)
+        return Encoders(*(_batched(way, batch_size) for way in ways))
+    if _is_table(folder) and device in ("auto", "cpu"):
+        encode = _table(folder)
+    elif _is_packable(folder):
+        encode = _packed(folder, device)
+    else:
+        encode = _batched(load_student(folder, device).encode, batch_size)
+    return Encoders(encode, encode, encode)
+
+
+def load_student(folder: Path, device: str) -> "SentenceTransformer":
+    """Load a student from a sentence-transformers folder with safetensors weights.
+
+    Args:
+        folder: where it is.
+        device: `auto`, or torch's name of one.
+
+    Raises:
+        UserError: it is damaged, or there is no such device.
+    """
+    from safetensors import SafetensorError
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        return SentenceTransformer(
+            str(folder), device=None if device == "auto" else device, local_files_only=True
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise _damaged(folder, device, error) from None
+
+
+def _is_table(folder: Path) -> bool:
+    config = folder / "config.json"
+    return config.exists() and read_json(config).get("model_type") == "model2vec"
+
+
+def _table(folder: Path) -> Encode:
+    from model2vec import StaticModel
+    from safetensors import SafetensorError
+
+    try:
+        model = StaticModel.from_pretrained(folder)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise _damaged(folder, "cpu", error) from None
+    return lambda texts: model.encode(list(texts), max_length=None)
+
+
+def _tells_queries_apart(folder: Path) -> bool:
+    settings = folder / "config_sentence_transformers.json"
+    prompts = read_json(settings).get("prompts", {}) if settings.exists() else {}
+    return any(prompts.values()) or modules(folder)[0][0] == "Router"
+
+
+def _is_packable(folder: Path) -> bool:
+    kind, place = modules(folder)[0]
+    if kind != "Transformer" or not (place / "config.json").exists():
+        return False
+    from pipeline.encoders.packing import FAMILIES
+
+    return set(read_json(place / "config.json").get("architectures") or ()) <= FAMILIES.keys()
+
+
+def _packed(folder: Path, device: str) -> Encode:
+    from pipeline.core.params.runtime import Runtime
+    from pipeline.core.params.teacher import TransformerTeacher
+    from pipeline.teachers.transformer import Transformer
+
+    try:
+        params = TransformerTeacher(kind="transformer", model=str(folder))
+        model = Transformer(params, Runtime.model_construct(device=device))
+    except UserError as error:
+        raise _damaged(folder, device, error) from None
+    return lambda texts: model.encode(texts, ["sentence"])["sentence"]
+
+
+def _batched(encode: Callable[..., NDArray[np.floating]], batch_size: int) -> Encode:
+    return partial(encode, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+
+
+def _damaged(folder: Path, device: str, error: Exception) -> UserError:
+    reason = str(error).splitlines()[0]
+    return UserError(f"{folder} cannot be loaded on device {device!r}: {reason}")

@@ -1,0 +1,79 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
+
+from pipeline.artifacts import student
+from pipeline.commands import encoders
+from pipeline.commands.encoders import open_encoders
+from pipeline.core.errors import UserError
+from pipeline.core.registry import implementation
+
+BLOCKS = {
+    "static": static_block(),
+    "transformer": transformer_block(),
+    "compact": compact_block(),
+    "bilstm": bilstm_block(),
+}
+FAST = {"static", "transformer", "compact"}
+WANTED = [*TEXTS, "", "tab\tand  spaces", "ÜBER 漢字", "long " * 300]
+
+
+@pytest.fixture(scope="module")
+def students(parts, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("students")
+    for kind, block in BLOCKS.items():
+        student.write(implementation("students", kind).build(block, parts), "a card", folder / kind)
+    return folder
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_the_vectors_are_those_of_sentence_transformers(students, kind, monkeypatch):
+    slow, by_library = [], encoders.load_student
+    monkeypatch.setattr(encoders, "load_student", lambda *args: slow.append(kind) or by_library(*args))
+    found = open_encoders(students / kind, "cpu", 64)
+    assert (slow == []) == (kind in FAST)
+    expected = SentenceTransformer(str(students / kind), device="cpu").encode(WANTED)
+    for encode in (found.texts, found.queries, found.documents):
+        np.testing.assert_allclose(encode(WANTED), expected, atol=2e-6)
+
+
+def test_prompts_are_put_before_queries_and_documents(students, tmp_path):
+    model = SentenceTransformer(str(students / "transformer"), device="cpu")
+    model.prompts = {"query": "ask: ", "document": "say: "}
+    model.save(str(tmp_path))
+    found = open_encoders(tmp_path, "cpu", 64)
+    np.testing.assert_allclose(found.queries(TEXTS), model.encode_query(TEXTS), atol=2e-6)
+    np.testing.assert_allclose(found.documents(TEXTS), model.encode_document(TEXTS), atol=2e-6)
+    np.testing.assert_allclose(found.texts(TEXTS), model.encode(TEXTS), atol=2e-6)
+    assert np.abs(found.queries(TEXTS) - found.documents(TEXTS)).max() > 0.01
+
+
+def test_a_table_needs_no_torch(students):
+    code = (
+        "import sys; from pathlib import Path; from pipeline.commands.encoders import open_encoders\n"
+        f"open_encoders(Path({str(students / 'static')!r}), 'auto', 64).texts(['a'])\n"
+        "assert not {'torch', 'transformers', 'sentence_transformers'} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+@pytest.mark.parametrize("said", ["no .safetensors weights", "cannot be loaded on device 'cpu'"])
+def test_a_damaged_folder_is_told(students, tmp_path, kind, said):
+    (tmp_path / "s").symlink_to(students / kind)
+    folder = tmp_path / "copy"
+    subprocess.run(["cp", "-rL", tmp_path / "s", folder], check=True)
+    for weights in list(folder.rglob("*.safetensors")):
+        weights.write_bytes(b"no weights") if "loaded" in said else weights.unlink()
+    with pytest.raises(UserError, match=said):
+        open_encoders(folder, "cpu", 64)
+
+
+def test_a_device_that_is_not_there_is_told(students):
+    with pytest.raises(UserError, match="device 'cuda:7'"):
+        open_encoders(students / "transformer", "cuda:7", 64)
