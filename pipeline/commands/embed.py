@@ -3,12 +3,13 @@
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
@@ -21,12 +22,10 @@ from pipeline.core.progress import progress, say
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
 
-CHUNK = 16_384
+CHUNK = 65_536
 """Texts whose vectors are in memory at a time; within a chunk they are sorted by length."""
 SUFFIXES = (".parquet", ".jsonl")
 STANDARD_INPUT = Path("-")
-VECTOR = "vector.list.element"
-"""The column of the vectors' values, as Parquet names it."""
 
 
 def embed(
@@ -134,29 +133,53 @@ def _check_suffix(out: Path | None) -> None:
 
 @contextmanager
 def _writer(out: Path | None, dim: int) -> Iterator[Write]:
-    """Yield `write(texts, vectors)`, to stdout or to a file that appears whole or not at all."""
+    """Yield `write(texts, vectors)`, to stdout or to a file that appears whole or not at all.
+
+    A file is written beside the encoding of the next texts.
+    """
     if out is None:
-        yield lambda texts, vectors: _print(_frame(texts, vectors))
+        yield _print
         return
-    with atomic_file(out) as temporary:
-        if out.suffix == ".jsonl":
-            with temporary.open("wb") as file:
-                yield lambda texts, vectors: _frame(texts, vectors).write_ndjson(file)
-        else:
-            schema = pa.schema({"text": pa.string(), "vector": pa.list_(pa.float32(), dim)})
-            # Vectors do not compress.
-            with pq.ParquetWriter(temporary, schema, compression={"text": "zstd", VECTOR: "none"}) as file:
-                yield lambda texts, vectors: file.write_table(_frame(texts, vectors).to_arrow().cast(schema))
+    with atomic_file(out) as temporary, ThreadPoolExecutor(1) as beside:
+        with _open_file(temporary, dim) if out.suffix == ".parquet" else temporary.open("wb") as file:
+            write = partial(_write_table if out.suffix == ".parquet" else _write_lines, file)
+            waiting: list[Future[None]] = []
+
+            def write_beside(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+                while waiting:
+                    waiting.pop().result()
+                waiting.append(beside.submit(write, texts, vectors))
+
+            yield write_beside
+            while waiting:
+                waiting.pop().result()
 
 
-def _print(rows: pl.DataFrame) -> None:
+def _open_file(path: Path, dim: int) -> pq.ParquetWriter:
+    vector = pa.list_(pa.field("item", pa.float32(), nullable=False), dim)
+    schema = pa.schema({"text": pa.string(), "vector": vector})
+    # Vectors do not compress.
+    compression = {"text": "zstd", "vector.list.element": "none"}
+    return pq.ParquetWriter(path, schema, compression=compression, use_dictionary=False)
+
+
+def _write_table(file: pq.ParquetWriter, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    column = pa.FixedSizeListArray.from_arrays(
+        pa.array(vectors.reshape(-1)), type=file.schema.field("vector").type
+    )
+    file.write_table(pa.Table.from_arrays([pa.array(texts), column], schema=file.schema))
+
+
+def _print(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
     """JSON lines on stdout."""
     lines = io.BytesIO()
-    rows.write_ndjson(lines)
+    _write_lines(lines, texts, vectors)
     # Not by Polars: its error for a closed pipe has no errno, and typer ends quietly by that alone.
     sys.stdout.buffer.write(lines.getbuffer())
     sys.stdout.buffer.flush()
 
 
-def _frame(texts: Sequence[str], vectors: NDArray[np.float32]) -> pl.DataFrame:
-    return pl.DataFrame({"text": texts, "vector": vectors})
+def _write_lines(file: IO[bytes], texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    import polars as pl
+
+    pl.DataFrame({"text": texts, "vector": vectors}).write_ndjson(file)
