@@ -2,8 +2,8 @@
 
 `python benchmarks/bench_embed.py [--rounds N]`, after `make repro`. The static student embeds 100,000 texts,
 the transformer 5,000; the scripts read the same file, load the same folder, encode with the library's
-defaults and save the vectors with numpy. Seconds include starting Python and loading the model; texts a second
-and what is compared do not: the same command on eight texts is taken off.
+defaults and save the vectors with numpy. Seconds include starting Python and loading the model; texts a
+second and what is compared do not: the same command on eight texts is taken off.
 """
 
 import argparse

@@ -31,7 +31,7 @@ class Encoders:
 def open_encoders(folder: Path, device: str, batch_size: int) -> Encoders:
     """What encodes with the model of a folder.
 
-    model2vec runs a table: it needs no torch. A transformer of a family that can be packed runs without
+    A table needs no torch. A transformer of a family that can be packed runs without
     padding, as the teacher does. sentence-transformers runs all others, and those that have prompts.
 
     Args:
@@ -87,11 +87,12 @@ def _table(folder: Path) -> Encode:
     from model2vec import StaticModel
     from safetensors import SafetensorError
 
+    from pipeline.encoders.table import TableEncoder
+
     try:
-        model = StaticModel.from_pretrained(folder)
+        return TableEncoder(StaticModel.from_pretrained(folder))
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise _damaged(folder, "cpu", error) from None
-    return lambda texts: model.encode(list(texts), max_length=None)
 
 
 def _tells_queries_apart(folder: Path) -> bool:
