@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from pipeline.core.errors import UserError
-from pipeline.core.params.base import Block, Name
+from pipeline.core.params.base import HUB, Block, Name
 from pipeline.core.params.corpus import Augment, Corpus, FinetuneData
 from pipeline.core.params.evaluate import Evaluate
 from pipeline.core.params.runtime import Footprint, Runtime
@@ -43,7 +43,7 @@ class Params(Block):
         return self.students[name]
 
     def user_files(self) -> Iterator[tuple[str, str]]:
-        """Key and path, file or glob, of all that the user brings."""
+        """Key and path, file or glob, of all that the user brings; a dataset of the hub is no file."""
         for index, source in enumerate(self.corpus.sources):
             if source.kind == "files":
                 yield f"corpus.sources.{index}.path", source.path
@@ -53,7 +53,8 @@ class Params(Block):
         ):
             for name, entry in entries.items():
                 for key in ("path", "train", "dev", "test"):
-                    if path := getattr(entry, key, None):
+                    path = getattr(entry, key, None)
+                    if path and not path.startswith(HUB):
                         yield f"{block}.{name}.{key}", path
         for name, student in self.students.items():
             if path := getattr(student.init, "path", None):
