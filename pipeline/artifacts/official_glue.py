@@ -1,6 +1,5 @@
 """GLUE's sets in the folders in which they are published, by GLUE and by SentEval."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -100,43 +99,41 @@ def read_glue(folder: Path, name: GlueSet) -> dict[str, GlueRows]:
 
 
 def _read(path: Path, layout: _Layout) -> GlueRows:
-    broken, numbers = 0, None
+    broken = 0
     if layout.may_break:
-        table, numbers, broken = _unbroken(path, layout.columns)
-    elif layout.header:
-        table = read_tabbed(path, layout.columns)
+        table, where, broken = _unbroken(path, layout)
     else:
-        table = read_cells(path, layout.columns)
+        table = (read_tabbed if layout.header else read_cells)(path, layout.columns)
+        where = [f"{path}, row {row} of the data" for row in range(1, len(table) + 1)]
     *sides, label = layout.columns
     texts = [filled(table[side], path) for side in sides]
-    labels = one_of(table[label], layout.labels, path)
-    where = [f"{path}, line {n}" for n in numbers or ()] or [
-        f"{path}, row {row} of the data" for row in range(1, len(table) + 1)
-    ]
     columns = {
         "left": texts[0],
         "right": texts[1] if len(texts) == 2 else pl.repeat(None, len(table), dtype=pl.String, eager=True),
-        "label": labels,
+        "label": one_of(table[label], layout.labels, path),
         "where": pl.Series(where, dtype=pl.String),
     }
     return GlueRows(pl.DataFrame(columns), broken)
 
 
-def _unbroken(path: Path, columns: Sequence[str]) -> tuple[pl.DataFrame, list[int], int]:
-    """The lines that have as many cells as the header, and those filled; their numbers; how many have not."""
+def _unbroken(path: Path, layout: _Layout) -> tuple[pl.DataFrame, list[str], int]:
+    """The lines with as many cells as the header and none empty; where they are; how many others."""
     header, *lines = (line.split("\t") for line in read_lines(path))
-    for column in columns:
+    for column in layout.columns:
         if column not in header:
             raise missing_column(path, column, header)
-    places = [header.index(column) for column in columns]
-
-    def whole() -> Iterator[tuple[int, list[str]]]:
-        for number, row in enumerate(lines, start=2):
-            if len(row) == len(header) and all(row[place].strip() for place in places):
-                yield number, [row[place] for place in places]
-
-    found = dict(whole())
-    if not found:
+    places = [header.index(column) for column in layout.columns]
+    rows, where = [], []
+    for number, line in enumerate(lines, start=2):
+        if len(line) != len(header) or not all(line[place].strip() for place in places):
+            continue
+        row = [line[place] for place in places]
+        if row[-1].strip() not in layout.labels:
+            said = f"{layout.columns[-1]} is {row[-1]!r}, not one of {', '.join(layout.labels)}"
+            raise UserError(f"{path}, line {number}: {said}; correct it")
+        rows.append(row)
+        where.append(f"{path}, line {number}")
+    if not rows:
         raise empty(path)
-    table = pl.DataFrame(list(found.values()), schema=dict.fromkeys(columns, pl.String), orient="row")
-    return table, list(found), len(lines) - len(found)
+    table = pl.DataFrame(rows, schema=dict.fromkeys(layout.columns, pl.String), orient="row")
+    return table, where, len(lines) - len(rows)

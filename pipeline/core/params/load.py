@@ -44,6 +44,14 @@ class Params(Block):
 
     def user_files(self) -> Iterator[tuple[str, str]]:
         """Key and path, file or glob, of all that the user brings; a dataset of the hub is no file."""
+        return ((key, path) for key, path in self._paths() if not path.startswith(HUB))
+
+    def hub_datasets(self) -> Iterator[str]:
+        """Keys of what the library `datasets` reads."""
+        yield from ("corpus.sources" for source in self.corpus.sources if source.kind == "huggingface")
+        yield from (key for key, path in self._paths() if path.startswith(HUB))
+
+    def _paths(self) -> Iterator[tuple[str, str]]:
         for index, source in enumerate(self.corpus.sources):
             if source.kind == "files":
                 yield f"corpus.sources.{index}.path", source.path
@@ -53,8 +61,7 @@ class Params(Block):
         ):
             for name, entry in entries.items():
                 for key in ("path", "train", "dev", "test"):
-                    path = getattr(entry, key, None)
-                    if path and not path.startswith(HUB):
+                    if path := getattr(entry, key, None):
                         yield f"{block}.{name}.{key}", path
         for name, student in self.students.items():
             if path := getattr(student.init, "path", None):
