@@ -74,7 +74,9 @@ def mteb(
     ]
     kept = Path(params.runtime.cache) / CACHE
     wanted = (
-        [(task, kept / "defined" / fingerprint.of_file(define)) for task in _defined(define)] if define else []
+        [(task, kept / "defined" / fingerprint.of_file(define)) for task in _defined(define)]
+        if define
+        else []
     )
     wanted += [(task, kept / "listed") for task in _listed(tasks, benchmark)]
     if not wanted:

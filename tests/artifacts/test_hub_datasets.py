@@ -37,7 +37,7 @@ def dataset(tmp_path):
         "tokens": [["a"]] * 40,
     }
     pl.DataFrame(rows).write_parquet(folder / "train.parquet")
-    pl.DataFrame(rows)[:5].with_columns(pl.col("sentence1") + "!!").write_parquet(folder / "test.parquet")
+    pl.DataFrame(rows)[:5].with_columns(pl.col("sentence1") + " more").write_parquet(folder / "test.parquet")
     return f"hub:{folder}"
 
 

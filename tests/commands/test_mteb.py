@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from project import sentence
+from project import WORDS, sentence
 from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
@@ -79,13 +79,16 @@ SCORES = {"LocalSTS": "spearman", "LocalRetrieval": "ndcg@10", "LocalClassificat
 def local_data():
     """What the tasks read."""
     random = np.random.default_rng(0)
-    pairs = {
-        "sentence1": [sentence(50 + 301 * n) for n in range(40)],
-        "sentence2": [sentence(50 + 301 * n + int(random.integers(0, 60))) for n in range(40)],
-        "score": random.uniform(0, 5, 40).round(2).tolist(),
-    }
-    documents = [{"id": f"d{n}", "title": "", "text": sentence(20_000 + 17 * n)} for n in range(60)]
-    queries = [{"id": f"q{n}", "text": sentence(20_000 + 17 * 4 * n + 1)} for n in range(12)]
+
+    def some(count):
+        """Texts of other lengths and words: those of the same words would tie."""
+        return [" ".join(random.choice(WORDS, random.integers(5, 12))) for _ in range(count)]
+
+    pairs = {"sentence1": some(40), "sentence2": some(40), "score": random.uniform(0, 5, 40).tolist()}
+    documents = [{"id": f"d{n}", "title": "", "text": text} for n, text in enumerate(some(60))]
+    queries = [
+        {"id": f"q{n}", "text": f"{documents[4 * n]['text']} {text}"} for n, text in enumerate(some(12))
+    ]
     qrels = {
         f"q{n}": {f"d{4 * n}": 1} | {f"d{int(d)}": 1 for d in random.integers(0, 60, 2)} for n in range(12)
     }
