@@ -8,6 +8,7 @@ from pipeline.commands.compare import compare
 from pipeline.commands.doctor import doctor
 from pipeline.commands.embed import embed
 from pipeline.commands.inspect import inspect
+from pipeline.commands.mteb import mteb
 from pipeline.commands.schema import schema
 from pipeline.commands.search import search
 from pipeline.core.errors import report_user_errors
@@ -18,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (check, doctor, inspect, embed, search, compare, schema):
+for command in (check, doctor, inspect, embed, search, compare, mteb, schema):
     app.command()(report_user_errors(command))
 
 cache_app = typer.Typer(no_args_is_help=True)

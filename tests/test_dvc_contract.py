@@ -12,6 +12,7 @@ NEUTRAL = {
     "pipeline/core/errors.py",
     "pipeline/core/fingerprint.py",
     "pipeline/core/params/base.py",
+    "pipeline/core/params/classes.py",
     "pipeline/core/params/corpus.py",
     "pipeline/core/params/evaluate.py",
     "pipeline/core/params/load.py",

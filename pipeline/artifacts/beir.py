@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pipeline.artifacts.collection import Collection, Texts, collection, packed_or_not
-from pipeline.artifacts.user_files import numbers, read_columns
+from pipeline.artifacts.user_files import filled, numbers, read_columns
 from pipeline.artifacts.utf8 import read_json_lines
 from pipeline.core.errors import UserError
 
@@ -25,7 +25,8 @@ def read_beir(folder: Path, qrels: str) -> Collection:
         raise UserError(f"{judged} does not exist; `qrels` can be: {splits}")
     table = read_columns(judged, QRELS_COLUMNS)
     scores = numbers(table["score"], judged)
-    rows = zip(table["query-id"], table["corpus-id"], scores, strict=True)
+    query_ids, document_ids = (filled(table[column], judged) for column in QRELS_COLUMNS[:2])
+    rows = zip(query_ids, document_ids, scores, strict=True)
     return collection(_by_id(corpus, with_title=True), _by_id(queries, with_title=False), rows, judged)
 
 
@@ -42,6 +43,11 @@ def _by_id(path: Path, *, with_title: bool) -> Texts:
         if name in texts:
             raise UserError(f"{path}, line {number}: the _id {name!r} is there twice; remove one")
         texts[name] = " ".join(str(part) for part in parts if part)
+        # BEIR's own corpora have empty documents.
+        if not with_title and not texts[name].strip():
+            raise UserError(
+                f"{path}, line {number}: the text of {name!r} is empty; fill it or remove the line"
+            )
     if not texts:
         raise UserError(f"{path} is empty; a retrieval task needs it")
     return Texts(path, texts)

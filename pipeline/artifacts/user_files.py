@@ -1,4 +1,7 @@
-"""Files of the user's: columns of .jsonl, .csv, .tsv and .parquet, lines of .txt; .gz of each but Parquet."""
+"""Files of the user's: columns of .jsonl, .csv, .tsv and .parquet, lines of .txt; .gz of each but Parquet.
+
+A path that begins with `hub:` is a dataset of Hugging Face's, whose columns are read likewise.
+"""
 
 import csv
 import difflib
@@ -7,12 +10,13 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
+from pipeline.artifacts.hub_datasets import is_hub, open_dataset
 from pipeline.artifacts.utf8 import read_json_lines, read_utf8
 from pipeline.core.errors import UserError
 
@@ -22,12 +26,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def expand(pattern: str) -> list[Path]:
-    """The files that a path or a glob (`**` included) names, sorted.
+    """The files that a path or a glob (`**` included) names, sorted; a dataset as it is.
 
     Raises:
         UserError: there is none.
     """
-    if Path(pattern).is_file():
+    if is_hub(pattern) or Path(pattern).is_file():
         return [Path(pattern)]
     if Path(pattern).is_dir():
         raise UserError(f"{pattern} is a folder; name a file or a glob such as {Path(pattern) / '*.txt'}")
@@ -58,7 +62,9 @@ def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     Raises:
         UserError: the format is unknown, the file has no rows or lacks a column, or a line cannot be read.
     """
-    match _format(path):
+    match "hub" if is_hub(path) else _format(path):
+        case "hub":
+            table = _read_dataset(path, columns)
         case ".jsonl":
             table = _read_jsonl(path, columns)
         case ".csv":
@@ -152,6 +158,19 @@ def flags(column: pl.Series, path: Path) -> pl.Series:
     if len(wrong):
         raise _wrong(column, int(wrong[0]), path, "not 0 or 1")
     return values == 1
+
+
+def one_of(column: pl.Series, allowed: Sequence[str], path: Path) -> pl.Series:
+    """A column of texts, without blanks around them, if each is one of those allowed.
+
+    Raises:
+        UserError: naming the first row with another cell.
+    """
+    values = column.str.strip_chars()
+    wrong = (~values.is_in(list(allowed))).fill_null(True).arg_true()
+    if len(wrong):
+        raise _wrong(column, int(wrong[0]), path, f"not one of {', '.join(allowed)}")
+    return values
 
 
 def filled(column: pl.Series, path: Path) -> pl.Series:
@@ -260,16 +279,34 @@ def _cell(value: object, where: str) -> str | None:
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     try:
-        found = pl.read_parquet_schema(path)
-        for column in columns:
-            if column not in found:
-                raise missing_column(path, column, found)
-            if not (found[column] == pl.String or found[column].is_numeric()):
-                raise UserError(
-                    f"{path}: {column} holds {found[column]}, not texts or numbers; name another column"
-                )
+        _check_types(pl.read_parquet_schema(path), columns, path)
         table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
     except (pl.exceptions.ComputeError, OSError) as error:
         raise UserError(f"{path} is not a readable Parquet file ({error})") from None
+    return _as_texts(table, columns)
+
+
+def _read_dataset(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    dataset = open_dataset(path)
+    names = list(dict.fromkeys(columns))
+    for column in names:
+        if column not in dataset.column_names:
+            raise missing_column(path, column, dataset.column_names)
+    table = pl.DataFrame(pl.from_arrow(dataset.select_columns(names).with_format("arrow")[:]))
+    _check_types(table.schema, names, path)
+    return _as_texts(table, columns)
+
+
+def _check_types(found: Mapping[str, pl.DataType], columns: Sequence[str], path: Path) -> None:
+    for column in columns:
+        if column not in found:
+            raise missing_column(path, column, found)
+        if not (found[column] == pl.String or found[column].is_numeric()):
+            raise UserError(
+                f"{path}: {column} holds {found[column]}, not texts or numbers; name another column"
+            )
+
+
+def _as_texts(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     texts = table.select(pl.col(column).cast(pl.String) for column in columns)
     return texts.with_columns(pl.all().replace("", None))

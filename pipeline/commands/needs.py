@@ -95,8 +95,8 @@ def files(params: Params) -> list[Finding]:
 def extras(params: Params) -> list[Finding]:
     """Optional packages that the params ask for."""
     users = {}
-    if any(source.kind == "huggingface" for source in params.corpus.sources):
-        users["datasets"] = "corpus.sources"
+    if dataset := next(params.hub_datasets(), None):
+        users["datasets"] = dataset
     if params.runtime.engine == "ray":
         users["ray"] = "runtime.engine"
     return [

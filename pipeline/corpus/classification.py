@@ -7,7 +7,7 @@ import polars as pl
 
 from pipeline.artifacts.user_files import expand, filled, read_columns
 from pipeline.core.errors import UserError
-from pipeline.core.params.evaluate import ClassificationTask, PairClassificationTask
+from pipeline.core.params.classes import ClassificationTask, PairClassificationTask
 from pipeline.corpus.cleaning import fold, ids, normalise
 from pipeline.corpus.labelled import Labelled, Rows, join, label
 from pipeline.corpus.sampling import keep_first, ranks

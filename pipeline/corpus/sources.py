@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
+from pipeline.artifacts.hub_datasets import load
 from pipeline.artifacts.user_files import expand, missing_column, read_texts
-from pipeline.core.errors import UserError
 from pipeline.core.params.corpus import FileSource, HubSource, Source, WordNetSource
 from pipeline.corpus.build import SourceTexts
 from pipeline.corpus.wordnet import Families, corpus_texts
@@ -37,18 +37,8 @@ def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> 
 
 
 def _hub_texts(source: HubSource) -> pl.Series:
-    try:
-        from datasets import load_dataset
-    except ImportError:
-        raise UserError(
-            f"corpus.sources: {source.dataset} is a Hugging Face dataset and `datasets` is not installed; "
-            "run `pip install '.[datasets]'`"
-        ) from None
-    try:
-        dataset = load_dataset(source.dataset, source.config, split=source.split, revision=source.revision)
-    except (OSError, ValueError) as error:
-        fix = "check dataset, config, split and revision"
-        raise UserError(f"corpus.sources: cannot load {source.dataset} ({error}); {fix}") from None
+    options = {"config": source.config, "split": source.split, "revision": source.revision}
+    dataset = load(f"corpus.sources: {source.dataset}", source.dataset, options)
     if source.column not in dataset.column_names:
         raise missing_column(source.dataset, source.column, dataset.column_names)
     return pl.Series("text", dataset[source.column][:], dtype=pl.String)

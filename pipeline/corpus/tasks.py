@@ -9,10 +9,16 @@ import polars as pl
 from pipeline.artifacts.beir import read_beir
 from pipeline.artifacts.msmarco import read_msmarco
 from pipeline.core.errors import UserError
-from pipeline.core.params.evaluate import (
+from pipeline.core.params.classes import (
     ClassificationTask,
-    EntityResolutionTask,
+    MnliTask,
+    MrpcTask,
     PairClassificationTask,
+    QqpTask,
+    Sst2Task,
+)
+from pipeline.core.params.evaluate import (
+    EntityResolutionTask,
     RetrievalTask,
     StsSets,
     StsTask,
@@ -23,6 +29,7 @@ from pipeline.core.params.evaluate import (
 )
 from pipeline.corpus.classification import classification
 from pipeline.corpus.entities import entities
+from pipeline.corpus.glue import glue
 from pipeline.corpus.labelled import Labelled, Rows, join, label
 from pipeline.corpus.similarity import similarity
 from pipeline.corpus.wordnet import Families, Split
@@ -75,16 +82,10 @@ def sizes(
 
 def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[Labelled]:
     match task:
-        case WordNetRelatedness():
-            return [relatedness(wordnet(), name, task.pairs, split) for split in HELD_OUT_SPLITS]
-        case WordNetReverseDictionary():
-            return [reverse_dictionary(wordnet(), name, task.queries, split) for split in HELD_OUT_SPLITS]
-        case WordNetSupersense():
-            return [supersense(wordnet(), name, task.max_train, task.max_test)]
-        case StsSets():
-            return [
-                part for each, of_set in task.tasks(name).items() for part in _parts(each, of_set, wordnet)
-            ]
+        case WordNetRelatedness() | WordNetReverseDictionary() | WordNetSupersense():
+            return _proxy(name, task, wordnet())
+        case StsSets() | MnliTask(genres=None):
+            return [part for each, one in task.tasks(name).items() for part in _parts(each, one, wordnet)]
         case StsTask():
             return [similarity(name, task)]
         case RetrievalTask():
@@ -93,6 +94,20 @@ def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[L
             return [entities(name, task)]
         case ClassificationTask() | PairClassificationTask():
             return [classification(name, task)]
+        case Sst2Task() | MrpcTask() | QqpTask() | MnliTask():
+            return [glue(name, task)]
+
+
+def _proxy(
+    name: str, task: WordNetRelatedness | WordNetReverseDictionary | WordNetSupersense, of: Families
+) -> list[Labelled]:
+    match task:
+        case WordNetRelatedness():
+            return [relatedness(of, name, task.pairs, split) for split in HELD_OUT_SPLITS]
+        case WordNetReverseDictionary():
+            return [reverse_dictionary(of, name, task.queries, split) for split in HELD_OUT_SPLITS]
+        case WordNetSupersense():
+            return [supersense(of, name, task.max_train, task.max_test)]
 
 
 def _retrieval(name: str, task: RetrievalTask) -> Labelled:

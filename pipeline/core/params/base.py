@@ -17,3 +17,10 @@ Positive = Annotated[float, Field(gt=0.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
 Seed = Annotated[int, Field(ge=0)]
+
+HUB = "hub:"
+"""Begins a path that is a dataset for the library `datasets` (optional extra):
+hub:OWNER/NAME@REVISION?config=CONFIG&split=SPLIT. What follows NAME may be left out: a revision, a
+configuration if there is one, a split if there is one. hub:FOLDER is a folder that `load_dataset` reads."""
+PathOrGlob = Annotated[str, Field(min_length=1)]
+"""A file of the user's, a glob of several, or `HUB` and a dataset."""

@@ -101,7 +101,7 @@ class TripletFile(Block):
 
     kind: Literal["triplets"]
     path: Annotated[str, Field(min_length=1)]
-    """A .csv, .tsv, .jsonl or .parquet file."""
+    """A .csv, .tsv, .jsonl or .parquet file, or hub:OWNER/NAME?split=train."""
     anchor: str = "anchor"
     """Column of the anchors."""
     positive: str = "positive"

@@ -4,33 +4,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.core.params.base import Block, Count, Name
-
-Split = Literal["dev", "test"]
-ClassMetric = Literal["accuracy", "f1"]
-PathOrGlob = Annotated[str, Field(min_length=1)]
-
-
-class Probe(Block):
-    """What all tasks with classes have in common: a classifier on the vectors, which stay as they are."""
-
-    head: Literal["mlp", "linear"] = "mlp"
-    """`mlp`: one hidden layer of 256 ReLU units, as SRA. `linear`: logistic regression. Dev rows choose the
-    learning rate of the one and the penalty of the other."""
-    fractions: Annotated[tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...], Field(strict=False)] = (1.0,)
-    """Learning curve: it is also scored after training on these shares of the training rows. The headline is
-    always after all of them."""
-    seeds: Count = 3
-    """Classifiers whose scores are averaged; seeds decide their start, and the rows of each fraction."""
-    metric: ClassMetric = "accuracy"
-    """The headline; both are reported. f1: of the larger label where there are two, else the mean over the
-    labels."""
-
-    @property
-    def scoring(self) -> "Scoring":
-        """How it is scored: all of this block."""
-        return self
-
+from pipeline.core.params.base import Block, Count, Name, PathOrGlob
+from pipeline.core.params.classes import (
+    ClassificationTask,
+    MnliTask,
+    MrpcTask,
+    PairClassificationTask,
+    QqpTask,
+    Split,
+    Sst2Task,
+)
+from pipeline.core.params.classes import Probe as Probe
 
 Scoring = Literal["sts", "retrieval", "entity_resolution"] | Probe
 """The module under evaluation/ that scores a task; `classification` has settings, which are a `Probe`."""
@@ -71,7 +55,8 @@ class StsTask(Block):
 
     kind: Literal["sts"]
     path: PathOrGlob
-    """A file or a glob: .csv, .tsv, .jsonl, .parquet or official; or a folder of SemEval's files."""
+    """A file or a glob: .csv, .tsv, .jsonl, .parquet or official; or a folder of SemEval's files; or
+    hub:OWNER/NAME?split=test."""
     split: Split = "test"
     """`dev`: used to select weights. `test`: only reported."""
     left: str = "sentence1"
@@ -148,7 +133,7 @@ class EntityResolutionTask(Block):
 
     kind: Literal["entity_resolution"]
     path: PathOrGlob
-    """A file or a glob: .csv, .tsv, .jsonl, .parquet."""
+    """A file or a glob: .csv, .tsv, .jsonl, .parquet; or hub:OWNER/NAME?split=test."""
     split: Split = "test"
     """`dev`: used to select weights. `test`: only reported."""
     query: str = "query"
@@ -179,45 +164,6 @@ class WordNetSupersense(Probe):
     """Test rows, at most, chosen by hash."""
 
 
-class _Classes(Probe):
-    """Rows with a class, in files: .csv, .tsv, .jsonl, .parquet."""
-
-    train: PathOrGlob
-    """Training rows: a file or a glob. Rows that are also test or dev rows are left out and counted."""
-    test: PathOrGlob
-    """The rows that are scored: a file or a glob."""
-    dev: PathOrGlob | None = None
-    """Rows that choose the classifier's settings; null: a tenth of the training rows of each label."""
-    split: Split = "test"
-    """Where the test rows' score counts. `dev`: used to select weights, for which the classifier is trained
-    at every evaluation. `test`: only reported."""
-    label: str = "label"
-    """Column of the labels, texts or numbers."""
-    max_train: Count | None = 10_000
-    """Training rows, at most, chosen by hash; null: all. Teacher and students encode each of them."""
-
-
-class ClassificationTask(_Classes):
-    """Single texts with a class. SST-2: accuracy."""
-
-    kind: Literal["classification"]
-    text: str = "text"
-    """Column of the texts."""
-
-
-class PairClassificationTask(_Classes):
-    """Pairs of texts with a class, read off [u, v, |u-v|, u*v]. MRPC, QQP: f1; MNLI: accuracy."""
-
-    kind: Literal["pair_classification"]
-    left: str = "sentence1"
-    """Column of the first texts."""
-    right: str = "sentence2"
-    """Column of the second texts."""
-    metric: ClassMetric = "f1"
-    """The headline; both are reported. f1: of the larger label where there are two, else the mean over the
-    labels."""
-
-
 Task = Annotated[
     WordNetRelatedness
     | WordNetReverseDictionary
@@ -227,7 +173,11 @@ Task = Annotated[
     | RetrievalTask
     | EntityResolutionTask
     | ClassificationTask
-    | PairClassificationTask,
+    | PairClassificationTask
+    | Sst2Task
+    | MrpcTask
+    | QqpTask
+    | MnliTask,
     Field(discriminator="kind"),
 ]
 
@@ -236,17 +186,19 @@ class Evaluate(Block):
     """Tasks by name."""
 
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
-    """`sts_sets` stands for seven of them."""
+    """`sts_sets` stands for seven of them, `mnli` for two."""
 
     @field_validator("tasks")
     @classmethod
     def _one_by_one(cls, tasks: dict[str, Task]) -> dict[str, Task]:
         each: dict[str, Task] = {}
         for name, task in tasks.items():
-            found: dict[str, Task] = {**task.tasks(name)} if isinstance(task, StsSets) else {name: task}
+            found: dict[str, Task] = {name: task}
+            if isinstance(task, StsSets | MnliTask):
+                found = {**task.tasks(name)}
             if twice := each.keys() & found.keys():
                 raise ValueError(
-                    f"evaluate.tasks.{min(twice)}: two tasks have this name, one of kind sts_sets"
+                    f"evaluate.tasks.{min(twice)}: two tasks have this name, one of kind sts_sets or mnli"
                 )
             each |= found
         return each

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from pipeline.core.errors import UserError
-from pipeline.core.params.base import Block, Name
+from pipeline.core.params.base import HUB, Block, Name
 from pipeline.core.params.corpus import Augment, Corpus, FinetuneData
 from pipeline.core.params.evaluate import Evaluate
 from pipeline.core.params.runtime import Footprint, Runtime
@@ -43,7 +43,15 @@ class Params(Block):
         return self.students[name]
 
     def user_files(self) -> Iterator[tuple[str, str]]:
-        """Key and path, file or glob, of all that the user brings."""
+        """Key and path, file or glob, of all that the user brings; a dataset of the hub is no file."""
+        return ((key, path) for key, path in self._paths() if not path.startswith(HUB))
+
+    def hub_datasets(self) -> Iterator[str]:
+        """Keys of what the library `datasets` reads."""
+        yield from ("corpus.sources" for source in self.corpus.sources if source.kind == "huggingface")
+        yield from (key for key, path in self._paths() if path.startswith(HUB))
+
+    def _paths(self) -> Iterator[tuple[str, str]]:
         for index, source in enumerate(self.corpus.sources):
             if source.kind == "files":
                 yield f"corpus.sources.{index}.path", source.path

@@ -1,0 +1,231 @@
+"""`pipeline mteb`: tasks of the library `mteb` on the teacher and the students."""
+
+import importlib.util
+import inspect
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from pipeline.artifacts import metrics
+from pipeline.commands import tabular
+from pipeline.commands.embed import find_student, known_students, load_student
+from pipeline.core import fingerprint
+from pipeline.core.errors import UserError
+from pipeline.core.params.load import Params, load
+from pipeline.core.progress import say
+from pipeline.core.registry import implementation
+
+if TYPE_CHECKING:
+    from mteb import AbsTask
+
+TEACHER = "teacher"
+CACHE = "mteb"
+MODULE = "pipeline_mteb_tasks"
+"""The name under which a file of tasks is imported."""
+Scores = dict[str, float | None]
+"""Task -> main score; None where it is no number."""
+Encode = Callable[[list[str], Any], NDArray[np.floating]]
+"""Texts, and whether mteb calls them queries, documents or neither, to vectors (n, d)."""
+
+
+@dataclass(frozen=True)
+class _Model:
+    name: str
+    key: str
+    """What decides its vectors."""
+    open: Callable[[], Encode]
+
+
+def mteb(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Students, or `teacher`; none: it and all students.")
+    ] = None,
+    tasks: Annotated[str, typer.Option(help="Names of MTEB's tasks, separated by commas.")] = "",
+    benchmark: Annotated[
+        str | None, typer.Option(help='A list of tasks of MTEB\'s, such as "MTEB(eng, v2)".')
+    ] = None,
+    define: Annotated[
+        Path | None,
+        typer.Option(help="A Python file with tasks of your own, subclasses of mteb's AbsTask: all are run."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="A file NAME.json a model goes here.")] = Path("reports/mteb"),
+    students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
+    params_file: Annotated[Path, typer.Option("--params", help="The params file.")] = Path("params.yaml"),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...: for students.")] = "auto",
+) -> None:
+    """Score models on MTEB's tasks, or on your own: a row a task, a column a model.
+
+    A result is kept under runtime.cache by what the model's files hold; a task of your own also by the file
+    that defines it. MTEB's tasks are downloaded once.
+    """
+    _check_installed()
+    params = load(params_file)
+    models = [
+        _teacher(params) if name == TEACHER else _student(name, students, device)
+        for name in names or [TEACHER, *known_students(students)]
+    ]
+    kept = Path(params.runtime.cache) / CACHE
+    wanted = (
+        [(task, kept / "defined" / fingerprint.of_file(define)) for task in _defined(define)]
+        if define
+        else []
+    )
+    wanted += [(task, kept / "listed") for task in _listed(tasks, benchmark)]
+    if not wanted:
+        raise UserError("name what to run with --tasks, --benchmark or --define")
+    found: dict[str, Scores] = {}
+    for model in models:
+        results = {task.metadata.name: _run(model, task, place) for task, place in wanted}
+        found[model.name] = {name: result["main_score"] for name, result in results.items()}
+        document = {"model": model.name, "average": _mean(found[model.name]), "tasks": results}
+        metrics.write(document, out / f"{model.name}.json")
+    _show(found)
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("mteb") is None:
+        raise UserError("`mteb` is not installed; run `pip install '.[mteb]'`")
+
+
+def _teacher(params: Params) -> _Model:
+    from pipeline.teachers import interface
+
+    teacher: interface.Teacher = implementation("teachers", params.teacher.kind).load(
+        params.teacher, params.runtime
+    )
+    return _Model(
+        TEACHER,
+        fingerprint.of_json(teacher.recipe),
+        lambda: lambda texts, _: teacher.encode(texts, ["sentence"])["sentence"],
+    )
+
+
+def _student(name: str, students: Path, device: str) -> _Model:
+    folder = find_student(name, students)
+
+    @cache
+    def opened() -> Encode:
+        model = load_student(folder, device)
+        how = {"query": model.encode_query, "document": model.encode_document}
+
+        def encode(texts: list[str], role: object) -> NDArray[np.floating]:
+            return how.get(getattr(role, "value", ""), model.encode)(texts, show_progress_bar=False)
+
+        return encode
+
+    return _Model(folder.name, fingerprint.of_folder(folder), opened)
+
+
+def _defined(file: Path) -> "list[AbsTask]":
+    """One of each task that a Python file defines, in its order."""
+    from mteb import AbsTask
+
+    if not file.is_file():
+        raise UserError(f"{file} does not exist; name a Python file with subclasses of mteb's AbsTask")
+    spec = importlib.util.spec_from_file_location(MODULE, file)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{file} is no Python file; its name has to end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MODULE] = module
+    spec.loader.exec_module(module)
+    found = [
+        one()
+        for one in vars(module).values()
+        if inspect.isclass(one) and issubclass(one, AbsTask) and one.__module__ == MODULE
+    ]
+    if not found:
+        raise UserError(f"{file} defines no task: no subclass of mteb's AbsTask")
+    return found
+
+
+def _listed(tasks: str, benchmark: str | None) -> "list[AbsTask]":
+    """MTEB's own tasks by name."""
+    from mteb import get_benchmark, get_tasks
+
+    names = [name.strip() for name in tasks.split(",") if name.strip()]
+    try:
+        listed = list(get_tasks(tasks=names)) if names else []
+        return listed + (list(get_benchmark(benchmark).tasks) if benchmark else [])
+    except KeyError as error:
+        raise UserError(f"mteb knows no such task or benchmark: {error.args[0]}") from None
+
+
+def _run(model: _Model, task: "AbsTask", place: Path) -> dict[str, Any]:
+    """Score a model on a task, or read what is kept: the main score, and that by split and subset."""
+    from datasets.exceptions import DatasetsError
+    from httpx import HTTPError
+    from mteb import ResultCache, evaluate
+    from mteb.models import ModelMeta
+
+    say(f"{model.name}: {task.metadata.name}")
+    described = {"name": f"distillation/{model.key[:16]}", "revision": model.key, "loader": _loader(model)}
+    try:
+        result = evaluate(
+            ModelMeta.create_empty(overwrites=described),
+            task,
+            cache=ResultCache(place),
+            co2_tracker=False,
+            show_progress_bar=False,
+        ).task_results[0]
+    except (DatasetsError, OSError, HTTPError) as error:
+        reason = str(error).strip().splitlines()[:1]
+        raise UserError(
+            f"the data of {task.metadata.name} cannot be read ({' '.join(reason) or type(error).__name__}); "
+            "MTEB's tasks are downloaded from the hub when they are first run"
+        ) from None
+    by_split = {
+        split: {str(one["hf_subset"]): _finite(one["main_score"]) for one in subsets}
+        for split, subsets in result.scores.items()
+    }
+    main = {"metric": task.metadata.main_score, "main_score": _finite(result.get_score())}
+    return {**main, "scores": by_split}
+
+
+def _loader(model: _Model) -> Callable[..., Any]:
+    """What mteb calls to load the model, if a result is missing."""
+    from mteb.models.abs_encoder import AbsEncoder
+
+    class Encoder(AbsEncoder):
+        """The model as mteb asks it."""
+
+        def __init__(self) -> None:
+            self.model = model.open()
+
+        def encode(self, inputs: Any, *, prompt_type: Any = None, **_: Any) -> NDArray[np.floating]:  # noqa: ANN401
+            """Vectors (n, d) of the texts of all batches."""
+            return self.model([text for batch in inputs for text in batch["text"]], prompt_type)
+
+    return lambda *_, **__: Encoder()
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _mean(scores: Scores) -> float | None:
+    values = [score for score in scores.values() if score is not None]
+    return float(np.mean(values)) if len(values) == len(scores) else None
+
+
+def _show(found: Mapping[str, Scores]) -> None:
+    columns = ["task", *found]
+    rows = [
+        [task, *(_cell(scores[task]) for scores in found.values())] for task in next(iter(found.values()))
+    ]
+    rows.append(["average", *(_cell(_mean(scores)) for scores in found.values())])
+    if tabular.on_terminal():
+        tabular.table(columns, rows, left={"task"})
+    else:
+        tabular.lines([columns, *rows])
+
+
+def _cell(score: float | None) -> str:
+    return "-" if score is None else f"{score:.4f}"

@@ -1,0 +1,231 @@
+"""MTEB's own evaluators on local tasks, offline; and our figures beside theirs."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from project import WORDS, sentence
+from ruamel.yaml import YAML
+from small_params import small_params
+from small_students import TEACHER_DIM, static_block, teacher
+from typer.testing import CliRunner
+
+from pipeline.artifacts import student
+from pipeline.artifacts.texts import text_id
+from pipeline.cli import app
+from pipeline.commands import mteb as command
+from pipeline.core.params.evaluate import Probe
+from pipeline.evaluation import classification, retrieval, sts
+from pipeline.evaluation.embeddings import Embeddings
+from pipeline.students import static
+
+pytest.importorskip("mteb")
+
+TASKS = """
+import json
+from pathlib import Path
+
+from datasets import Dataset, DatasetDict
+from mteb import TaskMetadata
+from mteb.abstasks.classification import AbsTaskClassification
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.sts import AbsTaskSTS
+from sklearn.linear_model import LogisticRegression
+
+DATA = json.loads(Path(__file__).with_name("data.json").read_text())
+
+
+def about(kind, score):
+    where = {"path": "local", "revision": "1"}
+    return TaskMetadata(
+        name=f"Local{kind}", type=kind, main_score=score, description="local", dataset=where,
+        eval_splits=["test"], eval_langs=["eng-Latn"], category="t2t", modalities=["text"],
+    )
+
+
+class LocalSTS(AbsTaskSTS):
+    metadata = about("STS", "cosine_spearman")
+    min_score, max_score = 0, 5
+
+    def load_data(self, *args, **kwargs):
+        self.dataset = DatasetDict({"test": Dataset.from_dict(DATA["sts"])})
+        self.data_loaded = True
+
+
+class LocalRetrieval(AbsTaskRetrieval):
+    metadata = about("Retrieval", "ndcg_at_10")
+
+    def load_data(self, *args, **kwargs):
+        texts = {part: Dataset.from_list(DATA[part]) for part in ("queries", "corpus")}
+        self.dataset = {"default": {"test": {**texts, "relevant_docs": DATA["qrels"], "top_ranked": None}}}
+        self.data_loaded = True
+
+
+class LocalClassification(AbsTaskClassification):
+    metadata = about("Classification", "f1")
+    evaluator_model = LogisticRegression(C=DATA["inverse_penalty"], max_iter=1000)
+    samples_per_label = 20
+
+    def load_data(self, *args, **kwargs):
+        self.dataset = DatasetDict({part: Dataset.from_dict(DATA[part]) for part in ("train", "test")})
+        self.data_loaded = True
+"""
+SCORES = {"LocalSTS": "spearman", "LocalRetrieval": "ndcg@10", "LocalClassification": "f1"}
+"""The tasks, and our names of their scores."""
+
+
+def local_data():
+    """What the tasks read."""
+    random = np.random.default_rng(0)
+
+    def some(count):
+        """Texts of other lengths and words: those of the same words would tie."""
+        return [" ".join(random.choice(WORDS, random.integers(5, 12))) for _ in range(count)]
+
+    pairs = {"sentence1": some(40), "sentence2": some(40), "score": random.uniform(0, 5, 40).tolist()}
+    documents = [{"id": f"d{n}", "title": "", "text": text} for n, text in enumerate(some(60))]
+    queries = [
+        {"id": f"q{n}", "text": f"{documents[4 * n]['text']} {text}"} for n, text in enumerate(some(12))
+    ]
+    qrels = {
+        f"q{n}": {f"d{4 * n}": 1} | {f"d{int(d)}": 1 for d in random.integers(0, 60, 2)} for n in range(12)
+    }
+    classes = {"train": classified(40_000, 20), "test": classified(60_000, 30)}
+    vectors = encoded(classes["train"]["text"])
+    scale = float(np.square(vectors - vectors.mean(axis=0)).mean()) ** 0.5
+    return {
+        "sts": pairs,
+        "corpus": documents,
+        "queries": queries,
+        "qrels": qrels,
+        **classes,
+        # Ours divides the vectors by their deviation, which makes a penalty of 1 this one.
+        "inverse_penalty": 1 / scale**2,
+    }
+
+
+def classified(start, each):
+    """So many texts that begin with `red`, with `green` and with neither."""
+    texts = [sentence(start + number) for number in range(2000)]
+    labels = [{"red": 0, "green": 1}.get(text.split()[0], 2) for text in texts]
+    chosen = [n for label in range(3) for n in [n for n in range(2000) if labels[n] == label][:each]]
+    return {"text": [texts[n] for n in chosen], "label": [labels[n] for n in chosen]}
+
+
+def encoded(texts):
+    return teacher().encode(texts, ["sentence"])["sentence"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, parts):
+    """A project with the hashing teacher, a student, and a file of tasks; no network."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+    YAML().dump(small_params(teacher={"kind": "hashing", "dim": TEACHER_DIM}), Path("params.yaml"))
+    student.write(static.build(static_block(), parts), "tiny", Path("data/finetuned/tiny"))
+    Path("mine.py").write_text(TASKS)
+    Path("data.json").write_text(json.dumps(local_data()))
+    return tmp_path
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["mteb", *args], catch_exceptions=False)
+
+
+def written(name):
+    return json.loads(Path(f"reports/mteb/{name}.json").read_text())
+
+
+def test_local_tasks_give_mtebs_figures_which_are_our_own_too(folder, monkeypatch):
+    monkeypatch.setitem(classification.HEADS, "linear", (classification.linear, (1.0,)))
+    result = run("--define", "mine.py")
+    assert result.exit_code == 0, result.stderr
+    header, *rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert header == ["task", "teacher", "tiny"]
+    assert [row[0] for row in rows] == [*SCORES, "average"]
+    scores = {name: task["main_score"] for name, task in written("teacher")["tasks"].items()}
+    assert scores == pytest.approx(ours(local_data()), abs=1e-5)
+    assert float(rows[0][1]) == pytest.approx(scores["LocalSTS"], abs=1e-4)
+    assert written("teacher")["tasks"]["LocalSTS"]["scores"]["test"]["default"] == scores["LocalSTS"]
+    tiny = [task["main_score"] for task in written("tiny")["tasks"].values()]
+    assert written("tiny")["average"] == pytest.approx(np.mean(tiny), rel=1e-4)
+    assert tiny != list(scores.values())
+
+
+def ours(data):
+    """The same data and the teacher's vectors by our own evaluation."""
+    rows = data["corpus"] + data["queries"]
+    sides = [data["sts"]["sentence1"], data["sts"]["sentence2"]]
+    labelled = [data["train"]["text"], data["test"]["text"]]
+    texts = {row["text"] for row in rows} | {text for some in sides + labelled for text in some}
+    texts = sorted(texts, key=text_id)
+    embeddings = Embeddings(np.array([text_id(text) for text in texts], np.uint64), encoded(texts))
+    left, right = (pl.Series([text_id(text) for text in side], dtype=pl.UInt64) for side in sides)
+    pairs = pl.DataFrame(
+        {"left_id": left, "right_id": right, "score": data["sts"]["score"], "subset": ["x"] * len(left)}
+    )
+    by_id = {row["id"]: text_id(row["text"]) for row in rows}
+    judged = [(by_id[q], by_id[d], 1.0) for q, found in data["qrels"].items() for d in found]
+    others = [(None, by_id[row["id"]], None) for row in data["corpus"]]
+    schema = {"left_id": pl.UInt64, "right_id": pl.UInt64, "score": pl.Float64}
+    found = retrieval.score(pl.DataFrame(judged + others, schema=schema, orient="row"), embeddings)
+    return {
+        "LocalSTS": sts.score(pairs, embeddings)["spearman"],
+        "LocalRetrieval": found["ndcg@10"],
+        "LocalClassification": classified_by_us(data, embeddings)["f1"],
+    }
+
+
+def classified_by_us(data, embeddings):
+    """With the training rows as dev rows too: there is one setting to choose."""
+    parts = [(part, data["train" if part == "dev" else part]) for part in ("train", "dev", "test")]
+    rows = [
+        (text_id(text), str(label), part)
+        for part, found in parts
+        for text, label in zip(found["text"], found["label"], strict=True)
+    ]
+    schema = {"left_id": pl.UInt64, "label": pl.String, "subset": pl.String}
+    table = pl.DataFrame(rows, schema=schema, orient="row").with_columns(right_id=pl.lit(None, pl.UInt64))
+    return classification.score(table, embeddings, Probe(head="linear", seeds=1))
+
+
+def test_what_is_kept_needs_no_model_until_the_student_changes(folder, monkeypatch):
+    assert run("tiny", "--define", "mine.py").exit_code == 0
+    before = written("tiny")
+    real, opened = command.load_student, []
+    monkeypatch.setattr(command, "load_student", lambda *args: opened.append(args) or real(*args))
+    Path("reports/mteb/tiny.json").unlink()
+    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert (written("tiny"), opened) == (before, [])
+    Path("data/finetuned/tiny/README.md").write_text("another")
+    run("tiny", "--define", "mine.py")
+    assert len(opened) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "name what to run with --tasks, --benchmark or --define"),
+        (["--tasks", "STS99"], "mteb knows no such task or benchmark"),
+        (["--benchmark", "MTEB(eng, v9)"], "mteb knows no such task or benchmark"),
+        (["--define", "none.py"], "none.py does not exist; name a Python file"),
+        (["--define", "empty.py"], "empty.py defines no task"),
+        (["--tasks", "STS12"], "the data of STS12 cannot be read"),
+        (["tyny", "--define", "mine.py"], "there is no student 'tyny'"),
+    ],
+)
+def test_faults(folder, args, message):
+    Path("empty.py").write_text("from mteb import AbsTask\n")
+    result = run(*args)
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert not Path("reports").exists()
+
+
+def test_without_the_extra(folder, monkeypatch):
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    assert "`mteb` is not installed; run `pip install '.[mteb]'`" in run("--define", "mine.py").stderr
