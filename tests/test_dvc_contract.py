@@ -14,6 +14,7 @@ NEUTRAL = {
     "pipeline/core/params/base.py",
     "pipeline/core/params/corpus.py",
     "pipeline/core/params/evaluate.py",
+    "pipeline/core/params/export.py",
     "pipeline/core/params/load.py",
     "pipeline/core/params/losses.py",
     "pipeline/core/params/runtime.py",
