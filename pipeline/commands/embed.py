@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
+from pipeline.artifacts.onnx_folder import is_onnx
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
@@ -32,7 +33,10 @@ STANDARD_INPUT = Path("-")
 
 
 def embed(
-    student: Annotated[str, typer.Option(help="A student's name, or a sentence-transformers folder.")],
+    student: Annotated[
+        str,
+        typer.Option(help="A student's name, its folder, or the onnx folder of an export."),
+    ],
     inputs: Annotated[
         list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")
     ] = None,
@@ -44,13 +48,14 @@ def embed(
     batch_size: Annotated[int, typer.Option(min=1, help="Texts a batch.")] = 64,
 ) -> None:
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
-    folder = find_student(student, students)
+    onnx = is_onnx(Path(student)) and not (students / student).exists()
+    folder = Path(student) if onnx else find_student(student, students)
     _check_suffix(out)
     texts = read_texts(inputs or [STANDARD_INPUT])
-    model = load_student(folder, device)
-    dim = model.encode(texts[:1]).shape[1]
+    encode = _onnx_encode(folder, device) if onnx else load_student(folder, device).encode
+    dim = encode(texts[:1]).shape[1]
     with _writer(out, dim) as write, progress(f"embed with {folder.name}", len(texts), "texts") as advance:
-        for chunk, vectors in encoded(model.encode, texts, batch_size, folder):
+        for chunk, vectors in encoded(encode, texts, batch_size, folder):
             write(chunk, vectors)
             advance(len(chunk))
 
@@ -114,6 +119,24 @@ def load_student(folder: Path, device: str) -> "SentenceTransformer":
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{folder} cannot be loaded on device {device!r}: {reason}") from None
+
+
+def _onnx_encode(folder: Path, device: str) -> Encode:
+    """An ONNX student's `encode`, called as SentenceTransformer's is."""
+    from pipeline.exporting.session import OnnxEncoder
+
+    encoder = OnnxEncoder(folder, device)
+
+    def encode(
+        texts: Sequence[str],
+        batch_size: int = 1,
+        *,
+        show_progress_bar: bool = False,
+        convert_to_numpy: bool = True,
+    ) -> NDArray[np.float32]:
+        return encoder.encode(texts, batch_size)
+
+    return encode
 
 
 def read_texts(inputs: Sequence[Path]) -> list[str]:

@@ -1,6 +1,5 @@
 """int8 of an ONNX student: embedding tables row by row, matrices column by column."""
 
-import logging
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.artifacts.onnx_folder import INPUTS, OnnxFolder
+from pipeline.exporting.quiet import quiet
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
@@ -27,22 +27,18 @@ def quantise(student: OnnxFolder) -> OnnxFolder:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     rows = quantise_tables(student.graph)
-    # onnxruntime recommends its own preparation of the graph, which the exporter's optimiser has made.
-    logging.disable(logging.WARNING)
-    try:
-        with tempfile.TemporaryDirectory() as temporary:
-            path = Path(temporary) / "model.onnx"
-            quantize_dynamic(
-                rows,
-                path,
-                op_types_to_quantize=["MatMul", "LSTM"],
-                per_channel=True,
-                weight_type=QuantType.QInt8,
-                extra_options={"MatMulConstBOnly": True},
-            )
-            graph = load(path)
-    finally:
-        logging.disable(logging.NOTSET)
+    # It is said to prepare the graph first: the exporter's optimiser has done so.
+    with quiet(), tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "model.onnx"
+        quantize_dynamic(
+            rows,
+            path,
+            op_types_to_quantize=["MatMul", "LSTM"],
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"MatMulConstBOnly": True},
+        )
+        graph = load(path)
     return replace(student, graph=graph)
 
 

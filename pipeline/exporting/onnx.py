@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from pipeline.artifacts.onnx_folder import INPUTS, OUTPUT, OnnxFolder
 from pipeline.core.errors import UserError
+from pipeline.exporting.quiet import quiet
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -56,7 +57,7 @@ def _graph(model: "SentenceTransformer") -> "ModelProto":
     ids = torch.zeros((2, 7), dtype=torch.int64)
     mask = torch.ones_like(ids)
     axes = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
-    with torch.no_grad():
+    with torch.no_grad(), quiet():
         program = torch.onnx.export(
             Graph(model).eval(),
             (ids, mask),

@@ -13,8 +13,8 @@ class Gate(Block):
     """How far an export may be from the trained student before the stage fails."""
 
     distance: NonNegative
-    """Largest 1 - cosine of a text's two vectors. Lengths may differ by sqrt(2 distance), the share by which a
-    vector moves at that cosine."""
+    """Largest 1 - cosine of a text's two vectors. Lengths may differ by sqrt(2 distance), the share by which
+    a vector moves at that cosine."""
     loss: NonNegative
     """Largest share of the score that may be lost."""
 
