@@ -66,10 +66,9 @@ def _looked_up(graph: "GraphProto", node: "NodeProto", table: "TensorProto") -> 
     ids, out = node.input[1], node.output[0]
     rows, scales = f"{table.name}_int8", f"{table.name}_scales"
     if all(initializer.name != rows for initializer in graph.initializer):
-        found = quantised_rows(numpy_helper.to_array(table))
-        graph.initializer.extend(
-            numpy_helper.from_array(array, name) for array, name in zip(found, (rows, scales), strict=True)
-        )
+        quantised, factors = quantised_rows(numpy_helper.to_array(table))
+        graph.initializer.append(numpy_helper.from_array(quantised, rows))
+        graph.initializer.append(numpy_helper.from_array(factors, scales))
         graph.initializer.remove(table)
     return [
         helper.make_node("Gather", [rows, ids], [f"{out}_int8"], axis=0),

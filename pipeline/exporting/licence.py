@@ -59,7 +59,11 @@ def _of_card(model: str, revision: str | None) -> str | None:
     if path is None:
         return None
     try:
-        found = ModelCard(path.read_text(encoding="utf-8"), ignore_metadata_errors=True).data.license
+        found = (
+            ModelCard(path.read_text(encoding="utf-8"), ignore_metadata_errors=True)
+            .data.to_dict()
+            .get("license")
+        )
     except ValueError:  # no metadata, or no UTF-8
         return None
     return found if isinstance(found, str) and found else None
@@ -86,7 +90,7 @@ def _of_package(model: str) -> str | None:
         return None
     module = model.removeprefix(PACKAGE).partition("/")[0]
     for name in importlib.metadata.packages_distributions().get(module, []):
-        stated = importlib.metadata.metadata(name)
-        if found := stated.get("License-Expression") or stated.get("License"):
+        stated = importlib.metadata.metadata(name).json
+        if found := stated.get("license_expression") or stated.get("license"):
             return str(found)
     return None
