@@ -1,6 +1,7 @@
 """The licences of what a student is made from, as far as files tell."""
 
 import importlib.metadata
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from pipeline.encoders.locate import PACKAGE, find_model
 
 CARD = "README.md"
 UNKNOWN = "unknown; check it"
+METADATA = re.compile(r"\s*---\n(.*?)\n---", re.DOTALL)
+"""The head of a model card."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +56,17 @@ def _of_model(model: str, revision: str | None, role: str = "") -> Licence:
 
 def _of_card(model: str, revision: str | None) -> str | None:
     """`license` in the metadata of a model's README.md."""
-    from huggingface_hub import ModelCard
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     path = _card(model, revision)
-    if path is None:
-        return None
     try:
-        found = (
-            ModelCard(path.read_text(encoding="utf-8"), ignore_metadata_errors=True)
-            .data.to_dict()
-            .get("license")
-        )
-    except ValueError:  # no metadata, or no UTF-8
+        metadata = METADATA.match(path.read_text(encoding="utf-8")) if path else None
+        found = YAML(typ="safe").load(metadata[1]) if metadata else None
+    except (UnicodeDecodeError, YAMLError):
         return None
-    return found if isinstance(found, str) and found else None
+    identifier = found.get("license") if isinstance(found, dict) else None
+    return identifier if isinstance(identifier, str) and identifier else None
 
 
 def _card(model: str, revision: str | None) -> Path | None:
