@@ -48,7 +48,7 @@ def embed(
     batch_size: Annotated[int, typer.Option(min=1, help="Texts a batch.")] = 64,
 ) -> None:
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
-    onnx = is_onnx(Path(student)) and not (students / student).exists()
+    onnx = is_onnx(Path(student)) and not (students / student / "modules.json").exists()
     folder = Path(student) if onnx else find_student(student, students)
     _check_suffix(out)
     texts = read_texts(inputs or [STANDARD_INPUT])
