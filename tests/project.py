@@ -50,6 +50,7 @@ PARAMS = {
         }
     },
     "footprint": {"sentences": 8, "rounds": 1, "single": 2},
+    "export": {"parity_texts": 50},
 }
 WORDS = "red green blue small large old new dog cat bird car tree house river sings runs sleeps".split()
 

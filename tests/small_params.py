@@ -25,5 +25,6 @@ def small_params(**blocks: dict[str, Any]) -> dict[str, Any]:
         },
         "evaluate": {"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv"}}},
         "footprint": {},
+        "export": {},
         **blocks,
     }

@@ -15,6 +15,7 @@ NEUTRAL = {
     "pipeline/core/params/classes.py",
     "pipeline/core/params/corpus.py",
     "pipeline/core/params/evaluate.py",
+    "pipeline/core/params/export.py",
     "pipeline/core/params/load.py",
     "pipeline/core/params/losses.py",
     "pipeline/core/params/runtime.py",

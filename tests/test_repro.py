@@ -16,7 +16,11 @@ ALL_STAGES = {
     "mine",
     "teacher_parts",
     "fit_pca",
-    *(f"{stage}@{name}" for stage in ("distill", "finetune", "evaluate") for name in ("hpd", "potion")),
+    *(
+        f"{stage}@{name}"
+        for stage in ("distill", "finetune", "evaluate", "export")
+        for name in ("hpd", "potion")
+    ),
     "footprint",
     "report",
 }
@@ -48,7 +52,8 @@ def test_a_second_run_runs_nothing(project):
 def test_editing_a_student_reruns_its_stages_and_the_report(project):
     project.params["students"]["potion"]["train"]["lr"] = 2e-3
     ran, _ = project.repro()
-    assert ran == {"distill@potion", "finetune@potion", "evaluate@potion", "footprint", "report"}
+    mine = {f"{stage}@potion" for stage in ("distill", "finetune", "evaluate", "export")}
+    assert ran == {*mine, "footprint", "report"}
 
 
 def test_editing_the_fine_tuning_keeps_the_distilled_student(project):

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
+from pipeline.artifacts.onnx_folder import is_onnx
 from pipeline.commands.encoders import Encode, open_encoders
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
@@ -29,7 +30,10 @@ STANDARD_INPUT = Path("-")
 
 
 def embed(
-    student: Annotated[str, typer.Option(help="A student's name, or a sentence-transformers folder.")],
+    student: Annotated[
+        str,
+        typer.Option(help="A student's name, its folder, or the onnx folder of an export."),
+    ],
     inputs: Annotated[
         list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")
     ] = None,
@@ -39,7 +43,8 @@ def embed(
     students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     batch_size: Annotated[
-        int, typer.Option(min=1, help="Texts a batch, of models that sentence-transformers runs.")
+        int,
+        typer.Option(min=1, help="Texts a batch, where a library runs the model."),
     ] = 64,
 ) -> None:
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
@@ -77,7 +82,7 @@ def find_student(student: str, students: Path) -> Path:
         UserError: there is none; the message lists the students that there are.
     """
     for folder in (students / student, Path(student)):
-        if (folder / "modules.json").exists():
+        if (folder / "modules.json").exists() or is_onnx(folder):
             return folder
     known = known_students(students)
     there = f"{students} has {', '.join(known)}" if known else f"{students} has none; run `dvc repro`"

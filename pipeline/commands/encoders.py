@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.artifacts.onnx_folder import is_onnx
 from pipeline.commands.model_folder import modules, read_json
 from pipeline.core.errors import UserError
+from pipeline.exporting.session import OnnxEncoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -35,13 +37,15 @@ def open_encoders(folder: Path, device: str, batch_size: int) -> Encoders:
     padding, as the teacher does. sentence-transformers runs all others, and those that have prompts.
 
     Args:
-        folder: a sentence-transformers folder with safetensors weights.
+        folder: a sentence-transformers folder with safetensors weights, or an ONNX folder of `export`.
         device: `auto`, or torch's name of one.
-        batch_size: texts a batch, of a model that sentence-transformers runs.
+        batch_size: texts a batch, of a model that sentence-transformers or onnxruntime runs.
 
     Raises:
         UserError: it is damaged, or there is no such device.
     """
+    if is_onnx(folder):
+        return _alike(partial(OnnxEncoder(folder, device).encode, batch_size=batch_size))
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{folder} holds no .safetensors weights; distil it again")
     if _tells_queries_apart(folder):
@@ -54,6 +58,10 @@ def open_encoders(folder: Path, device: str, batch_size: int) -> Encoders:
         encode = _packed(folder, device)
     else:
         encode = _batched(load_student(folder, device).encode, batch_size)
+    return _alike(encode)
+
+
+def _alike(encode: Encode) -> Encoders:
     return Encoders(encode, encode, encode)
 
 

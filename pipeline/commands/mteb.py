@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pipeline.artifacts import metrics
 from pipeline.commands import tabular
-from pipeline.commands.embed import find_student, known_students, load_student
+from pipeline.commands.embed import find_student, known_students, 
+from pipeline.commands.encoders import load_student
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import Params, load

@@ -40,7 +40,7 @@ def search(
     corpus: Annotated[Path, typer.Argument(help="A UTF-8 file, a text a line; -: stdin.")],
     queries: Annotated[list[str], typer.Argument(help="What to look for; -: a query a line of stdin.")],
     student: Annotated[
-        str | None, typer.Option(help="A student's name, or a sentence-transformers folder.")
+        str | None, typer.Option(help="A student's name, or a sentence-transformers or ONNX folder.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Texts a query.")] = 10,
     index: Annotated[
@@ -50,7 +50,8 @@ def search(
     params_file: Annotated[Path, typer.Option("--params", help="The params file.")] = Path("params.yaml"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     batch_size: Annotated[
-        int, typer.Option(min=1, help="Texts a batch, of models that sentence-transformers runs.")
+        int,
+        typer.Option(min=1, help="Texts a batch, where a library runs the model."),
     ] = 64,
 ) -> None:
     """Find the texts nearest to each query: rank, cosine, text; before them the query, if there are several.

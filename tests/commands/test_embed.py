@@ -66,6 +66,22 @@ def test_files_to_parquet_in_chunks(
     np.testing.assert_allclose(table["vector"].to_numpy(), expected, rtol=1e-6)
 
 
+def test_an_onnx_folder_gives_the_students_vectors(
+    students: Path, expected: np.ndarray, tmp_path: Path
+) -> None:
+    from pipeline.exporting import onnx
+
+    onnx.export(SentenceTransformer(str(students / "tiny"), device="cpu")).write(tmp_path / "onnx")
+    out = tmp_path / "vectors.parquet"
+    result = embed(
+        students, "--out", str(out), student=str(tmp_path / "onnx"), stdin="\n".join(TEXTS).encode()
+    )
+    assert result.exit_code == 0, result.stderr
+    table = pl.read_parquet(out)
+    assert table["text"].to_list() == TEXTS
+    np.testing.assert_allclose(table["vector"].to_numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_student_by_path_to_a_jsonl_file(students: Path, tmp_path: Path) -> None:
     out = tmp_path / "vectors.jsonl"
     result = embed(Path("nowhere"), "--out", str(out), student=str(students / "tiny"), stdin=b"one\ntwo\n")

@@ -1,0 +1,96 @@
+"""The licences of what a student is made from, as far as files tell."""
+
+import importlib.metadata
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.core.errors import UserError
+from pipeline.core.params.students import StudentBlock
+from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher
+from pipeline.encoders.locate import PACKAGE, find_model
+
+CARD = "README.md"
+UNKNOWN = "unknown; check it"
+METADATA = re.compile(r"\s*---\n(.*?)\n---", re.DOTALL)
+"""The head of a model card."""
+
+
+@dataclass(frozen=True)
+class Licence:
+    """Of one thing that a student is made from."""
+
+    of: str
+    """The teacher, the word vectors, ..."""
+    identifier: str | None
+    """apache-2.0, mit, ...; None: its card says nothing."""
+    said: str
+    """What is known, in words."""
+
+
+def licences(teacher: Teacher, student: StudentBlock) -> list[Licence]:
+    """Of the teacher, and of the models and word vectors that the student starts from."""
+    found = []
+    if isinstance(teacher, HashingTeacher):
+        found.append(Licence("the teacher", None, "none: a hash function of the pipeline, without weights"))
+    elif isinstance(teacher, OpenAiApiTeacher):
+        terms = f"{UNKNOWN} (its vectors came through an API, whose terms apply)"
+        found += [Licence(f"the teacher {teacher.model}", None, terms), _of_model(teacher.parts, None)]
+    else:
+        found.append(_of_model(teacher.model, teacher.revision, "the teacher "))
+    init = getattr(student, "init", None)
+    if model := getattr(init, "model", None):
+        found.append(_of_model(model, getattr(init, "revision", None)))
+    if path := getattr(init, "path", None):
+        found.append(Licence(f"the word vectors {Path(path).name}", None, UNKNOWN))
+    return found
+
+
+def _of_model(model: str, revision: str | None, role: str = "") -> Licence:
+    if identifier := _of_card(model, revision):
+        return Licence(f"{role}{model}", identifier, f"{identifier}, by its model card")
+    if stated := _of_package(model):
+        return Licence(f"{role}{model}", None, f"{stated}, by the Python package that holds it; check it")
+    return Licence(f"{role}{model}", None, UNKNOWN)
+
+
+def _of_card(model: str, revision: str | None) -> str | None:
+    """`license` in the metadata of a model's README.md."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    path = _card(model, revision)
+    try:
+        metadata = METADATA.match(path.read_text(encoding="utf-8")) if path else None
+        found = YAML(typ="safe").load(metadata[1]) if metadata else None
+    except (UnicodeDecodeError, YAMLError):
+        return None
+    identifier = found.get("license") if isinstance(found, dict) else None
+    return identifier if isinstance(identifier, str) and identifier else None
+
+
+def _card(model: str, revision: str | None) -> Path | None:
+    """A model's README.md, from the hub where it is from there."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        if model.startswith(PACKAGE) or Path(model).is_dir():
+            path = find_model(model, "model") / CARD
+        else:
+            path = Path(hf_hub_download(model, CARD, revision=revision))
+    except (HfHubHTTPError, OSError, ValueError, UserError):
+        return None  # the model is gone or the hub out of reach, but its student is here
+    return path if path.is_file() else None
+
+
+def _of_package(model: str) -> str | None:
+    """The licence that an installed package states for itself."""
+    if not model.startswith(PACKAGE):
+        return None
+    module = model.removeprefix(PACKAGE).partition("/")[0]
+    for name in importlib.metadata.packages_distributions().get(module, []):
+        stated = importlib.metadata.metadata(name).json
+        if found := stated.get("license_expression") or stated.get("license"):
+            return str(found)
+    return None

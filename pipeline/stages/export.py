@@ -1,0 +1,151 @@
+"""export@NAME: a student in the formats that people deploy, each compared with the trained student."""
+
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import polars as pl
+import typer
+
+from pipeline.artifacts import metrics, pairs, student, texts
+from pipeline.core.atomic import atomic_folder
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.params.export import Format
+from pipeline.core.params.load import load
+from pipeline.core.progress import say
+from pipeline.evaluation import tasks as evaluation
+from pipeline.evaluation.embeddings import Embeddings
+from pipeline.exporting import parity
+from pipeline.exporting.licence import licences
+from pipeline.exporting.session import OnnxEncoder
+from pipeline.exporting.shipping_card import Exported, card
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+FORMATS: tuple[Format, ...] = ("sentence-transformers", "model2vec", "onnx", "onnx-int8")
+BATCH_SIZE = 64
+NOISE_DIGITS = 9
+"""Decimals of 1 - cosine; those after it are rounding errors, which differ from machine to machine."""
+
+
+def main(
+    name: Annotated[str, typer.Argument(help="The student's name in params.yaml")],
+    finetuned: Annotated[Path, typer.Option(help="The student that ships")],
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
+    scores: Annotated[Path, typer.Option(help="reports/metrics/NAME.json, for the card")],
+    out: Annotated[Path, typer.Option(help="Folder of one folder a format, and the card")],
+    metrics_file: Annotated[Path, typer.Option("--metrics")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Export one student; fail where an export is not the student that was trained."""
+    params = load(params_file)
+    block, settings = params.student(name), params.export
+    chosen = formats(settings.formats, block.kind, name)
+    table = texts.read_labelled(eval_texts)
+    measure = parity.sts_measure(pairs.read(tasks), params.evaluate, settings.sts)
+    compared = table.head(settings.parity_texts)
+    needed = pl.Series(np.union1d(evaluation.text_ids(measure.tasks), compared["text_id"].to_numpy()))
+    used = table.filter(pl.col("text_id").is_in(needed.implode()))
+    ids, content = used["text_id"].to_numpy(), used["text"].to_list()
+    model = student.read(finetuned, f"finetune@{name}")
+    trained = Embeddings(ids, model.encode(content, batch_size=BATCH_SIZE))
+    reference = trained.of(compared["text_id"].to_numpy())
+    trained_score = measure.score(trained, reference, reference)
+    if measure.tasks and not trained_score > 0:
+        measure = parity.AGREEMENT
+        trained_score = measure.score(trained, reference, reference)
+    if not trained_score > 0:
+        raise UserError(
+            f"{finetuned} gives all texts of {eval_texts} one vector; train students.{name} again"
+        )
+    exports: dict[Format, Exported] = {}
+    with atomic_folder(out) as folder:
+        write(model, finetuned, chosen, folder)
+        for format_name in chosen:
+            found = Embeddings(ids, encode(folder / format_name, format_name, content))
+            vectors = found.of(compared["text_id"].to_numpy())
+            apart = parity.difference(vectors, reference)
+            score = measure.score(found, vectors, reference)
+            gate = settings.gate(format_name)
+            parity.check(format_name, apart, compared["text"].to_list(), score, trained_score, gate)
+            exports[format_name] = Exported(
+                megabytes=megabytes(folder / format_name),
+                max_distance=round(float(apart.distances.max()), NOISE_DIGITS),
+                mean_distance=round(float(apart.distances.mean()), NOISE_DIGITS),
+                score=score,
+                share=score / trained_score,
+            )
+        readme = card(
+            name,
+            params,
+            exports,
+            measure.said,
+            metrics.read(scores, f"evaluate@{name}"),
+            licences(params.teacher, block),
+        )
+        (folder / student.CARD).write_text(readme, encoding="utf-8")
+    summary: dict[str, Any] = {"parity_texts": len(compared), "score": trained_score, **measure.said}
+    metrics.write(
+        {**summary, "formats": {key: asdict(found) for key, found in exports.items()}}, metrics_file
+    )
+    sizes = ", ".join(f"{key} {found.megabytes:.1f} MB" for key, found in exports.items())
+    say(f"export {name}: {sizes}")
+
+
+def formats(wanted: tuple[Format, ...] | None, kind: str, name: str) -> list[Format]:
+    """The formats that a student of a kind has, of those wanted.
+
+    Raises:
+        UserError: it has none of them.
+    """
+    there = [found for found in FORMATS if found != "model2vec" or kind == "static"]
+    chosen = [found for found in there if wanted is None or found in wanted]
+    if not chosen:
+        raise UserError(
+            f"export.formats is {', '.join(wanted or ())}: students.{name} is of kind {kind}, which has "
+            f"{', '.join(there)}; add one of these"
+        )
+    return chosen
+
+
+def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], folder: Path) -> None:
+    """Write a folder a format."""
+    for format_name in chosen:
+        if format_name in ("sentence-transformers", "model2vec"):
+            # One folder serves both: a static student is saved by model2vec.
+            shutil.copytree(finetuned, folder / format_name)
+    if not {"onnx", "onnx-int8"} & {*chosen}:
+        return
+    from pipeline.exporting import onnx
+
+    graph = onnx.export(model)
+    if "onnx" in chosen:
+        graph.write(folder / "onnx")
+    if "onnx-int8" in chosen:
+        from pipeline.exporting import int8
+
+        int8.quantise(graph).write(folder / "onnx-int8", "model_int8.onnx")
+
+
+def encode(folder: Path, format_name: Format, content: list[str]) -> np.ndarray:
+    """Vectors (n, dim) by a format's own runtime."""
+    if format_name == "sentence-transformers":
+        return student.read(folder, "export").encode(content, batch_size=BATCH_SIZE)
+    if format_name == "model2vec":
+        from model2vec import StaticModel
+
+        return StaticModel.from_pretrained(folder).encode(content)
+    return OnnxEncoder(folder).encode(content, BATCH_SIZE)
+
+
+def megabytes(folder: Path) -> float:
+    """Size of all files of a folder, in MB."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))
