@@ -49,6 +49,7 @@ PARAMS = {
             "alike": {"kind": "sts", "path": "data/raw/test.tsv"},
         }
     },
+    "significance": {"samples": 100},
     "footprint": {"sentences": 8, "rounds": 1, "single": 2},
 }
 WORDS = "red green blue small large old new dog cat bird car tree house river sings runs sleeps".split()

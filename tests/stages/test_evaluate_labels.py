@@ -76,6 +76,7 @@ def run():
         Path("pca"),
         *same,
         Path("out.json"),
+        Path("examined"),
     )
     return json.loads(Path("out.json").read_text())
 

@@ -8,6 +8,8 @@ from pipeline.core.params.base import Block, Count, Name
 
 Split = Literal["dev", "test"]
 ClassMetric = Literal["accuracy", "f1"]
+RESERVED = ("average", "kept")
+"""What stands beside the tasks' names in reports/significance.json."""
 PathOrGlob = Annotated[str, Field(min_length=1)]
 
 
@@ -243,6 +245,10 @@ class Evaluate(Block):
     def _one_by_one(cls, tasks: dict[str, Task]) -> dict[str, Task]:
         each: dict[str, Task] = {}
         for name, task in tasks.items():
+            if name in RESERVED:
+                raise ValueError(
+                    f"evaluate.tasks.{name}: the report needs this name for itself; choose another"
+                )
             found: dict[str, Task] = {**task.tasks(name)} if isinstance(task, StsSets) else {name: task}
             if twice := each.keys() & found.keys():
                 raise ValueError(

@@ -14,6 +14,7 @@ from pipeline.core.params.base import Block, Name
 from pipeline.core.params.corpus import Augment, Corpus, FinetuneData
 from pipeline.core.params.evaluate import Evaluate
 from pipeline.core.params.runtime import Footprint, Runtime
+from pipeline.core.params.significance import Significance
 from pipeline.core.params.students import Student, student_faults
 from pipeline.core.params.teacher import Encode, Pca, Teacher
 
@@ -29,6 +30,7 @@ class Params(Block):
     finetune: FinetuneData
     students: Annotated[dict[Name, Student], Field(min_length=1)]
     evaluate: Evaluate
+    significance: Significance
     footprint: Footprint
     runtime: Runtime = Runtime()
 
