@@ -68,8 +68,8 @@ def nearest(
     Memory is bounded by BLOCK candidates. Of equal cosines the first candidate is nearer.
     """
     rows = normalised(embeddings.of(queries))
-    cosine = np.empty((len(queries), 0))
-    ids = np.empty((len(queries), 0), np.uint64)
+    cosine: NDArray[np.float64] = np.empty((len(queries), 0))
+    ids: Ids = np.empty((len(queries), 0), np.uint64)
     for start in range(0, len(candidates), BLOCK):
         block = candidates[start : start + BLOCK]
         found = rows @ normalised(embeddings.of(block)).T
@@ -77,7 +77,8 @@ def nearest(
         cosine = np.concatenate([cosine, found], axis=1)
         ids = np.concatenate([ids, np.tile(block, (len(queries), 1))], axis=1)
         order = np.argsort(-cosine, axis=1, kind="stable")[:, :count]
-        cosine, ids = (np.take_along_axis(array, order, axis=1) for array in (cosine, ids))
+        cosine = np.take_along_axis(cosine, order, axis=1)
+        ids = np.take_along_axis(ids, order, axis=1)
     return [
         [(int(one), float(value)) for one, value in zip(*row, strict=True) if value > -np.inf]
         for row in zip(ids, cosine, strict=True)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,15 +43,15 @@ def of_task(pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings) -> pl.Dat
 
 def _items(
     left: NDArray[np.uint64] | pl.Series,
-    value: NDArray[np.floating],
+    value: NDArray[np.number],
     *,
     right: pl.Series | None = None,
-    gold: NDArray[np.floating] | None = None,
+    gold: NDArray[np.number] | None = None,
     subset: list[str] | None = None,
     run: int = 0,
 ) -> pl.DataFrame:
     count = len(left)
-    columns = {
+    columns: dict[str, Any] = {
         "subset": subset or [""] * count,
         "run": [run] * count,
         "item": np.arange(count),

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import polars as pl
 import typer
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.artifacts import examined, metrics
 from pipeline.core.errors import UserError, report_user_errors
@@ -20,13 +21,28 @@ from pipeline.core.params.load import load
 from pipeline.core.params.significance import Significance
 from pipeline.evaluation import bootstrap, comparison
 from pipeline.evaluation.bootstrap import Row
-from pipeline.reporting.inputs import FINETUNED, TEACHER, StudentMetrics, student_metrics
 
+TEACHER, FINETUNED = examined.MODELS
 TOLERANCE = 1e-5
 """How far a score in the metrics, which are rounded, may be from that of its items."""
 
 ByModel = dict[str, dict[str, Row]]
 """Student -> task -> scores, of the students or of the teacher beside each."""
+
+
+class Scored(BaseModel):
+    """What is read of reports/metrics/NAME.json."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    main: dict[str, str]
+    """The headline metric of each test task."""
+    scores: dict[str, dict[str, dict[str, float]]]
+    """Model -> task -> metric -> value."""
+
+    def measure(self, model: str, task: str, metric: str) -> float | None:
+        """None where it was not measured."""
+        return self.scores.get(model, {}).get(task, {}).get(metric)
 
 
 def main(
@@ -38,9 +54,7 @@ def main(
     """Resample the test items of the students of the params file; files of other students are left out."""
     params = load(params_file)
     names = list(params.students)
-    scored = {
-        n: student_metrics(metrics.read(metrics_folder / f"{n}.json", f"evaluate@{n}"), n) for n in names
-    }
+    scored = {n: _read_scored(metrics_folder, n) for n in names}
     items = {n: examined.read_scores(examined_folder / n, n) for n in names}
     _check_shared(items, scored)
     students, teachers = (
@@ -49,7 +63,19 @@ def main(
     metrics.write(_summary(students, teachers, params.significance), out)
 
 
-def _check_shared(items: Mapping[str, pl.DataFrame], scored: Mapping[str, StudentMetrics]) -> None:
+def _read_scored(folder: Path, name: str) -> Scored:
+    stage = f"evaluate@{name}"
+    try:
+        return Scored.model_validate(metrics.read(folder / f"{name}.json", stage))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(
+            f"{folder / name}.json cannot be read ({where}: {first['msg']}); run `dvc repro -f {stage}`"
+        ) from None
+
+
+def _check_shared(items: Mapping[str, pl.DataFrame], scored: Mapping[str, Scored]) -> None:
     """All students have the tasks of their metrics, and the first student's items.
 
     Raises:
@@ -75,7 +101,7 @@ def _check_shared(items: Mapping[str, pl.DataFrame], scored: Mapping[str, Studen
 
 def _resampled(
     items: Mapping[str, pl.DataFrame],
-    scored: Mapping[str, StudentMetrics],
+    scored: Mapping[str, Scored],
     model: str,
     settings: Significance,
 ) -> ByModel:
@@ -88,13 +114,13 @@ def _resampled(
     for task, metric in next(iter(scored.values())).main.items():
         parts = {name: table.filter(task=task, model=model) for name, table in items.items()}
         statistics = {
-            name: bootstrap.statistic(part, metric, int(scored[name].scores[model][task].get("labels") or 0))
+            name: bootstrap.statistic(part, metric, int(scored[name].measure(model, task, "labels") or 0))
             for name, part in parts.items()
         }
         within = bootstrap.strata(next(iter(parts.values())))
         found = bootstrap.resampled(statistics, within, settings.samples, (settings.seed, *task.encode()))
         for name, row in found.items():
-            score = scored[name].score(model, task)
+            score = scored[name].measure(model, task, metric)
             if score is None or abs(score - row[0]) > TOLERANCE:
                 raise UserError(
                     f"{task} of {name}: its metrics give the {model} {score}, its test items {row[0]:.6g}; "

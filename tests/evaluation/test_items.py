@@ -76,7 +76,7 @@ CASES = {
     "accuracy": (classes(3, paired=False), single()),
     "accuracy of a regression on pairs": (classes(2, paired=True), two(metric="accuracy", head="linear")),
     "f1 of two": (classes(2, paired=True), two(fractions=[0.5])),
-    "f1 of three": (classes(3, paired=False), single(metric="f1")),
+    "f1 of three": (classes(3, paired=False), single(metric="f1", head="linear")),
 }
 
 
@@ -93,7 +93,7 @@ def test_the_items_make_up_the_headline(case):
         assert run["item"].to_list() == list(range(len(run)))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["sts", "retrieval", "entity_resolution", "f1 of two"])
 def test_the_rows_alone_decide_which_items_there_are_and_their_order(case):
     rows, how = CASES[case]
     other = Embeddings(EMBEDDINGS.ids, VECTORS[::-1].copy())

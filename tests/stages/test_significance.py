@@ -124,7 +124,7 @@ def test_an_interval_is_scipys(scored):
 def test_students_are_compared_with_the_teacher_and_the_runner_up(scored):
     tests = {(one["student"], one["other"], one["task"]): one for one in run()["paired"]}
     compared = [("bad", "teacher"), ("good", "teacher"), ("good", "bad")]
-    assert list(tests) == [(*models, task) for models in compared for task in (*TASKS, "average")]
+    assert list(tests) == [(*models, task) for models in compared for task in (*sorted(TASKS), "average")]
     for (student, other, task), one in tests.items():
         model = "teacher" if other == "teacher" else "finetuned"
         mine, theirs = scored[student], scored[student if other == "teacher" else other]
@@ -179,4 +179,10 @@ def test_metrics_of_another_run_than_the_items(scored):
     document["scores"]["finetuned"]["find"]["mrr@10"] -= 0.01
     Path("metrics/good.json").write_text(json.dumps(document))
     with pytest.raises(UserError, match=r"find of good: its metrics give .*-f evaluate@good"):
+        run()
+
+
+def test_metrics_of_another_form(scored):
+    Path("metrics/good.json").write_text('{"main": {"close": 1}, "scores": {}}')
+    with pytest.raises(UserError, match=r"good\.json cannot be read \(main\.close: .*-f evaluate@good"):
         run()
