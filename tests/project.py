@@ -49,6 +49,7 @@ PARAMS = {
             "alike": {"kind": "sts", "path": "data/raw/test.tsv"},
         }
     },
+    "significance": {"samples": 100},
     "footprint": {"sentences": 8, "rounds": 1, "single": 2},
     "export": {"parity_texts": 50},
 }

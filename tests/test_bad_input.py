@@ -98,6 +98,19 @@ def changed(path, value):
             "params.yaml: students.tiny.kind is 'statik'; allowed: transformer, compact, bilstm, static; "
             "did you mean 'static'?",
         ),
+        *(
+            (
+                "evaluate.tasks",
+                {name: {"kind": "sts", "path": "pairs.tsv"}},
+                f"params.yaml: evaluate.tasks.{name}: the report needs this name for itself; choose another",
+            )
+            for name in ("average", "kept")
+        ),
+        (
+            "significance",
+            {"samples": 10},
+            "params.yaml: significance.samples is 10; expected greater than or equal to 100",
+        ),
     ],
 )
 def test_params_at_fault(path, value, message):

@@ -145,7 +145,8 @@ def trained(name: str) -> Document:
     inputs = (made / "distilled", Path("mined.parquet"), Path("finetune.parquet"), tasks, texts)
     finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1])
     folders = (made / "untrained", made / "distilled", out)
-    evaluate.main(name, tasks, texts, Path("vectors/eval"), Path("pca"), *folders, stages[2])
+    outs = (stages[2], made / "examined")
+    evaluate.main(name, tasks, texts, Path("vectors/eval"), Path("pca"), *folders, *outs)
     return {stage.stem: json.loads(stage.read_text()) for stage in stages}
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.artifacts import metrics
 from pipeline.commands import tabular
-from pipeline.commands.embed import find_student, known_students, 
+from pipeline.commands.embed import find_student, known_students
 from pipeline.commands.encoders import load_student
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError

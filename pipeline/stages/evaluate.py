@@ -7,10 +7,11 @@ import numpy as np
 import polars as pl
 import typer
 
-from pipeline.artifacts import metrics, pairs, pca, student, texts, vectors
+from pipeline.artifacts import examined, metrics, pairs, pca, student, texts, vectors
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import Params, load
+from pipeline.evaluation import embedding_space, examples, items
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.training import guard
@@ -28,6 +29,7 @@ def main(
     distilled: Annotated[Path, typer.Option(help="The distilled student")],
     finetuned: Annotated[Path, typer.Option(help="The student that ships")],
     out: Annotated[Path, typer.Option(help="Metrics of this student")],
+    examined_folder: Annotated[Path, typer.Option("--examined", help="examined/NAME")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
     """Score a student on the test tasks."""
@@ -57,6 +59,7 @@ def main(
     dims |= {model: models[model].vectors.shape[1] for model in ("teacher", "teacher_pca")}
     shape = {"dim": dims["finetuned"], "dims": dims}
     metrics.write({"student": name, "kind": block.kind, **shape, **summary}, out)
+    _examine({model: models[model] for model in examined.MODELS}, test, scoring, table, examined_folder)
 
 
 def _teacher(
@@ -65,9 +68,12 @@ def _teacher(
     """The teacher as its users know it, and the view that the student learns, reduced to its dimension."""
     vector_set = vectors.open_set(eval_vectors)
     shown = "sentence" if "sentence" in vector_set.dims else view
-    full, target = (_vectors_of(vector_set, name, ids) for name in (shown, view))
-    reduced = pca.read(pca_folder, view).reduce(target, dim) if dim < target.shape[1] else target
-    return {"teacher": Embeddings(ids, full), "teacher_pca": Embeddings(ids, reduced)}
+    full = target = Embeddings(ids, _vectors_of(vector_set, shown, ids))
+    if view != shown:
+        target = Embeddings(ids, _vectors_of(vector_set, view, ids))
+    if dim < target.vectors.shape[1]:
+        target = Embeddings(ids, pca.read(pca_folder, view).reduce(target.vectors, dim))
+    return {"teacher": full, "teacher_pca": target}
 
 
 def _vectors_of(vector_set: vectors.VectorSet, view: str, ids: np.ndarray) -> np.ndarray:
@@ -86,9 +92,10 @@ def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:
 def _summary(
     models: dict[str, Embeddings], test: dict[str, pl.DataFrame], scoring: dict[str, Any], params: Params
 ) -> dict[str, Any]:
-    scores = {
-        model: evaluation.score_tasks(test, scoring, embeddings) for model, embeddings in models.items()
-    }
+    # Several models may have the same vectors, as a student that is not fine-tuned: these are scored once.
+    distinct = {id(embeddings): embeddings for embeddings in models.values()}
+    found = {key: evaluation.score_tasks(test, scoring, one) for key, one in distinct.items()}
+    scores = {model: found[id(embeddings)] for model, embeddings in models.items()}
     main_metrics = {task: metric for task, metric in evaluation.main_metrics(scoring).items() if task in test}
     return {
         "builtin": [task for task, spec in params.evaluate.tasks.items() if spec.kind.startswith("wordnet_")],
@@ -100,8 +107,44 @@ def _summary(
             for model, values in scores.items()
             if model != "teacher"
         },
-        "geometry": {model: guard.describe(models[model].vectors) for model in ("teacher", "finetuned")},
+        "geometry": _geometry(models, test, scoring),
     }
+
+
+def _geometry(
+    models: dict[str, Embeddings], test: dict[str, pl.DataFrame], scoring: dict[str, Any]
+) -> dict[str, dict[str, float]]:
+    positives = embedding_space.positive_pairs(test, scoring)
+    teacher = models["teacher"]
+    beside = {"teacher": None, "finetuned": teacher}
+    return {
+        model: guard.describe(models[model].vectors)
+        | embedding_space.describe(models[model], other, positives)
+        for model, other in beside.items()
+    }
+
+
+def _examine(
+    models: dict[str, Embeddings],
+    test: dict[str, pl.DataFrame],
+    scoring: dict[str, Any],
+    table: pl.DataFrame,
+    out: Path,
+) -> None:
+    """Write what single items, texts and features look like to the teacher and to the student that ships."""
+    scores = [
+        items.of_tasks(test, scoring, embeddings).with_columns(pl.lit(model).alias("model"))
+        for model, embeddings in models.items()
+    ]
+    ids = table["text_id"].to_numpy()
+
+    def text(wanted: int) -> str:
+        return table["text"][int(np.searchsorted(ids, np.uint64(wanted)))]
+
+    beside = (models["teacher"], models["finetuned"])
+    shown = examples.of_tasks(test, scoring, beside, text)
+    correlation = {model: embedding_space.correlation(one.vectors) for model, one in models.items()}
+    examined.write(pl.concat(scores), shown, correlation, out)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.artifacts import pairs, pca, student, texts
+from pipeline.artifacts import examined, pairs, pca, student, texts
 from pipeline.artifacts.pca import Pca
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import load
@@ -76,6 +76,7 @@ def run():
         Path("pca"),
         *same,
         Path("out.json"),
+        Path("examined"),
     )
     return json.loads(Path("out.json").read_text())
 
@@ -96,6 +97,33 @@ def test_teacher_and_student_are_scored_by_classifiers_on_their_own_vectors(prep
     assert "f1@20%" in metrics["scores"]["finetuned"]["alike"]
     headline = [metrics["scores"]["finetuned"][task][metric] for task, metric in metrics["main"].items()]
     assert metrics["average"]["finetuned"] == pytest.approx(np.mean(headline), rel=1e-5)
+
+
+def test_items_and_examples_are_kept_beside_the_scores(prepared):
+    metrics = run()
+    items = examined.read_scores(Path("examined"), "tiny")
+    colour = items.filter(task="colour", model="finetuned")
+    assert len(colour) == 60
+    assert colour["value"].mean() == pytest.approx(metrics["scores"]["finetuned"]["colour"]["accuracy"])
+    known = texts.read_labelled(Path("eval.parquet"))
+    shown = examined.read_examples(Path("examined"), "tiny")
+    assert set(shown) == {"colour", "alike"}
+    for one in (*shown["colour"].nearest, *shown["alike"].nearest):
+        assert len(one.teacher) == len(one.student) == 3
+        assert {one.query, *(near.text for near in one.teacher)} <= set(known["text"])
+    assert {one.gold for one in shown["alike"].disagreements} <= {"0", "1"}
+    correlation = examined.read_correlation(Path("examined"), "tiny")
+    assert correlation["teacher"].shape == (TEACHER_DIM, TEACHER_DIM)
+    assert correlation["finetuned"].shape == (8, 8)
+
+
+def test_geometry_is_beside_the_teachers(prepared):
+    geometry = run()["geometry"]
+    # No task says which texts mean the same.
+    shape = {"norm", "mean_cosine", "effective_rank", "uniformity"}
+    assert set(geometry["teacher"]) == shape
+    assert set(geometry["finetuned"]) == {*shape, "agreement", "top10_overlap"}
+    assert 0 < geometry["finetuned"]["top10_overlap"] < 1
 
 
 def test_prepare_counts_the_rows_of_each_use_and_keeps_their_texts_out_of_the_corpus(prepared):

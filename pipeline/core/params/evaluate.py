@@ -16,6 +16,8 @@ from pipeline.core.params.classes import (
 )
 from pipeline.core.params.classes import Probe as Probe
 
+RESERVED = ("average", "kept")
+"""What stands beside the tasks' names in reports/significance.json."""
 Scoring = Literal["sts", "retrieval", "entity_resolution"] | Probe
 """The module under evaluation/ that scores a task; `classification` has settings, which are a `Probe`."""
 
@@ -193,6 +195,10 @@ class Evaluate(Block):
     def _one_by_one(cls, tasks: dict[str, Task]) -> dict[str, Task]:
         each: dict[str, Task] = {}
         for name, task in tasks.items():
+            if name in RESERVED:
+                raise ValueError(
+                    f"evaluate.tasks.{name}: the report needs this name for itself; choose another"
+                )
             found: dict[str, Task] = {name: task}
             if isinstance(task, StsSets | MnliTask):
                 found = {**task.tasks(name)}

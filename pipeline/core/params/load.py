@@ -15,6 +15,7 @@ from pipeline.core.params.corpus import Augment, Corpus, FinetuneData
 from pipeline.core.params.evaluate import Evaluate
 from pipeline.core.params.export import Export
 from pipeline.core.params.runtime import Footprint, Runtime
+from pipeline.core.params.significance import Significance
 from pipeline.core.params.students import Student, student_faults
 from pipeline.core.params.teacher import Encode, Pca, Teacher
 
@@ -30,6 +31,7 @@ class Params(Block):
     finetune: FinetuneData
     students: Annotated[dict[Name, Student], Field(min_length=1)]
     evaluate: Evaluate
+    significance: Significance
     footprint: Footprint
     export: Export
     runtime: Runtime = Runtime()

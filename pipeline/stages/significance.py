@@ -1,0 +1,153 @@
+"""significance: how sure the scores are, and which differences the test items can tell from chance.
+
+The items of every task are drawn again, jointly for all models and independently for each task. So the
+intervals are about the choice of test items; another training might differ by more. Each student is compared
+with the teacher and with its runner-up, the student whose average is next below its own. A p-value is that of
+one comparison: of twenty students that are no better than another, one has p < 0.05 by chance, and no
+correction is made for that.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipeline.artifacts import examined, metrics
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.params.load import load
+from pipeline.core.params.significance import Significance
+from pipeline.evaluation import bootstrap, comparison
+from pipeline.evaluation.bootstrap import Row
+
+TEACHER, FINETUNED = examined.MODELS
+TOLERANCE = 1e-5
+"""How far a score in the metrics, which are rounded, may be from that of its items."""
+
+ByModel = dict[str, dict[str, Row]]
+"""Student -> task -> scores, of the students or of the teacher beside each."""
+
+
+class Scored(BaseModel):
+    """What is read of reports/metrics/NAME.json."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    main: dict[str, str]
+    """The headline metric of each test task."""
+    scores: dict[str, dict[str, dict[str, float]]]
+    """Model -> task -> metric -> value."""
+
+    def measure(self, model: str, task: str, metric: str) -> float | None:
+        """None where it was not measured."""
+        return self.scores.get(model, {}).get(task, {}).get(metric)
+
+
+def main(
+    examined_folder: Annotated[Path, typer.Option("--examined", help="Folder of what evaluate@NAME saw")],
+    metrics_folder: Annotated[Path, typer.Option(help="NAME.json of each student, by evaluate")],
+    out: Annotated[Path, typer.Option(help="reports/significance.json")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Resample the test items of the students of the params file; files of other students are left out."""
+    params = load(params_file)
+    names = list(params.students)
+    scored = {n: _read_scored(metrics_folder, n) for n in names}
+    items = {n: examined.read_scores(examined_folder / n, n) for n in names}
+    _check_shared(items, scored)
+    students, teachers = (
+        _resampled(items, scored, model, params.significance) for model in (FINETUNED, TEACHER)
+    )
+    metrics.write(_summary(students, teachers, params.significance), out)
+
+
+def _read_scored(folder: Path, name: str) -> Scored:
+    stage = f"evaluate@{name}"
+    try:
+        return Scored.model_validate(metrics.read(folder / f"{name}.json", stage))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(
+            f"{folder / name}.json cannot be read ({where}: {first['msg']}); run `dvc repro -f {stage}`"
+        ) from None
+
+
+def _check_shared(items: Mapping[str, pl.DataFrame], scored: Mapping[str, Scored]) -> None:
+    """All students have the tasks of their metrics, and the first student's items.
+
+    Raises:
+        UserError: naming those that have not.
+    """
+    first, expected = "", None
+    for name, table in items.items():
+        tasks = set(table["task"].unique())
+        if surplus := tasks ^ set(scored[name].main):
+            raise UserError(
+                f"{name}: either its metrics or its test items lack {', '.join(sorted(surplus))}; "
+                f"run `dvc repro -f evaluate@{name}`"
+            )
+        own = table.filter(model=TEACHER).select(examined.KEY)
+        if expected is None:
+            first, expected = name, own
+        elif not own.equals(expected):
+            raise UserError(
+                f"{first} and {name} are not scored on the same test items; "
+                f"run `dvc repro -f evaluate@{first} evaluate@{name}`"
+            )
+
+
+def _resampled(
+    items: Mapping[str, pl.DataFrame],
+    scored: Mapping[str, Scored],
+    model: str,
+    settings: Significance,
+) -> ByModel:
+    """The scores of one model of each student on the resamples, which are the same for every model.
+
+    Raises:
+        UserError: a score in the metrics is not that of the items.
+    """
+    rows: ByModel = {name: {} for name in items}
+    for task, metric in next(iter(scored.values())).main.items():
+        parts = {name: table.filter(task=task, model=model) for name, table in items.items()}
+        statistics = {
+            name: bootstrap.statistic(part, metric, int(scored[name].measure(model, task, "labels") or 0))
+            for name, part in parts.items()
+        }
+        within = bootstrap.strata(next(iter(parts.values())))
+        found = bootstrap.resampled(statistics, within, settings.samples, (settings.seed, *task.encode()))
+        for name, row in found.items():
+            score = scored[name].measure(model, task, metric)
+            if score is None or abs(score - row[0]) > TOLERANCE:
+                raise UserError(
+                    f"{task} of {name}: its metrics give the {model} {score}, its test items {row[0]:.6g}; "
+                    f"run `dvc repro -f evaluate@{name}`"
+                )
+            rows[name][task] = row
+    return rows
+
+
+def _summary(students: ByModel, teachers: ByModel, settings: Significance) -> dict[str, Any]:
+    """What reports/significance.json holds.
+
+    The teacher's intervals are those beside the first student: where the teacher's sentence vectors are
+    encoded, it is the same beside all. A student is compared with the teacher beside itself.
+    """
+    confidence = settings.confidence
+    teacher = next(iter(teachers.values()))
+    found = {TEACHER: comparison.intervals(teacher, teacher, confidence)}
+    tests: list[dict[str, Any]] = []
+    runners_up = comparison.runners_up(students)
+    for name, rows in students.items():
+        found[name] = comparison.intervals(rows, teachers[name], confidence)
+        tests += comparison.paired(name, TEACHER, (rows, teachers[name]), confidence)
+        if other := runners_up.get(name):
+            tests += comparison.paired(name, other, (rows, students[other]), confidence)
+    return {"samples": settings.samples, "confidence": confidence, "intervals": found, "paired": tests}
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

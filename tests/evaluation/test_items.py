@@ -1,0 +1,120 @@
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import f1_score
+
+from pipeline.artifacts import pairs
+from pipeline.core.params.evaluate import ClassificationTask, PairClassificationTask
+from pipeline.evaluation import items, tasks
+from pipeline.evaluation.embeddings import Embeddings
+
+RNG = np.random.default_rng(0)
+COUNT = 400
+VECTORS = RNG.normal(size=(COUNT, 12)).astype(np.float32)
+VECTORS[200:] = VECTORS[:200] + 0.7 * VECTORS[200:]
+VECTORS[390:] = VECTORS[389]
+EMBEDDINGS = Embeddings(np.arange(1, COUNT + 1, dtype=np.uint64), VECTORS)
+FILES = {"train": "a.csv", "test": "b.csv", "seeds": 2}
+"""Text n + 200 is near to text n; the last texts tie."""
+
+
+def similarity():
+    left = np.arange(1, 151)
+    score = np.round(RNG.uniform(0, 5, 150))
+    return pairs.make("t", "test", {"left_id": left, "right_id": left + 200, "score": score})
+
+
+def retrieval():
+    judged = [(q, q + 200, 1.0) for q in range(1, 101)] + [(q, q + 201, 0.0) for q in range(1, 50)]
+    judged += [(q, 400, 2.0) for q in range(60, 70)] + [(250, 251, 1.0)]
+    others = [(None, document, None) for document in (*range(320, 401), 1)]
+    columns = zip(*judged, *others, strict=True)
+    return pairs.make("t", "test", dict(zip(("left_id", "right_id", "score"), columns, strict=True)))
+
+
+def entities():
+    rows = [(q, q + 200, "de" if q % 3 else "fr") for q in range(1, 91)] + [(7, 390, "de"), (400, 395, "fr")]
+    rows += [(None, n, "fr") for n in range(380, 395)]
+    columns = zip(*rows, strict=True)
+    return pairs.make("t", "test", dict(zip(("left_id", "right_id", "subset"), columns, strict=True)))
+
+
+def classes(labels, *, paired):
+    left = np.arange(1, 201)
+    number = (VECTORS[:200, 0] > 0).astype(int) + (VECTORS[:200, 1] > 0) * (labels == 3)
+    label = [str(min(one, labels - 1)) for one in number]
+    subset = ["train"] * 100 + ["dev"] * 20 + ["test"] * 80
+    right = left + 200 if paired else [None] * 200
+    rows = {"left_id": left, "right_id": right, "label": label, "subset": subset}
+    return pairs.make("t", "test", rows)
+
+
+def single(**settings):
+    return ClassificationTask.model_validate({"kind": "classification", **FILES, **settings})
+
+
+def two(**settings):
+    return PairClassificationTask.model_validate({"kind": "pair_classification", **FILES, **settings})
+
+
+def headline(found, metric):
+    """The score of the items, by the libraries."""
+    if metric == "spearman":
+        return spearmanr(found["value"], found["gold"]).statistic
+    if metric == "f1":
+        average = "binary" if found["gold"].n_unique() == 2 else "macro"
+        runs = found.partition_by("run")
+        return np.mean([f1_score(run["gold"], run["value"], average=average) for run in runs])
+    return np.mean([part["value"].mean() for part in found.partition_by("subset")])
+
+
+CASES = {
+    "sts": (similarity(), "sts"),
+    "retrieval": (retrieval(), "retrieval"),
+    "entity_resolution": (entities(), "entity_resolution"),
+    "accuracy": (classes(3, paired=False), single()),
+    "accuracy of a regression on pairs": (classes(2, paired=True), two(metric="accuracy", head="linear")),
+    "f1 of two": (classes(2, paired=True), two(fractions=[0.5])),
+    "f1 of three": (classes(3, paired=False), single(metric="f1", head="linear")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_items_make_up_the_headline(case):
+    rows, how = CASES[case]
+    found = items.of_tasks({"t": rows}, {"t": how}, EMBEDDINGS)
+    metric = tasks.main_metrics({"t": how})["t"]
+    score = tasks.score_tasks({"t": rows}, {"t": how}, EMBEDDINGS)["t"][metric]
+    assert headline(found, metric) == pytest.approx(score, abs=1e-6)
+    assert 0.05 < score < 1 or case == "sts"
+    assert found["value"].null_count() == 0
+    for run in found.partition_by("run"):
+        assert run["item"].to_list() == list(range(len(run)))
+
+
+@pytest.mark.parametrize("case", ["sts", "retrieval", "entity_resolution", "f1 of two"])
+def test_the_rows_alone_decide_which_items_there_are_and_their_order(case):
+    rows, how = CASES[case]
+    other = Embeddings(EMBEDDINGS.ids, VECTORS[::-1].copy())
+    same = ["subset", "run", "item", "left_id", "right_id", "gold"]
+    first, second = (items.of_task(rows, how, embeddings) for embeddings in (EMBEDDINGS, other))
+    assert first.select(same).equals(second.select(same))
+    assert not first.equals(second)
+
+
+def test_items_name_their_texts():
+    rows, how = CASES["retrieval"]
+    assert items.of_task(rows, how, EMBEDDINGS)["left_id"].to_list() == [*range(1, 101), 250]
+    rows, how = CASES["sts"]
+    found = items.of_task(rows, how, EMBEDDINGS)
+    assert found.select("left_id", "right_id").equals(rows.select("left_id", "right_id"))
+    rows, how = CASES["entity_resolution"]
+    found = items.of_task(rows, how, EMBEDDINGS)
+    assert set(found.filter(subset="fr")["left_id"]) == {*range(3, 91, 3), 400}
+    rows, how = CASES["f1 of two"]
+    found = items.of_task(rows, how, EMBEDDINGS)
+    assert (
+        found.filter(run=1)["left_id"].to_list()
+        == rows.filter(pl.col("subset") == "test")["left_id"].to_list()
+    )
