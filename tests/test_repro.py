@@ -18,6 +18,7 @@ ALL_STAGES = {
     "fit_pca",
     *(f"{stage}@{name}" for stage in ("distill", "finetune", "evaluate") for name in ("hpd", "potion")),
     "footprint",
+    "search_speed",
     "report",
 }
 
@@ -48,7 +49,14 @@ def test_a_second_run_runs_nothing(project):
 def test_editing_a_student_reruns_its_stages_and_the_report(project):
     project.params["students"]["potion"]["train"]["lr"] = 2e-3
     ran, _ = project.repro()
-    assert ran == {"distill@potion", "finetune@potion", "evaluate@potion", "footprint", "report"}
+    assert ran == {
+        "distill@potion",
+        "finetune@potion",
+        "evaluate@potion",
+        "footprint",
+        "search_speed",
+        "report",
+    }
 
 
 def test_editing_the_fine_tuning_keeps_the_distilled_student(project):

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.core.params.base import Block, Count, Name
+from pipeline.core.params.search import DEFAULT_INDEXES, Budget, Index, index_faults
 
 Split = Literal["dev", "test"]
 ClassMetric = Literal["accuracy", "f1"]
@@ -233,10 +234,15 @@ Task = Annotated[
 
 
 class Evaluate(Block):
-    """Tasks by name."""
+    """Tasks by name, and what search and storage are scored with."""
 
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
     """`sts_sets` stands for seven of them."""
+    indexes: Annotated[tuple[Index, ...], Field(strict=False)] = DEFAULT_INDEXES
+    """The faiss indexes that retrieval is scored and timed with, for the teacher and each student that ships;
+    []: none."""
+    budget: Budget | None = Budget()
+    """What a student's vectors score at fewer bytes; null: not asked."""
 
     @field_validator("tasks")
     @classmethod
@@ -250,3 +256,9 @@ class Evaluate(Block):
                 )
             each |= found
         return each
+
+    @model_validator(mode="after")
+    def _indexes(self) -> Self:
+        if faults := index_faults(self.indexes):
+            raise ValueError("\n".join(faults))
+        return self
