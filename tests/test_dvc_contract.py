@@ -19,6 +19,7 @@ NEUTRAL = {
     "pipeline/core/params/load.py",
     "pipeline/core/params/losses.py",
     "pipeline/core/params/runtime.py",
+    "pipeline/core/params/search.py",
     "pipeline/core/params/significance.py",
     "pipeline/core/params/students.py",
     "pipeline/core/params/teacher.py",

@@ -23,6 +23,7 @@ ALL_STAGES = {
     ),
     "significance",
     "footprint",
+    "search_speed",
     "report",
 }
 
@@ -54,7 +55,7 @@ def test_editing_a_student_reruns_its_stages_and_the_report(project):
     project.params["students"]["potion"]["train"]["lr"] = 2e-3
     ran, _ = project.repro()
     mine = {f"{stage}@potion" for stage in ("distill", "finetune", "evaluate", "export")}
-    assert ran == {*mine, "significance", "footprint", "report"}
+    assert ran == {*mine, "significance", "footprint", "search_speed", "report"}
 
 
 def test_editing_the_fine_tuning_keeps_the_distilled_student(project):

@@ -11,7 +11,9 @@ from pipeline.artifacts import examined, metrics, pairs, pca, student, texts, ve
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import Params, load
-from pipeline.evaluation import embedding_space, examples, items
+from pipeline.core.params.students import Student
+from pipeline.core.progress import say
+from pipeline.evaluation import asymmetric, budget, embedding_space, examples, indexes, items
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.training import guard
@@ -58,7 +60,11 @@ def main(
     guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix)
     dims |= {model: models[model].vectors.shape[1] for model in ("teacher", "teacher_pca")}
     shape = {"dim": dims["finetuned"], "dims": dims}
-    metrics.write({"student": name, "kind": block.kind, **shape, **summary}, out)
+    in_use = {
+        **_search(block, models, test, params, (eval_vectors, pca_folder)),
+        **_budget(block, models, test, params),
+    }
+    metrics.write({"student": name, "kind": block.kind, **shape, **summary, **in_use}, out)
     _examine({model: models[model] for model in examined.MODELS}, test, scoring, table, examined_folder)
 
 
@@ -145,6 +151,44 @@ def _examine(
     shown = examples.of_tasks(test, scoring, beside, text)
     correlation = {model: embedding_space.correlation(one.vectors) for model, one in models.items()}
     examined.write(pl.concat(scores), shown, correlation, out)
+
+
+def _search(
+    block: Student,
+    models: dict[str, Embeddings],
+    test: dict[str, pl.DataFrame],
+    params: Params,
+    folders: tuple[Path, Path],
+) -> dict[str, Any]:
+    """Retrieval by the indexes, and by a student's queries among the teacher's documents."""
+    eval_vectors, pca_folder = folders
+    shipped, ids = models["finetuned"], models["finetuned"].ids
+    tasks = {name: rows for name, rows in test.items() if params.evaluate.tasks[name].scoring == "retrieval"}
+    shown = {"teacher": models["teacher"], "finetuned": shipped}
+    found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.evaluate.indexes)}
+    fitted = pca.read(pca_folder, block.view)
+    left_out = asymmetric.left_out(block, fitted.dim)
+    if left_out and tasks:
+        say(f"evaluate: no student queries among the teacher's documents: {left_out}")
+    elif tasks:
+        vectors_of_view = _vectors_of(vectors.open_set(eval_vectors), block.view, ids)
+        documents = Embeddings(ids, asymmetric.targets(block, vectors_of_view, fitted))
+        found["asymmetric"] = asymmetric.score_tasks(tasks, shipped, documents)
+    return {"asymmetric": {}, **found, "asymmetric_left_out": left_out}
+
+
+def _budget(
+    block: Student, models: dict[str, Embeddings], test: dict[str, pl.DataFrame], params: Params
+) -> dict[str, Any]:
+    """The shipped student's scores at fewer bytes, and the tasks that they are not of."""
+    asked, tasks = params.evaluate.budget, params.evaluate.tasks
+    if asked is None:
+        return {"budget": [], "budget_left_out": list(test)}
+    scoring = {name: tasks[name].scoring for name in test}
+    return {
+        "budget": budget.score_tasks(test, scoring, models["finetuned"], block, asked),
+        "budget_left_out": [name for name in test if not budget.can_score(scoring[name])],
+    }
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pipeline.core.params.classes import (
     Sst2Task,
 )
 from pipeline.core.params.classes import Probe as Probe
+from pipeline.core.params.search import DEFAULT_INDEXES, Budget, Index, index_faults
 
 RESERVED = ("average", "kept")
 """What stands beside the tasks' names in reports/significance.json."""
@@ -185,10 +186,15 @@ Task = Annotated[
 
 
 class Evaluate(Block):
-    """Tasks by name."""
+    """Tasks by name, and what search and storage are scored with."""
 
     tasks: Annotated[dict[Name, Task], Field(min_length=1)]
     """`sts_sets` stands for seven of them, `mnli` for two."""
+    indexes: Annotated[tuple[Index, ...], Field(strict=False)] = DEFAULT_INDEXES
+    """The faiss indexes that retrieval is scored and timed with, for the teacher and each student that ships;
+    []: none."""
+    budget: Budget | None = Budget()
+    """What a student's vectors score at fewer bytes; null: not asked."""
 
     @field_validator("tasks")
     @classmethod
@@ -208,3 +214,9 @@ class Evaluate(Block):
                 )
             each |= found
         return each
+
+    @model_validator(mode="after")
+    def _indexes(self) -> Self:
+        if faults := index_faults(self.indexes):
+            raise ValueError("\n".join(faults))
+        return self

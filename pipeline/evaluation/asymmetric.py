@@ -1,0 +1,57 @@
+"""Retrieval with the teacher's documents and a student's queries: a store stays, only queries get cheaper."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.artifacts.pca import Pca
+from pipeline.core.params.search import FlatIndex
+from pipeline.core.params.students import Student
+from pipeline.evaluation import indexes, ranking
+from pipeline.evaluation.embeddings import Embeddings
+
+
+def score_tasks(
+    tasks: Mapping[str, pl.DataFrame], queries: Embeddings, documents: Embeddings
+) -> dict[str, dict[str, float]]:
+    """MRR@10, recall@10 and nDCG@10 of exact search by cosine, by task.
+
+    Args:
+        tasks: retrieval tasks.
+        queries: one model's vectors (n, d).
+        documents: another's (n, d).
+    """
+    scores = {}
+    for name, pairs in tasks.items():
+        task = ranking.collection(pairs)
+        index = indexes.build(FlatIndex(kind="flat"), ranking.unit(documents, task.documents))
+        scores[name] = ranking.score(task, indexes.search(index, ranking.unit(queries, task.queries)))
+    return scores
+
+
+def left_out(student: Student, teacher_dim: int) -> str | None:
+    """Why a student's vectors are not comparable with its teacher's; None: they are."""
+    losses = [term.loss for term in student.loss.terms] if student.loss.kind == "sum" else [student.loss]
+    regularise = getattr(student.train, "regularise", None)
+    if student.finetune and student.finetune.projection:
+        return "fine-tuning adds a learned projection"
+    if regularise and regularise.pca:
+        return "train.regularise rotates its vectors after training"
+    if student.train.target == "full" and student.dim != teacher_dim:
+        return "its target has another dimension"
+    if not any(
+        loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")
+        for loss in losses
+    ):
+        return "its loss meets the teacher's vectors through a learned projection alone"
+    return None
+
+
+def targets(student: Student, teacher_vectors: NDArray[np.floating], pca: Pca) -> NDArray[np.float32]:
+    """What a student that is not left out learnt to give for these texts, (n, teacher's d) -> (n, dim)."""
+    train, whole = student.train, student.dim == pca.dim
+    if train.target == "full" or (whole and not train.whiten and not train.matryoshka):
+        return teacher_vectors.astype(np.float32)
+    return pca.reduce(teacher_vectors, student.dim, whiten=train.whiten)

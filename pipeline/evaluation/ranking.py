@@ -1,0 +1,79 @@
+"""The ten documents that any search found for each query, and what they score."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.evaluation.embeddings import Embeddings, Ids
+from pipeline.evaluation.geometry import normalised
+
+TOP = 10
+"""Documents of a query that count."""
+DEPTH = TOP + 1
+"""Documents that are looked up: a query's own text, which is no find, may be among them."""
+
+Rows = NDArray[np.int64]
+Unit = NDArray[np.float32]
+"""Vectors of length 1: their inner product is their cosine."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A retrieval task."""
+
+    queries: Ids
+    """Ascending."""
+    documents: Ids
+    """Ascending."""
+    relevance: dict[str, dict[str, int]]
+    """Query -> document -> how relevant it is, for those that are judged."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The nearest documents of each query, by falling cosine."""
+
+    cosines: NDArray[np.float32]
+    """(queries, DEPTH), or as many as there are documents."""
+    rows: Rows
+    """Their rows among the documents; -1 where a search found no more."""
+
+
+def collection(pairs: pl.DataFrame) -> Collection:
+    """The queries, documents and judgements in the rows of a retrieval task, as `retrieval.score` reads them.
+
+    Args:
+        pairs: left_id (query, or null), right_id (document), score (relevance). Documents: all right sides.
+    """
+    judged = pairs.filter(pl.col("left_id").is_not_null())
+    relevance: dict[str, dict[str, int]] = {}
+    for query, document, value in judged.select("left_id", "right_id", "score").iter_rows():
+        relevance.setdefault(str(query), {})[str(document)] = math.ceil(value)
+    documents = np.unique(pairs["right_id"].to_numpy())
+    return Collection(np.unique(judged["left_id"].to_numpy()), documents, relevance)
+
+
+def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
+    """The vectors (n, d) of these texts at length 1; a zero vector stays zero."""
+    return normalised(embeddings.of(wanted)).astype(np.float32)
+
+
+def score(task: Collection, found: Found) -> dict[str, float]:
+    """MRR@10, recall@10 and nDCG@10 of what a search found."""
+    import ir_measures
+    from ir_measures import RR, R, nDCG
+
+    run: dict[str, dict[str, float]] = {}
+    for query, rows, cosines in zip(task.queries, found.rows, found.cosines, strict=True):
+        judged = task.relevance[str(query)]
+        run[str(query)] = {
+            str(document): float(cosine)
+            for document, cosine in zip(task.documents[rows[rows >= 0]], cosines[rows >= 0], strict=True)
+            if document != query or str(document) in judged
+        }
+    names = {f"mrr@{TOP}": RR @ TOP, f"recall@{TOP}": R @ TOP, f"ndcg@{TOP}": nDCG @ TOP}
+    values = ir_measures.calc_aggregate(list(names.values()), task.relevance, run)
+    return {name: float(values[measure]) for name, measure in names.items()}

@@ -1,0 +1,65 @@
+import faiss
+import numpy as np
+import pytest
+from small_retrieval import retrieval_task
+
+from pipeline.core.params.search import FlatIndex, HnswIndex, IvfIndex
+from pipeline.evaluation import indexes, search_speed
+from pipeline.evaluation.search_speed import Plan, measure
+
+SPECS = [FlatIndex(kind="flat"), IvfIndex(kind="ivf"), HnswIndex(kind="hnsw")]
+
+
+def test_every_index_of_every_model_is_measured():
+    pairs, small = retrieval_task(dim=6)
+    _, large = retrieval_task(dim=12)
+    rows = measure({"find": pairs}, {"teacher": large, "tiny": small}, SPECS, Plan(rounds=2, threads=1))
+    assert [(row["index"], row["model"], row["dim"]) for row in rows] == [
+        (spec.kind, model, dim) for spec in SPECS for model, dim in (("teacher", 12), ("tiny", 6))
+    ]
+    for row in rows:
+        assert (row["task"], row["documents"], row["queries"]) == ("find", 250, 30)
+        assert row["build_seconds"] > 0
+        assert row["ms_per_1000_queries"] > 0
+    assert (rows[2]["nlist"], rows[2]["nprobe"]) == (6, 5)
+
+
+def test_times_are_medians_of_rounds_that_take_turns(monkeypatch):
+    pairs, embeddings = retrieval_task()
+    seconds = {6: iter([(9, 9), (1, 0.3), (5, 0.9), (2, 0.6)]), 12: iter([(9, 9), (10, 3), (30, 9), (20, 6)])}
+    order = []
+
+    def time(spec, documents, queries):
+        order.append((documents.shape, queries.shape))
+        return next(seconds[documents.shape[1]])
+
+    monkeypatch.setattr(search_speed, "_time", time)
+    models = {"teacher": retrieval_task(dim=12)[1], "tiny": embeddings}
+    teacher, tiny = measure({"find": pairs}, models, SPECS[:1], Plan(rounds=3, threads=1))
+    assert (
+        order == [((64, 12), (30, 12)), ((64, 6), (30, 6))] + [((250, 12), (30, 12)), ((250, 6), (30, 6))] * 3
+    )
+    assert (tiny["build_seconds"], teacher["build_seconds"]) == (2, 20)
+    assert tiny["ms_per_1000_queries"] == pytest.approx(0.6 / 30 * 1000 * 1000)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_are_the_planned_ones_and_are_restored(threads, monkeypatch):
+    pairs, embeddings = retrieval_task()
+    before, seen, build = faiss.omp_get_max_threads(), set(), indexes.build
+
+    def watched(spec, documents):
+        seen.add(faiss.omp_get_max_threads())
+        return build(spec, documents)
+
+    monkeypatch.setattr(indexes, "build", watched)
+    measure({"find": pairs}, {"tiny": embeddings}, SPECS, Plan(rounds=1, threads=threads))
+    assert seen == {threads}
+    assert faiss.omp_get_max_threads() == before
+
+
+def test_no_more_than_a_thousand_queries_are_timed():
+    pairs, embeddings = retrieval_task(queries=1100, documents=60, dim=2)
+    (row,) = measure({"find": pairs}, {"tiny": embeddings}, SPECS[:1], Plan(rounds=1, threads=1))
+    assert row["queries"] == 1000
+    assert np.isfinite(row["ms_per_1000_queries"])
