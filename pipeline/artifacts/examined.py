@@ -31,9 +31,9 @@ ITEMS_SCHEMA: Schema = {
 - item: a number from 0 on, the same for all models of all students. An item is a pair, a query or a test row.
 - left_id, right_id: its texts; right_id is null for a query and for a single text.
 - subset: of which the headline is the mean (entity resolution), else "".
-- value, gold: by the task's headline. spearman: the cosine and the human score. mrr@10: the query's reciprocal
-  rank. recall@1: 1 where the query is resolved. accuracy: the share of classifiers that are right. f1: the
-  predicted and the true class, as numbers from 0 on. gold is null but for spearman and f1.
+- value, gold: by the task's headline. spearman: the cosine and the human score. mrr@10: the query's
+  reciprocal rank. recall@1: 1 where the query is resolved. accuracy: the share of classifiers that are right.
+  f1: the predicted and the true class, as numbers from 0 on. gold is null but for spearman and f1.
 - run: the classifier, from 0 on, where the headline is f1; else 0.
 """
 SCORES_SCHEMA: Schema = {"model": pl.String, "task": pl.String, **ITEMS_SCHEMA}

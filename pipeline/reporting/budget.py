@@ -1,4 +1,4 @@
-"""Scores at fewer bytes a vector: shorter prefixes, int8, binary."""
+"""Scores at fewer bytes a vector, with the teacher's documents, and by indexes that skip documents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,8 @@ from pipeline.reporting.tables import number, percent, score
 
 ROLES = {"float32": "ink", "float16": "muted", "int8": "accent", "binary": "warm"}
 AXIS = "MB for a million vectors (log scale)"
-NOTE = (
-    "The teacher's whole vectors are 100%. Not listed: what another choice of the same student beats at no "
-    "more bytes."
-)
+INDEX_METRICS = ("mrr@10", "recall@10", "exact@10")
+INDEX_SHAPE = ("task", "model", "index", "bytes", "documents", "dim")
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,52 @@ class Choice:
     megabytes: str
     average: str
     kept: str
+
+
+@dataclass(frozen=True)
+class IndexRow:
+    """One index over one model's documents, as shown."""
+
+    model: str
+    task: str
+    index: str
+    megabytes: str
+    scores: tuple[str, ...]
+    """By INDEX_METRICS."""
+
+
+def note(students: Sequence[StudentMetrics]) -> str:
+    """What the numbers of the choices are."""
+    left_out = dict.fromkeys(task for metrics in students for task in metrics.budget_left_out)
+    without = f" Without {', '.join(left_out)}, which train a classifier." if left_out else ""
+    return (
+        "Kept: of the student's own whole float32 vectors. Not listed: what another choice of that student "
+        f"equals or beats at no more bytes.{without}"
+    )
+
+
+def indexes(students: Sequence[StudentMetrics]) -> list[IndexRow]:
+    """Every index of the teacher's and of the students' vectors."""
+    rows = []
+    for at, metrics in enumerate(students):
+        for row in metrics.indexes:
+            if row["model"] == TEACHER and at:
+                continue  # the same beside each student
+            settings = [
+                f"{name} {value}"
+                for name, value in row.items()
+                if name not in (*INDEX_SHAPE, *INDEX_METRICS) and isinstance(value, int)
+            ]
+            rows.append(
+                IndexRow(
+                    model=TEACHER if row["model"] == TEACHER else metrics.student,
+                    task=str(row["task"]),
+                    index=", ".join([str(row["index"]), *settings]),
+                    megabytes=number(float(row["bytes"] or 0) / 1e6),
+                    scores=tuple(_score(row.get(name)) for name in INDEX_METRICS),
+                )
+            )
+    return rows
 
 
 def panels(metrics: StudentMetrics) -> list[Panel]:
@@ -59,6 +103,10 @@ def asymmetric(students: Sequence[StudentMetrics]) -> list[tuple[str, tuple[str,
         for m in students
         for task, found in m.asymmetric.items()
     ]
+
+
+def _score(value: str | float | None) -> str:
+    return score(value if isinstance(value, float) else None)
 
 
 def _points(entries: Sequence[Budget]) -> tuple[tuple[float, ...], tuple[float, ...]]:

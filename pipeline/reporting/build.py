@@ -96,6 +96,8 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         differences=differences.differences(inputs.significance, board),
         budgets=tuple(_curve(panel, "least to most bytes") for panel in budgets),
         choices=tuple(budget.choices(inputs.students)),
+        choices_note=budget.note(inputs.students),
+        indexes=tuple(budget.indexes(inputs.students)),
         asymmetric=tuple(budget.asymmetric(inputs.students)),
         added=tuple(_added(metrics, inputs) for metrics in inputs.students),
         augmentation=tuple(added.by_augmentation(inputs.students, inputs.blocks)),

@@ -25,7 +25,7 @@ class _Read(BaseModel):
 
 
 class Budget(_Read):
-    """A student's scores with its vectors cut to `dim` dimensions and kept as `type`."""
+    """A student's scores with its vectors cut to `dim` dimensions and stored as `type`."""
 
     dim: int
     type: str
@@ -34,6 +34,7 @@ class Budget(_Read):
     megabytes_per_million: float
     average: float
     kept: float | None
+    """Of the student's own whole float32 vectors."""
 
 
 class StudentMetrics(_Read):
@@ -54,6 +55,10 @@ class StudentMetrics(_Read):
     """Mean over the tasks of score / teacher's score, by variant."""
     geometry: dict[str, dict[str, float | None]] = {}
     budget: tuple[Budget, ...] = ()
+    budget_left_out: tuple[str, ...] = ()
+    """Tasks that the budget's scores are not of."""
+    indexes: tuple[dict[str, str | int | float | None], ...] = ()
+    """What search indexes find: task, model, index, its settings, bytes, metrics."""
     asymmetric: dict[str, dict[str, float | None]] = {}
     """Retrieval of the teacher's documents with the student's queries: task -> metric -> value."""
 

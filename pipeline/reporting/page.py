@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.reporting import added, budget, effort, tables
 from pipeline.reporting.added import Added
-from pipeline.reporting.budget import Choice
+from pipeline.reporting.budget import Choice, IndexRow
 from pipeline.reporting.changes import Change
 from pipeline.reporting.differences import Differences
 from pipeline.reporting.effort import Effort
@@ -50,6 +50,8 @@ class Report:
     differences: Differences
     budgets: tuple[Figure, ...]
     choices: tuple[Choice, ...]
+    choices_note: str
+    indexes: tuple[IndexRow, ...]
     asymmetric: tuple[tuple[str, tuple[str, ...]], ...]
     added: tuple[Added, ...]
     augmentation: tuple[str, ...]
@@ -86,6 +88,7 @@ def render(report: Report) -> str:
         report=report,
         headings=tables.headings(report.board),
         lead=lead(report.picks),
+        picked=[pick.row for pick in report.picks],
         keeps=keeps,
         costs=costs,
         proxies=[task.name for task in report.board.tasks if task.builtin],

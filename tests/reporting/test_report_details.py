@@ -26,7 +26,7 @@ def students():
     return [student_metrics(read(f"metrics/{name}.json"), name) for name in NAMES]
 
 
-def tests_of(**changes):
+def significance_with(**changes):
     return significance({**read("significance.json"), **changes}, NAMES)
 
 
@@ -35,7 +35,7 @@ def board(found=None):
 
 
 def test_intervals_stand_in_the_leaderboard_behind_average_and_kept_of_what_is_measured():
-    text = markdown(board(tests_of()))
+    text = markdown(board(significance_with()))
     assert "| **0.443 (0.428–0.458)** | **95.6% (92.6–98.6%)** |" in text
     assert "95% bootstrap intervals" in text
     line = next(line for line in text.splitlines() if line.startswith("| hpd | distilled"))
@@ -52,7 +52,7 @@ def test_intervals_stand_in_the_leaderboard_behind_average_and_kept_of_what_is_m
 )
 def test_significance_that_cannot_be_right_names_the_stage_to_rerun(change, message):
     with pytest.raises(UserError, match=message):
-        tests_of(**change)
+        significance_with(**change)
 
 
 def paired(student, other, low, high):
@@ -73,13 +73,13 @@ def paired(student, other, low, high):
     ],
 )
 def test_the_recommendation_says_what_cannot_be_told_apart(tests, said):
-    shown = differences.caveats(picks(board()), board(), tests_of(paired=tests))
+    shown = differences.caveats(picks(board()), board(), significance_with(paired=tests))
     assert len(shown) == len(said)
     assert all(line.startswith(start) for line, start in zip(shown, said, strict=True))
 
 
 def test_differences_are_split_by_average_and_task_with_the_best_student_first():
-    found = differences.differences(tests_of(), board())
+    found = differences.differences(significance_with(), board())
     assert [(row.student, row.other) for row in found.averages] == [
         ("hpd", "teacher"),
         ("hpd", "potion"),
@@ -89,12 +89,14 @@ def test_differences_are_split_by_average_and_task_with_the_best_student_first()
     row = found.averages[0]
     assert (row.difference, row.interval, row.p) == ("-0.019", "-0.032 to -0.007", "< 0.001")
     assert row.verdict == "yes, worse"
-    assert [(row.task, row.verdict, row.p) for row in found.tasks] == [("relatedness", "cannot tell", "0.310")]
+    assert [(row.task, row.verdict, row.p) for row in found.tasks] == [
+        ("relatedness", "cannot tell", "0.310")
+    ]
 
 
 def test_models_of_no_student_in_params_are_left_out_of_the_tests():
     gone = [paired("gone", "hpd", 0.1, 0.2), paired("hpd", "gone", 0.1, 0.2)]
-    assert tests_of(paired=gone).paired == ()
+    assert significance_with(paired=gone).paired == ()
 
 
 def test_the_lead_names_each_pick_once():
@@ -107,7 +109,11 @@ def test_the_summary_is_short_and_rounded():
 
 
 def test_changes_are_by_path_with_what_only_one_side_sets():
-    before = {"teacher": {"model": "a"}, "students": {"hpd": {"dim": 128, "init": {}}}, "pca": {"centre": True}}
+    before = {
+        "teacher": {"model": "a"},
+        "students": {"hpd": {"dim": 128, "init": {}}},
+        "pca": {"centre": True},
+    }
     now = {"teacher": {"model": "b"}, "students": {"hpd": {"dim": 128}, "new": {"lr": 1e-4}}, "pca": {}}
     found = [(change.path, change.before, change.now) for change in changes.changes(before, now)]
     assert found == [
@@ -145,7 +151,7 @@ def test_durations_read_well(seconds, text):
 def test_what_each_step_added_to_a_student():
     stage = FinetuneMetrics(kept="finetuned", reason="why", dev_before=0.42, dev_after=0.44)
     row = added.added(students()[0], stage, {"train_texts": 77004}, 58793)
-    assert (row.augmented, row.distilling, row.finetuning) == ("18,211 (23.6%)", "+0.215", "+0.013")
+    assert (row.augmented, row.distilling, row.finetuning) == ("18,211 (23.6%)", "+0.214", "+0.014")
     assert added.added(students()[0], stage, {}, 58793).augmented == "–"
     assert added.added(students()[0], stage, {"train_texts": 10}, None).augmented == "–"
 
@@ -172,20 +178,44 @@ def test_budget_choices_leave_out_what_another_beats_at_no_more_bytes():
         ("128 × binary", "16", "82.2%"),
         ("64 × binary", "8", "71.4%"),
     ]
-    panel, = budget.panels(students()[0])
+    (panel,) = budget.panels(students()[0])
     assert [(line.name, line.steps) for line in panel.lines] == [
         ("float32", (256.0, 512.0)),
         ("int8", (64.0, 128.0)),
         ("binary", (8.0, 16.0)),
     ]
     assert budget.panels(students()[1]) == []
-    assert budget.asymmetric(students()) == [("reverse_dictionary › hpd", ("0.411", "0.371", "0.389"))]
+    assert budget.asymmetric(students()) == [("reverse_dictionary › hpd", ("0.413", "0.371", "0.389"))]
+
+
+def test_indexes_are_shown_once_for_the_teacher_with_their_settings():
+    row = {
+        "task": "rd",
+        "index": "ivf",
+        "nlist": 8,
+        "nprobe": 2,
+        "documents": 9,
+        "dim": 4,
+        "bytes": 2_500_000,
+    }
+    row |= {"mrr@10": 0.5, "recall@10": 0.75, "ndcg@10": 0.6, "exact@10": 0.9}
+    both = [{**row, "model": "teacher"}, {**row, "model": "finetuned"}]
+    scored = [
+        student_metrics({**read(f"metrics/{name}.json"), "indexes": both, "budget_left_out": ["sst2"]}, name)
+        for name in NAMES
+    ]
+    shown = budget.indexes(scored)
+    assert [row.model for row in shown] == ["teacher", "hpd", "potion"]
+    assert (shown[0].index, shown[0].megabytes) == ("ivf, nlist 8, nprobe 2", "2.50")
+    assert shown[0].scores == ("0.500", "0.750", "0.900")
+    assert "Without sst2, which train a classifier." in budget.note(scored)
+    assert "Without" not in budget.note(students())
 
 
 def test_examples_of_all_students_stand_beside_each_other_by_text():
     found = {name: examined.read_examples(SAMPLE / "examined" / name, name) for name in NAMES}
-    view, = examples.nearest(found)
-    example, = view.examples
+    (view,) = examples.nearest(found)
+    (example,) = view.examples
     assert (view.task, example.relevant) == ("reverse_dictionary", ("nightingale",))
     assert [(column.model, column.neighbours[0].text) for column in example.columns] == [
         ("teacher", "nightingale"),
