@@ -12,7 +12,8 @@ from typing import Any
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [
     *"--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync".split(),
-    *"--disable-background-networking --disable-component-update --hide-scrollbars --remote-debugging-pipe".split(),
+    *"--disable-background-networking --disable-component-update".split(),
+    *"--hide-scrollbars --remote-debugging-pipe".split(),
     "--host-resolver-rules=MAP * ~NOTFOUND",
 ]
 PATIENCE = 120
