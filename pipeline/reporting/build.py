@@ -4,12 +4,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from pipeline.reporting import figures, sections
+from pipeline.artifacts.examined import Examples
+from pipeline.reporting import (
+    added,
+    budget,
+    changes,
+    differences,
+    effort,
+    examples,
+    figures,
+    heatmaps,
+    sections,
+)
 from pipeline.reporting.figures import Line, Panel, Point
-from pipeline.reporting.inputs import FinetuneMetrics, Size, StudentMetrics
-from pipeline.reporting.page import Figure, Report, alternative
+from pipeline.reporting.inputs import (
+    FINETUNED,
+    TEACHER,
+    FinetuneMetrics,
+    Significance,
+    Size,
+    StudentMetrics,
+)
+from pipeline.reporting.page import Figure, Picture, Report, alternative
 from pipeline.reporting.recommend import front, picks
 from pipeline.reporting.tables import Leaderboard, Row
 
@@ -22,22 +42,30 @@ class Inputs:
     """What the other stages wrote; mappings by student."""
 
     teacher: str
+    settings: Mapping[str, Any]
+    """The params as the user wrote them, but for what changes no result."""
+    earlier: Mapping[str, Any] | None
+    """Those of the last report; None where there is none."""
+    blocks: Mapping[str, Mapping[str, Any]]
+    """The students' params, defaults included."""
     students: Sequence[StudentMetrics]
     sizes: Mapping[str, Size]
+    significance: Significance
+    examples: Mapping[str, Examples]
+    correlation: Mapping[str, Mapping[str, NDArray[np.floating]]]
+    """Of the first features: student -> "teacher" or "finetuned" -> (f, f)."""
     distill: Mapping[str, Mapping[str, Any]]
     finetune: Mapping[str, FinetuneMetrics]
     curves: Mapping[str, pl.DataFrame]
-    """step, train_loss, dev_value."""
-    selected_by: Mapping[str, str]
-    """What dev_value is: "loss", or one minus the "agreement" with the teacher."""
+    """step, train_loss, dev_value; in new runs sentences and sentences_per_second too."""
     finetune_curves: Mapping[str, pl.DataFrame]
-    """step, train_loss, dev_score; without rows where a student was not fine-tuned."""
+    """The same with dev_score for dev_value; without rows where a student was not fine-tuned."""
     prepare: Mapping[str, Any]
     augment: Mapping[str, Any]
 
 
-def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, str]]:
-    """The page's content, and the figures (SVG by name) that also stand alone."""
+def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]]:
+    """The page's content, and the figures by file name that also stand alone."""
     models = [row.size for row in board.rows if row.size]
     megabytes = [size.megabytes for size in models]  # 0 for a teacher without weights: not on a log scale
     latencies = [size.latency_ms_p50 for size in models]
@@ -45,29 +73,66 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, str]]:
         "quality_size": figures.quality(_points(board, megabytes), SIZE_TITLE),
         "quality_speed": figures.quality(_points(board, latencies), LATENCY_TITLE),
     }
+    lying = _spread_points(inputs.students)
+    if lying:
+        standalone["uniformity_alignment"] = figures.spread(lying)
+    budgets = [panel for metrics in inputs.students for panel in budget.panels(metrics)]
+    if budgets:
+        standalone["budget"] = figures.curves(budgets)
     panels = [panel for metrics in inputs.students for panel in _panels(metrics.student, inputs)]
     if panels:
         standalone["curves"] = figures.curves(panels)
+    maps = _heatmaps(inputs)
+    chosen = picks(board)
     content = Report(
         teacher=inputs.teacher,
         board=board,
-        picks=tuple(picks(board)),
+        picks=tuple(chosen),
+        caveats=tuple(differences.caveats(chosen, board, inputs.significance)),
         quality=(
             _quality(board, standalone["quality_size"], megabytes, "size on disk", "MB"),
             _quality(board, standalone["quality_speed"], latencies, "latency", "ms"),
         ),
-        curves=tuple(_curve(panel) for panel in panels),
-        finetuning=tuple(sections.finetuning(m, inputs.finetune[m.student]) for m in inputs.students),
+        differences=differences.differences(inputs.significance, board),
+        budgets=tuple(_curve(panel, "least to most bytes") for panel in budgets),
+        choices=tuple(budget.choices(inputs.students)),
+        choices_note=budget.note(inputs.students),
+        indexes=tuple(budget.indexes(inputs.students)),
+        asymmetric=tuple(budget.asymmetric(inputs.students)),
+        added=tuple(_added(metrics, inputs) for metrics in inputs.students),
+        augmentation=tuple(added.by_augmentation(inputs.students, inputs.blocks)),
+        examples=tuple(examples.nearest(inputs.examples)),
+        disagreements=tuple(examples.disagreements(inputs.examples)),
+        spread=_spread(standalone["uniformity_alignment"], lying) if lying else None,
+        heatmaps=tuple(_picture(model, png) for model, png in maps.items()),
         geometry=sections.geometry(inputs.students),
         classifiers=sections.classifiers(inputs.students),
+        curves=tuple(_curve(panel, "first to last evaluation") for panel in panels),
         training=sections.training(inputs.distill),
+        efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill)),
+        changes=None if inputs.earlier is None else tuple(changes.changes(inputs.earlier, inputs.settings)),
         corpus=(
             *sections.counts("corpus", inputs.prepare),
             *sections.counts("WordNet variants", inputs.augment),
         ),
     )
-    return content, standalone
+    files = {f"{name}.svg": svg.encode("utf-8") for name, svg in standalone.items()}
+    return content, files | {f"correlation_{model}.png": png for model, png in maps.items()}
+
+
+def _heatmaps(inputs: Inputs) -> dict[str, bytes]:
+    """The teacher's, then each student's."""
+    first = inputs.students[0].student
+    matrices = {TEACHER: inputs.correlation[first][TEACHER]}
+    matrices |= {
+        metrics.student: inputs.correlation[metrics.student][FINETUNED] for metrics in inputs.students
+    }
+    return {model: heatmaps.heatmap(matrix, 1.0) for model, matrix in matrices.items()}
+
+
+def _picture(model: str, png: bytes) -> Picture:
+    return Picture(heatmaps.data_uri(png), model, f"How the first dimensions of {model} correlate.")
 
 
 def _points(board: Leaderboard, costs: Sequence[float]) -> list[Point]:
@@ -76,8 +141,8 @@ def _points(board: Leaderboard, costs: Sequence[float]) -> list[Point]:
     return [
         Point(
             name=row.model,
-            cost=cost,
-            quality=row.average,
+            across=cost,
+            up=row.average,
             note="" if row is teacher or row.kept is None else f"{100 * row.kept:.0f}%",
             teacher=row is teacher,
             chosen=row.model in chosen,
@@ -102,11 +167,47 @@ def _quality(board: Leaderboard, svg: str, costs: Sequence[float], cost: str, un
     return Figure(svg, caption, alternative(board, costs, unit))
 
 
+def _spread_points(students: Sequence[StudentMetrics]) -> list[Point]:
+    """The teacher and what ships, of those whose geometry was measured."""
+    found = {TEACHER: students[0].geometry.get(TEACHER, {})}
+    found |= {metrics.student: metrics.geometry.get(FINETUNED, {}) for metrics in students}
+    points = []
+    for model, geometry in found.items():
+        across, up = geometry.get("uniformity"), geometry.get("alignment")
+        if across is not None and up is not None:
+            points.append(Point(model, across, up, teacher=model == TEACHER))
+    return points
+
+
+def _spread(svg: str, points: Sequence[Point]) -> Figure:
+    caption = (
+        "Lower is better for both: to the left vectors fill the sphere more evenly, further down texts that "
+        "mean the same lie closer together. A student should lie near the teacher."
+    )
+    places = [f"{p.name} uniformity {p.across:.3g}, alignment {p.up:.3g}" for p in points]
+    return Figure(svg, caption, f"Alignment against uniformity: {'; '.join(places)}.")
+
+
+def _added(metrics: StudentMetrics, inputs: Inputs) -> added.Added:
+    name = metrics.student
+    seed_texts = added.seed_texts(inputs.blocks[name], inputs.prepare)
+    return added.added(metrics, inputs.finetune[name], inputs.distill[name], seed_texts)
+
+
+def _efforts(inputs: Inputs) -> list[effort.Effort]:
+    trainings = [
+        (metrics.student, stage, curves[metrics.student])
+        for metrics in inputs.students
+        for stage, curves in (("distillation", inputs.curves), ("fine-tuning", inputs.finetune_curves))
+    ]
+    return [found for training in trainings if (found := effort.effort(*training))]
+
+
 def _panels(student: str, inputs: Inputs) -> list[Panel]:
     """The student's trainings that have something to draw."""
     losses = _lines(inputs.curves[student], {"train": "train_loss", "dev": "dev_value"})
     scores = _lines(inputs.finetune_curves[student], {"dev": "dev_score"})
-    agreement = inputs.selected_by[student] == "agreement"
+    agreement = inputs.blocks[student]["train"]["select"] == "agreement"
     panels = [
         Panel(f"{student}: distillation loss" + (" (dev: 1 - agreement)" if agreement else ""), losses),
         Panel(f"{student}: fine-tuning score", scores),
@@ -125,7 +226,7 @@ def _lines(curve: pl.DataFrame, columns: Mapping[str, str]) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def _curve(panel: Panel) -> Figure:
+def _curve(panel: Panel, ends_are: str) -> Figure:
     ends = [f"{line.name} {line.values[0]:.4g} to {line.values[-1]:.4g}" for line in panel.lines]
-    caption = f"First to last evaluation: {', '.join(ends)}."
+    caption = f"{ends_are.capitalize()}: {', '.join(ends)}."
     return Figure(figures.curves([panel]), caption, f"{panel.title}. {caption}")

@@ -1,4 +1,4 @@
-"""Figures as SVG text, equal for equal numbers: quality against cost, and training curves."""
+"""Figures as SVG text, equal for equal numbers: models as points, and measures as lines."""
 
 import math
 from collections.abc import Sequence
@@ -22,17 +22,18 @@ PALETTE = {
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 WIDTH, HEIGHT = 310, 240
 CURVE_HEIGHT = 170
+LONGEST_LABEL = 28
 LOG_STEPS = (1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True)
 class Point:
-    """A model in a figure of quality against cost."""
+    """A model in a figure of two measures: `across` is a cost, `up` a quality, for one."""
 
     name: str
-    cost: float
-    quality: float
-    note: str
+    across: float
+    up: float
+    note: str = ""
     """Behind the name: what it keeps."""
     teacher: bool = False
     chosen: bool = True
@@ -41,7 +42,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """A measure over the steps of a training, without its missing values; drawn in the colour of `role`."""
+    """A measure without its missing values; drawn in the colour of `role`."""
 
     name: str
     role: str
@@ -51,42 +52,88 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One training."""
+    """One training, or one student's vectors at several sizes; `x` titles the axis."""
 
     title: str
     lines: tuple[Line, ...]
+    x: str = "step"
+    log: bool = False
 
 
 def quality(points: Sequence[Point], cost: str) -> str:
     """Average score against a positive cost (log scale); the dashed line is the teacher's score."""
     import altair as alt
 
-    costs = _log_domain([point.cost for point in points])
-    scores = _linear_domain([point.quality for point in points])
-    texts = [f"{point.name} {point.note}".strip() for point in points]
-    pixels = [_pixels(point, costs, scores) for point in points]
-    ticks = alt.Axis(values=_log_ticks(costs), format="~g")
-    x = alt.X("cost:Q", title=cost, axis=ticks).scale(type="log", domain=costs, nice=False)
-    y = alt.Y("quality:Q", title="average score").scale(domain=scores, nice=False, zero=False)
-    layers: list[alt.Chart] = []
-    level = [
-        Box(0, y - 2, WIDTH, y + 2) for point, (_, y) in zip(points, pixels, strict=True) if point.teacher
+    costs = _log_domain([point.across for point in points])
+    scores = _linear_domain([point.up for point in points])
+    pixels = [
+        (WIDTH * math.log(point.across / costs[0]) / math.log(costs[1] / costs[0]), _down(point.up, scores))
+        for point in points
     ]
-    labels = place(pixels, texts, Box(0, 0, WIDTH, HEIGHT), level)
-    for point, text, label in zip(points, texts, labels, strict=True):
-        row = alt.Data(values=[{"cost": point.cost, "quality": point.quality, "label": text}])
-        base = alt.Chart(row).encode(x=x, y=y)
-        if point.teacher:
-            layers.insert(0, alt.Chart(row).mark_rule(color=PALETTE["muted"], strokeDash=[4, 4]).encode(y=y))
+    ticks = alt.Axis(values=_log_ticks(costs), format="~g")
+    x = alt.X("across:Q", title=cost, axis=ticks).scale(type="log", domain=costs, nice=False)
+    y = alt.Y("up:Q", title="average score").scale(domain=scores, nice=False, zero=False)
+    level = [(point, height) for point, (_, height) in zip(points, pixels, strict=True) if point.teacher]
+    rules = [
+        alt.Chart(_data(point)).mark_rule(color=PALETTE["muted"], strokeDash=[4, 4]).encode(y=y)
+        for point, _ in level
+    ]
+    taken = [Box(0, height - 2, WIDTH, height + 2) for _, height in level]
+    return _scatter(points, pixels, x, y, rules, taken)
+
+
+def spread(points: Sequence[Point]) -> str:
+    """How evenly vectors fill the sphere (across) against how near alike texts are (up); linear scales."""
+    import altair as alt
+
+    across, up = _linear_domain([p.across for p in points]), _linear_domain([p.up for p in points])
+    pixels = [(WIDTH * (p.across - across[0]) / (across[1] - across[0]), _down(p.up, up)) for p in points]
+    axis = alt.Axis(tickCount=5, format="~g")
+    x = alt.X("across:Q", title="uniformity", axis=axis).scale(domain=across, nice=False, zero=False)
+    y = alt.Y("up:Q", title="alignment", axis=axis).scale(domain=up, nice=False, zero=False)
+    return _scatter(points, pixels, x, y)
+
+
+def curves(panels: Sequence[Panel]) -> str:
+    """Lines, one panel below the other."""
+    import altair as alt
+
+    return _svg(alt.vconcat(*(_panel(panel) for panel in panels), spacing=28))
+
+
+def _scatter(
+    points: Sequence[Point],
+    pixels: Sequence[tuple[float, float]],
+    x: "alt.X",
+    y: "alt.Y",
+    below: "Sequence[alt.Chart]" = (),
+    taken: Sequence[Box] = (),
+) -> str:
+    """Markers and names at `pixels`, which are where x and y put the points; names avoid `taken`."""
+    import altair as alt
+
+    layers = list(below)
+    texts = [_label(point) for point in points]
+    labels = place(pixels, texts, Box(0, 0, WIDTH, HEIGHT), taken)
+    for point, label in zip(points, labels, strict=True):
+        base = alt.Chart(_data(point)).encode(x=x, y=y)
         layers += [_marker(base, point), _text(base, label, point.teacher)]
     return _svg(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT))
 
 
-def curves(panels: Sequence[Panel]) -> str:
-    """Training curves, one panel below the other."""
+def _label(point: Point) -> str:
+    text = f"{point.name} {point.note}".strip()
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+
+
+def _data(point: Point) -> "alt.Data":
     import altair as alt
 
-    return _svg(alt.vconcat(*(_panel(panel) for panel in panels), spacing=28))
+    return alt.Data(values=[{"across": point.across, "up": point.up, "label": _label(point)}])
+
+
+def _down(up: float, domain: tuple[float, float]) -> float:
+    return HEIGHT * (domain[1] - up) / (domain[1] - domain[0])
 
 
 def _marker(base: "alt.Chart", point: Point) -> "alt.Chart":
@@ -117,7 +164,7 @@ def _panel(panel: Panel) -> "alt.LayerChart":
     for line in panel.lines:
         ends = zip(line.steps, line.values, strict=True)
         rows = [{"step": step, "value": value, "name": line.name} for step, value in ends]
-        x = alt.X("step:Q", title="step").axis(format="~s", tickCount=5).scale(nice=False)
+        x = _across(panel)
         y = alt.Y("value:Q", title=None).axis(tickCount=5, format="~g").scale(zero=False)
         colour, dy = PALETTE[line.role], -7 if line is upper else 7
         base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y)
@@ -127,8 +174,21 @@ def _panel(panel: Panel) -> "alt.LayerChart":
         layers.append(last.mark_point(color=colour, fill=colour, opacity=1, size=40))
         layers.append(name.encode(text="name:N"))
     ink = PALETTE["ink"]
-    title = alt.Title(panel.title, anchor="start", fontSize=14, fontWeight=600, color=ink, offset=8)
+    title = alt.Title(
+        panel.title, limit=WIDTH, anchor="start", fontSize=14, fontWeight=600, color=ink, offset=8
+    )
     return alt.LayerChart(layer=layers, width=WIDTH - 40, height=CURVE_HEIGHT, title=title)
+
+
+def _across(panel: Panel) -> "alt.X":
+    import altair as alt
+
+    if not panel.log:
+        return alt.X("step:Q", title=panel.x).axis(format="~s", tickCount=5).scale(nice=False)
+    seen = [step for line in panel.lines for step in line.steps]
+    domain = (min(seen) / 1.2, max(seen) * 1.2)
+    axis = alt.Axis(values=_log_ticks(domain), format="~g")
+    return alt.X("step:Q", title=panel.x, axis=axis).scale(type="log", domain=domain, nice=False)
 
 
 def _svg(chart: "alt.TopLevelMixin") -> str:
@@ -162,12 +222,6 @@ def _log_domain(values: Sequence[float]) -> tuple[float, float]:
 def _linear_domain(values: Sequence[float]) -> tuple[float, float]:
     margin = max(0.15 * (max(values) - min(values)), 0.02)
     return min(values) - margin, max(values) + margin
-
-
-def _pixels(point: Point, costs: tuple[float, float], scores: tuple[float, float]) -> tuple[float, float]:
-    across = math.log(point.cost / costs[0]) / math.log(costs[1] / costs[0])
-    down = (scores[1] - point.quality) / (scores[1] - scores[0])
-    return WIDTH * across, HEIGHT * down
 
 
 def _log_ticks(domain: tuple[float, float]) -> list[float]:

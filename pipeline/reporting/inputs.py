@@ -1,4 +1,4 @@
-"""What the report reads, with types: reports/metrics/NAME.json and reports/footprint.json."""
+"""What the report reads, with types: metrics of evaluate, finetune, significance and footprint."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -10,12 +10,31 @@ from pipeline.core.errors import UserError
 TEACHER = "teacher"
 TEACHER_PCA = "teacher_pca"
 UNTRAINED = "untrained"
+AVERAGE = "average"
+KEPT = "kept"
 DISTILLED = "distilled"
 FINETUNED = "finetuned"
 
 
+Interval = tuple[float, float]
+"""Low and high end."""
+
+
 class _Read(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Budget(_Read):
+    """A student's scores with its vectors cut to `dim` dimensions and stored as `type`."""
+
+    dim: int
+    type: str
+    trained: bool
+    """Whether the student was trained for this prefix (Matryoshka), or has this many dimensions."""
+    megabytes_per_million: float
+    average: float
+    kept: float | None
+    """Of the student's own whole float32 vectors."""
 
 
 class StudentMetrics(_Read):
@@ -35,6 +54,13 @@ class StudentMetrics(_Read):
     retention: dict[str, float | None] = {}
     """Mean over the tasks of score / teacher's score, by variant."""
     geometry: dict[str, dict[str, float | None]] = {}
+    budget: tuple[Budget, ...] = ()
+    budget_left_out: tuple[str, ...] = ()
+    """Tasks that the budget's scores are not of."""
+    indexes: tuple[dict[str, str | int | float | None], ...] = ()
+    """What search indexes find: task, model, index, its settings, bytes, metrics."""
+    asymmetric: dict[str, dict[str, float | None]] = {}
+    """Retrieval of the teacher's documents with the student's queries: task -> metric -> value."""
 
     def score(self, variant: str, task: str) -> float | None:
         """The headline score; None where the variant or the task was not scored."""
@@ -70,6 +96,44 @@ class FinetuneMetrics(_Read):
     dev_after: float | None = None
 
 
+class Comparison(_Read):
+    """A paired test of what a student ships against another model: the student's score minus the other's."""
+
+    student: str
+    other: str
+    task: str
+    """Or "average"."""
+    difference: float
+    low: float
+    high: float
+    p: float
+
+    @property
+    def real(self) -> bool:
+        """Whether the interval leaves zero out."""
+        return self.low > 0 or self.high < 0
+
+
+class Significance(_Read):
+    """Bootstrap intervals and paired tests of the teacher and of what ships."""
+
+    samples: int
+    confidence: float
+    intervals: dict[str, dict[str, Interval | None]]
+    """Model -> task, "average" or "kept" -> interval."""
+    paired: tuple[Comparison, ...]
+
+    def interval(self, model: str, measure: str) -> Interval | None:
+        """None where there is none."""
+        return self.intervals.get(model, {}).get(measure)
+
+    def between(self, one: str, other: str, task: str) -> Comparison | None:
+        """The test of two models, whichever of them was the student; its real-ness has no direction."""
+        sides = {one, other}
+        found = (c for c in self.paired if {c.student, c.other} == sides and c.task == task)
+        return next(found, None)
+
+
 Model = TypeVar("Model", bound=_Read)
 
 
@@ -96,6 +160,20 @@ def finetune_metrics(document: Mapping[str, Any], name: str) -> FinetuneMetrics:
         UserError: a field is missing or of a wrong type.
     """
     return _check(FinetuneMetrics, document, f"the fine-tuning metrics of {name}", f"finetune@{name}")
+
+
+def significance(document: Mapping[str, Any], names: list[str]) -> Significance:
+    """Check the intervals of the teacher and of each student in `names`; other models are left out.
+
+    Raises:
+        UserError: a model is missing, or a field is missing or of a wrong type.
+    """
+    found = _check(Significance, document, "the intervals and paired tests", "significance")
+    models = (TEACHER, *names)
+    if missing := [model for model in models if model not in found.intervals]:
+        raise UserError(f"the intervals lack {', '.join(missing)}; run `dvc repro -f significance`")
+    paired = tuple(c for c in found.paired if c.student in models and c.other in models)
+    return found.model_copy(update={"paired": paired})
 
 
 def sizes(document: Mapping[str, Any], names: list[str]) -> dict[str, Size]:

@@ -4,10 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.reporting import tables
+from pipeline.reporting import added, budget, effort, tables
+from pipeline.reporting.added import Added
+from pipeline.reporting.budget import Choice, IndexRow
+from pipeline.reporting.changes import Change
+from pipeline.reporting.differences import Differences
+from pipeline.reporting.effort import Effort
+from pipeline.reporting.examples import StudentView, TaskView
 from pipeline.reporting.figures import PALETTE
-from pipeline.reporting.recommend import RULE, Pick
-from pipeline.reporting.sections import Counts, Finetuning, Measures
+from pipeline.reporting.recommend import RULE, Pick, lead
+from pipeline.reporting.sections import Counts, Measures
 from pipeline.reporting.tables import Leaderboard
 
 if TYPE_CHECKING:
@@ -24,19 +30,44 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A bitmap of its own, as a data URI, with what it shows."""
+
+    uri: str
+    title: str
+    alternative: str
+
+
+@dataclass(frozen=True)
 class Report:
     """All that the page shows."""
 
     teacher: str
     board: Leaderboard
     picks: tuple[Pick, ...]
+    caveats: tuple[str, ...]
     quality: tuple[Figure, ...]
-    curves: tuple[Figure, ...]
-    finetuning: tuple[Finetuning, ...]
+    differences: Differences
+    budgets: tuple[Figure, ...]
+    choices: tuple[Choice, ...]
+    choices_note: str
+    indexes: tuple[IndexRow, ...]
+    asymmetric: tuple[tuple[str, tuple[str, ...]], ...]
+    added: tuple[Added, ...]
+    augmentation: tuple[str, ...]
+    """What twins of students that differ in their texts show."""
+    examples: tuple[TaskView, ...]
+    disagreements: tuple[StudentView, ...]
+    spread: Figure | None
+    heatmaps: tuple[Picture, ...]
     geometry: Measures
     classifiers: Measures
+    curves: tuple[Figure, ...]
     training: Measures
+    efforts: tuple[Effort, ...]
     warnings: tuple[str, ...]
+    changes: tuple[Change, ...] | None
+    """Of the settings since the last report; None where there is none."""
     corpus: tuple[Counts, ...]
 
 
@@ -56,12 +87,16 @@ def render(report: Report) -> str:
     return environment.get_template("page.html.j2").render(
         report=report,
         headings=tables.headings(report.board),
-        cells=tables.cells,
+        lead=lead(report.picks),
+        picked=[pick.row for pick in report.picks],
         keeps=keeps,
         costs=costs,
         proxies=[task.name for task in report.board.tasks if task.builtin],
         palette=PALETTE,
         rule=RULE,
+        added=added,
+        budget=budget,
+        effort=effort,
         tables=tables,
     )
 

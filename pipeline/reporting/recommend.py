@@ -10,6 +10,7 @@ RULE = (
     "better in one of them. Of the rest, this names the one with the highest average score, the one that is "
     "fastest on a single sentence, and the one that is smallest on disk."
 )
+STRENGTHS = {"best quality": "quality", "fastest": "speed", "smallest": "size"}
 _Key = Callable[[Row], float]
 
 
@@ -40,6 +41,11 @@ def picks(board: Leaderboard) -> list[Pick]:
         reasons.setdefault(chosen.model, []).append(reason)
     rows = {row.model: row for row in rest}
     return [Pick(rows[model], tuple(found)) for model, found in reasons.items()]
+
+
+def lead(picks: Sequence[Pick]) -> list[tuple[str, str]]:
+    """The recommendation in a line: each student, and what to ship it for."""
+    return [(pick.row.model, " and ".join(STRENGTHS[reason] for reason in pick.reasons)) for pick in picks]
 
 
 def _beats(other: Row, row: Row) -> bool:

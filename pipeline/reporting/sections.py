@@ -1,24 +1,12 @@
-"""What the stages' own metrics say: fine-tuning, the health of training, and what happened to the corpus."""
+"""What the stages' own metrics say: the health of training, and what happened to the corpus."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.reporting.inputs import (
-    DISTILLED,
-    FINETUNED,
-    TEACHER,
-    UNTRAINED,
-    FinetuneMetrics,
-    StudentMetrics,
-)
+from pipeline.reporting.inputs import FINETUNED, TEACHER, UNTRAINED, StudentMetrics
 from pipeline.reporting.tables import NOTHING, number, score
 
-SHIPS = {
-    "finetuned": "fine-tuned weights",
-    "distilled": "distilled weights",
-    "projected": "distilled weights, projected",
-}
 MEANINGS = {
     "teacher_norm": "mean length of the teacher's vectors",
     "teacher_mean_cosine": "between pairs of the teacher's vectors; near 1 there is nothing to learn",
@@ -32,6 +20,10 @@ MEANINGS = {
     "mean_cosine": "between pairs of vectors; near 1 they no longer tell sentences apart",
     "effective_rank": "directions that the vectors fill",
     "norm": "mean length of the vectors",
+    "alignment": "mean squared distance of texts that mean the same; lower is better",
+    "uniformity": "how evenly the vectors fill the sphere; lower is better",
+    "agreement": "rank correlation of pairs' cosines with the teacher's",
+    "top10_overlap": "share of the ten nearest neighbours that are the teacher's too",
 }
 
 
@@ -50,32 +42,6 @@ class Measures:
     models: tuple[str, ...]
     rows: tuple[tuple[str, str, tuple[str, ...]], ...]
     """(name, meaning, one value a model)."""
-
-
-@dataclass(frozen=True)
-class Finetuning:
-    """What fine-tuning changed for one student; scores as shown."""
-
-    student: str
-    ships: str
-    reason: str
-    dev: tuple[str, str]
-    average: tuple[str, str]
-    gain: str
-
-
-def finetuning(metrics: StudentMetrics, stage: FinetuneMetrics) -> Finetuning:
-    """The scores of a student before and after fine-tuning, and which weights ship."""
-    before, after = metrics.average.get(DISTILLED), metrics.average[FINETUNED]
-    gain = NOTHING if before is None else f"{after - before:+.3f}"
-    return Finetuning(
-        student=metrics.student,
-        ships=SHIPS.get(stage.kept, stage.kept),
-        reason=stage.reason,
-        dev=(score(stage.dev_before), score(stage.dev_after)),
-        average=(score(before), score(after)),
-        gain=gain,
-    )
 
 
 def geometry(students: Sequence[StudentMetrics]) -> Measures:

@@ -1,14 +1,18 @@
 """The leaderboard: the teacher, the teacher after PCA, and each student before and after training."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pipeline.reporting.inputs import (
+    AVERAGE,
     DISTILLED,
     FINETUNED,
+    KEPT,
     TEACHER,
     TEACHER_PCA,
     UNTRAINED,
+    Interval,
+    Significance,
     Size,
     StudentMetrics,
 )
@@ -52,6 +56,8 @@ class Row:
     average: float
     kept: float | None
     size: Size | None = None
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """By task, "average" or "kept"; of the teacher and of what ships."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Leaderboard:
 
     tasks: tuple[Task, ...]
     rows: tuple[Row, ...]
+    confidence: float | None = None
+    """Of the rows' intervals."""
 
     @property
     def teacher(self) -> Row:
@@ -78,9 +86,13 @@ class Cell:
 
     text: str
     value: float | None
+    quiet: str = ""
+    """A second, smaller line: the interval."""
 
 
-def leaderboard(students: Sequence[StudentMetrics], sizes: Mapping[str, Size]) -> Leaderboard:
+def leaderboard(
+    students: Sequence[StudentMetrics], sizes: Mapping[str, Size], significance: Significance | None = None
+) -> Leaderboard:
     """Put the students' metrics and the footprints of the teacher and the students side by side."""
     tasks = _tasks(students)
     rows = _references(students, TEACHER, sizes[TEACHER], tasks)
@@ -88,20 +100,30 @@ def leaderboard(students: Sequence[StudentMetrics], sizes: Mapping[str, Size]) -
     for metrics in students:
         rows += [_row(metrics, v, v, None, tasks) for v in (UNTRAINED, DISTILLED) if v in metrics.average]
         rows.append(_row(metrics, FINETUNED, SHIPPED, sizes[metrics.student], tasks))
-    return Leaderboard(tasks, tuple(rows))
+    if significance:
+        rows = [
+            replace(row, intervals=_intervals(row.model, significance)) if row.size else row for row in rows
+        ]
+    return Leaderboard(tasks, tuple(rows), significance.confidence if significance else None)
 
 
 def headings(board: Leaderboard) -> list[str]:
     """Titles of the columns, the two that name the model included."""
     scores = [f"{task.name} ({task.metric}){'*' if task.builtin else ''}" for task in board.tasks]
-    footprint = ["parameters", "MB", "sentences/s", "speedup", "ms/sentence p50 (p95)"]
-    return ["model", "variant", "dim", *scores, "average", "kept", *footprint]
+    footprint = ["parameters", "MB", "sentences/s (speedup)", "ms/sentence p50 (p95)"]
+    return ["model", "variant", "dim", *scores, AVERAGE, KEPT, *footprint]
 
 
-def cells(row: Row) -> list[Cell]:
+def cells(board: Leaderboard, row: Row) -> list[Cell]:
     """A row as shown, without the two columns that name the model."""
-    scores = [Cell(score(value), value) for value in (*row.scores, row.average)]
-    return [Cell(str(row.dim), row.dim), *scores, Cell(percent(row.kept), row.kept), *_footprint(row.size)]
+    found = row.intervals
+    tasks = [
+        Cell(score(value), value, span(found.get(task.name)))
+        for task, value in zip(board.tasks, row.scores, strict=True)
+    ]
+    average = Cell(score(row.average), row.average, span(found.get(AVERAGE)))
+    kept = Cell(percent(row.kept), row.kept, percent_span(found.get(KEPT)))
+    return [Cell(str(row.dim), row.dim), *tasks, average, kept, *_footprint(row.size)]
 
 
 def markdown(board: Leaderboard) -> str:
@@ -109,12 +131,20 @@ def markdown(board: Leaderboard) -> str:
     titles = headings(board)
     lines = [[_escape(title) for title in titles], ["---", "---", *(["---:"] * (len(titles) - 2))]]
     for row in board.rows:
-        texts = [row.model, row.variant, *(cell.text for cell in cells(row))]
+        shown = zip(titles[2:], cells(board, row), strict=True)
+        texts = [row.model, row.variant, *(_inline(title, cell) for title, cell in shown)]
         lines.append([f"**{_escape(text)}**" if row.variant == SHIPPED else _escape(text) for text in texts])
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     proxies = ", ".join(task.name for task in board.tasks if task.builtin)
     proxy_note = f"\\* {proxies} {PROXY_NOTE}\n\n" if proxies else ""
-    return f"# Leaderboard\n\n{table}\n\n{NOTES}\n\n{proxy_note}{OWN_TASKS}\n"
+    return f"# Leaderboard\n\n{table}\n\n{notes(board)}\n\n{proxy_note}{OWN_TASKS}\n"
+
+
+def notes(board: Leaderboard) -> str:
+    """What the numbers of the leaderboard are."""
+    if board.confidence is None:
+        return NOTES
+    return f"{NOTES} Ranges are {board.confidence:.0%} bootstrap intervals over the rows of the tasks."
 
 
 def plot_rows(board: Leaderboard) -> list[dict[str, str | float | None]]:
@@ -134,6 +164,20 @@ def plot_rows(board: Leaderboard) -> list[dict[str, str | float | None]]:
     ]
 
 
+def summary(board: Leaderboard) -> dict[str, dict[str, float | None]]:
+    """The few numbers a model that `dvc metrics diff` and `dvc exp show` tell apart; rounded."""
+    return {
+        row.model: {
+            "avg": round(row.average, 3),
+            "kept": None if row.kept is None else round(row.kept, 3),
+            "mb": _digits(row.size.megabytes),
+            "ms": _digits(row.size.latency_ms_p50),
+        }
+        for row in board.rows
+        if row.size
+    }
+
+
 def score(value: float | None) -> str:
     """A score with three decimals."""
     return NOTHING if value is None else f"{value:.3f}"
@@ -142,6 +186,16 @@ def score(value: float | None) -> str:
 def percent(share: float | None) -> str:
     """A share as a percentage with one decimal."""
     return NOTHING if share is None else f"{100 * share:.1f}%"
+
+
+def span(interval: Interval | None) -> str:
+    """The ends of a score's interval; nothing for none."""
+    return f"{interval[0]:.3f}–{interval[1]:.3f}" if interval else ""
+
+
+def percent_span(interval: Interval | None) -> str:
+    """The ends of a share's interval; nothing for none."""
+    return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}%" if interval else ""
 
 
 def number(value: float) -> str:
@@ -193,15 +247,27 @@ def _references(
 
 def _footprint(size: Size | None) -> list[Cell]:
     if size is None:
-        return [Cell("", None)] * 5
+        return [Cell("", None)] * 4
     latency = f"{number(size.latency_ms_p50)} ({number(size.latency_ms_p95)})"
     return [
         Cell(f"{number(size.parameters / 1e6)} M", size.parameters),
         Cell(number(size.megabytes), size.megabytes),
-        Cell(number(size.sentences_per_second), size.sentences_per_second),
-        Cell(f"{number(size.speedup)}×", size.speedup),
+        Cell(f"{number(size.sentences_per_second)} ({number(size.speedup)}×)", size.sentences_per_second),
         Cell(latency, size.latency_ms_p50),
     ]
+
+
+def _intervals(model: str, significance: Significance) -> dict[str, Interval]:
+    return {name: found for name, found in significance.intervals.get(model, {}).items() if found}
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def _inline(title: str, cell: Cell) -> str:
+    """A cell on one line; the intervals of single tasks would make the table too wide."""
+    return f"{cell.text} ({cell.quiet})" if cell.quiet and title in (AVERAGE, KEPT) else cell.text
 
 
 def _escape(text: str) -> str:

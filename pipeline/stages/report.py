@@ -1,63 +1,94 @@
 """Stage `report`: every student's metrics, curves and footprint as one page, a leaderboard and figures."""
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
 import typer
 
-from pipeline.artifacts import metrics
+from pipeline.artifacts import earlier, examined, metrics
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import Params, load
 from pipeline.core.progress import say
-from pipeline.reporting import build, tables
+from pipeline.reporting import build, effort, tables
 from pipeline.reporting.build import Inputs
-from pipeline.reporting.inputs import finetune_metrics, sizes, student_metrics
+from pipeline.reporting.inputs import finetune_metrics, significance, sizes, student_metrics
 from pipeline.reporting.page import render
 
 
 def main(
     metrics_folder: Annotated[Path, typer.Option(help="NAME.json of each student, by evaluate.")],
     footprint: Annotated[Path, typer.Option(help="Size and speed of all models.")],
+    significance_file: Annotated[
+        Path, typer.Option("--significance", help="Intervals and paired tests of all models.")
+    ],
+    examined_folder: Annotated[
+        Path, typer.Option("--examined", help="A folder of each student: examples and correlations.")
+    ],
     curves: Annotated[Path, typer.Option(help="NAME.tsv and NAME_finetune.tsv of each student.")],
     stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, distill and finetune.")],
     leaderboard: Annotated[Path, typer.Option(help="Markdown table to write.")],
     page: Annotated[Path, typer.Option(help="HTML page to write.")],
     plots: Annotated[Path, typer.Option(help="Folder of leaderboard.tsv and figures to write.")],
+    summary: Annotated[Path, typer.Option(help="The few numbers that `dvc metrics diff` shows, to write.")],
+    settings_out: Annotated[
+        Path, typer.Option("--settings", help="The params of this report, to write for the next one.")
+    ],
     params: Annotated[Path, typer.Option(help="The params file.")] = Path("params.yaml"),
 ) -> None:
     """Report on the students of the params file, in its order; files of other students are left out."""
-    inputs = read_inputs(load(params), metrics_folder, footprint, curves, stages)
-    board = tables.leaderboard(inputs.students, inputs.sizes)
+    sources = Sources(metrics_folder, footprint, significance_file, examined_folder, curves, stages)
+    inputs = read_inputs(load(params), sources, earlier.committed(settings_out))
+    board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance)
     report, figures = build.report(inputs, board)
     write_text(leaderboard, tables.markdown(board))
     write_text(page, render(report))
+    metrics.write(tables.summary(board), summary)
+    write_text(settings_out, json.dumps(inputs.settings, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     with atomic_folder(plots) as folder:
         rows = pl.DataFrame(tables.plot_rows(board))
         write_text(folder / "leaderboard.tsv", rows.write_csv(separator="\t"))
-        for name, svg in figures.items():
-            write_text(folder / f"{name}.svg", svg)
+        for name, content in figures.items():
+            (folder / name).write_bytes(content)
     recommended = ", ".join(f"{pick.row.model} ({' and '.join(pick.reasons)})" for pick in report.picks)
     say(f"report: ship {recommended}; {page}")
 
 
-def read_inputs(
-    settings: Params, metrics_folder: Path, footprint: Path, curves: Path, stages: Path
-) -> Inputs:
-    """Read all that the other stages wrote about the students in `settings`."""
+@dataclass(frozen=True)
+class Sources:
+    """Where the other stages wrote what is reported."""
+
+    metrics: Path
+    footprint: Path
+    significance: Path
+    examined: Path
+    curves: Path
+    stages: Path
+
+
+def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
+    """Read all that is reported on the students in `settings`; `last` is the last report's params, if any."""
     names = list(settings.students)
     teacher = settings.teacher
+    curves, stages = sources.curves, sources.stages
     return Inputs(
         teacher=teacher.kind if teacher.kind == "hashing" else teacher.model,
+        settings=settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True),
+        earlier=None if last is None else json.loads(last),
+        blocks={n: student.model_dump(mode="json") for n, student in settings.students.items()},
         students=[
-            student_metrics(metrics.read(metrics_folder / f"{n}.json", f"evaluate@{n}"), n) for n in names
+            student_metrics(metrics.read(sources.metrics / f"{n}.json", f"evaluate@{n}"), n) for n in names
         ],
-        sizes=sizes(metrics.read(footprint, "footprint"), names),
+        sizes=sizes(metrics.read(sources.footprint, "footprint"), names),
+        significance=significance(metrics.read(sources.significance, "significance"), names),
+        examples={n: examined.read_examples(sources.examined / n, n) for n in names},
+        correlation={n: examined.read_correlation(sources.examined / n, n) for n in names},
         distill={n: _stage(stages, "distill", n) for n in names},
         finetune={n: finetune_metrics(_stage(stages, "finetune", n), n) for n in names},
         curves={n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_value") for n in names},
-        selected_by={n: student.train.select for n, student in settings.students.items()},
         finetune_curves={
             n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score") for n in names
         },
@@ -71,13 +102,14 @@ def _stage(stages: Path, stage: str, name: str) -> dict[str, Any]:
 
 
 def _read_curve(path: Path, stage: str, dev: str) -> pl.DataFrame:
-    """Step, training loss and the dev measure; no rows where the student was not trained."""
+    """Step, training loss and the dev measure, sentences and speed where told; no rows without training."""
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
     columns = ["step", "train_loss", dev]
     try:
         curve = pl.read_csv(path, separator="\t", infer_schema=False)
-        return curve.select(pl.col(name).cast(pl.Float64) for name in columns)
+        told = [name for name in effort.COLUMNS if name in curve.columns and name not in columns]
+        return curve.select(pl.col(name).cast(pl.Float64) for name in [*columns, *told])
     except pl.exceptions.PolarsError as error:
         reason = str(error).splitlines()[0]
         raise UserError(

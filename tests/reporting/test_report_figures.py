@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pipeline.reporting.figures import PALETTE, Line, Panel, Point, curves, quality
+from pipeline.reporting.figures import LONGEST_LABEL, PALETTE, Line, Panel, Point, curves, quality, spread
 from pipeline.reporting.labels import CANDIDATES, Box, place
 
 PLOT = Box(0, 0, 300, 200)
@@ -28,7 +28,7 @@ def test_quality_names_every_model_and_is_the_same_twice():
 
 def test_every_colour_is_one_that_the_page_can_replace():
     panel = Panel("t", (Line("dev", "accent", (1.0, 2.0), (0.5, 0.4)), Line("train", "warm", (2.0,), (0.3,))))
-    for svg in (quality(POINTS, "MB"), curves([panel])):
+    for svg in (quality(POINTS, "MB"), spread(POINTS), curves([panel])):
         used = set(re.findall(r'(?:fill|stroke)="(#[0-9a-fA-F]+|[a-z]+)"', svg)) - {"none", "transparent"}
         assert used <= set(PALETTE.values())
         assert 'id="' not in svg
@@ -74,3 +74,21 @@ def test_labels_of_close_points_do_not_share_a_place():
 
 def test_a_label_avoids_an_obstacle():
     assert place([(100, 100)], ["name"], PLOT, [Box(0, 98, 300, 102)])[0].dy != 0
+
+
+def test_a_map_of_linear_scales_takes_negative_values_and_names_every_model():
+    points = [Point("teacher", -3.1, 0.8, teacher=True), Point("hpd", -2.9, 0.7)]
+    assert {"teacher", "hpd", "uniformity", "alignment"} <= set(texts(spread(points)))
+
+
+def test_a_very_long_name_is_cut():
+    shown = texts(quality([Point("x" * 200, 1.0, 0.5)], "MB"))
+    assert max(map(len, shown)) == LONGEST_LABEL
+
+
+def test_lines_over_bytes_are_on_a_log_scale():
+    line = Line("int8", "accent", (1.0, 10.0, 100.0), (0.1, 0.2, 0.3))
+    svg = curves([Panel("hpd", (line,), "MB", log=True)])
+    path = next(d for d in re.findall(r' d="([^"]+)"', svg) if d.count("L") == 2)
+    first, second, third = (float(x) for x in re.findall(r"[ML](-?[0-9.]+)", path))
+    assert second - first == pytest.approx(third - second, abs=0.01)

@@ -1,4 +1,6 @@
+import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import polars as pl
@@ -19,11 +21,15 @@ def run(inputs, out):
     report.main(
         metrics_folder=inputs / "metrics",
         footprint=inputs / "footprint.json",
+        significance_file=inputs / "significance.json",
+        examined_folder=inputs / "examined",
         curves=inputs / "curves",
         stages=inputs / "stages",
         leaderboard=out / "leaderboard.md",
         page=out / "index.html",
         plots=out / "plots",
+        summary=out / "summary.json",
+        settings_out=out / "params.json",
         params=inputs / "params.yaml",
     )
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -35,10 +41,17 @@ def test_equal_inputs_give_equal_files_without_paths_of_this_machine(inputs, tmp
     assert sorted(first) == [
         "index.html",
         "leaderboard.md",
+        "params.json",
+        "plots/budget.svg",
+        "plots/correlation_hpd.png",
+        "plots/correlation_potion.png",
+        "plots/correlation_teacher.png",
         "plots/curves.svg",
         "plots/leaderboard.tsv",
         "plots/quality_size.svg",
         "plots/quality_speed.svg",
+        "plots/uniformity_alignment.svg",
+        "summary.json",
     ]
     assert not [name for name, content in first.items() if str(tmp_path).encode() in content]
 
@@ -63,6 +76,9 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
     [
         ("metrics/potion.json", "evaluate@potion"),
         ("footprint.json", "footprint"),
+        ("significance.json", "significance"),
+        ("examined/hpd/examples.json", "evaluate@hpd"),
+        ("examined/potion/correlation.safetensors", "evaluate@potion"),
         ("curves/hpd.tsv", "distill@hpd"),
         ("curves/hpd_finetune.tsv", "finetune@hpd"),
         ("stages/distill_hpd.json", "distill@hpd"),
@@ -97,3 +113,22 @@ def test_curves_of_one_row_and_of_none_are_fine(inputs, tmp_path):
     page = run(inputs, tmp_path / "out")["index.html"].decode()
     assert "hpd: distillation loss" in page
     assert "potion: distillation loss" not in page
+
+
+def test_settings_are_compared_to_those_of_the_last_committed_report(inputs, tmp_path):
+    out = tmp_path / "out"
+    assert "There is no earlier report in git" in run(inputs, out)["index.html"].decode()
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    for args in (["init", "-q"], ["add", "params.json"], ["commit", "-qm", "one"]):
+        subprocess.run(["git", *identity, *args], cwd=out, check=True)
+    assert "was made with the same settings" in run(inputs, out)["index.html"].decode()
+    params = inputs / "params.yaml"
+    params.write_text(params.read_text().replace("dim: 128", "dim: 64") + "runtime: {workers: 2}\n")
+    (out / "params.json").unlink()  # as DVC does before it runs the stage
+    page = run(inputs, out)["index.html"].decode()
+    rows = page[page.index('id="changes"') :]
+    assert "<code>students.hpd.dim</code></th>" in (rows := rows[: rows.index("</table>")])
+    assert rows.count("<code>") == 1
+    written = json.loads((out / "params.json").read_text())
+    assert written["students"]["hpd"]["dim"] == 64
+    assert "runtime" not in written

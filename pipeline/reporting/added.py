@@ -1,0 +1,107 @@
+"""What each step added to the score of what ships: augmentation, distillation, fine-tuning."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.reporting.inputs import DISTILLED, FINETUNED, UNTRAINED, FinetuneMetrics, StudentMetrics
+from pipeline.reporting.tables import NOTHING, percent, score
+
+SEED = "seed"
+SHIPS = {
+    "finetuned": "fine-tuned weights",
+    "distilled": "distilled weights",
+    "projected": "distilled weights, projected",
+}
+UNKNOWN_AUGMENTATION = (
+    "What augmentation adds to the score takes a second student that differs in `train.texts: [seed]` alone; "
+    "with one, its difference stands here."
+)
+
+
+@dataclass(frozen=True)
+class Added:
+    """One student step by step; scores and gains as shown."""
+
+    student: str
+    augmented: str
+    untrained: str
+    distilled: str
+    distilling: str
+    shipped: str
+    finetuning: str
+    dev: tuple[str, str]
+    ships: str
+    reason: str
+
+
+def added(
+    metrics: StudentMetrics, stage: FinetuneMetrics, distill: Mapping[str, Any], seed_texts: int | None
+) -> Added:
+    """The average score of a student before and after each step, and why it ships what it ships.
+
+    Args:
+        metrics: its scores.
+        stage: what fine-tuning reported.
+        distill: what distillation reported.
+        seed_texts: the training texts of the seed set that it was trained on; None where that is unknown.
+    """
+    untrained, distilled = metrics.average.get(UNTRAINED), metrics.average.get(DISTILLED)
+    shipped = metrics.average[FINETUNED]
+    return Added(
+        student=metrics.student,
+        augmented=_augmented(distill.get("train_texts"), seed_texts),
+        untrained=score(untrained),
+        distilled=score(distilled),
+        distilling=gain(untrained, distilled),
+        shipped=score(shipped),
+        finetuning=gain(distilled, shipped),
+        dev=(score(stage.dev_before), score(stage.dev_after)),
+        ships=SHIPS.get(stage.kept, stage.kept),
+        reason=stage.reason,
+    )
+
+
+def by_augmentation(students: Sequence[StudentMetrics], blocks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A sentence for each pair of students that differ in their training texts alone.
+
+    Args:
+        students: their scores.
+        blocks: their params by name, defaults included.
+    """
+    average = {metrics.student: metrics.average.get(DISTILLED) for metrics in students}
+    found = []
+    for more in average:
+        for less in average:
+            ours, theirs = (set(blocks[name]["train"]["texts"]) for name in (more, less))
+            if theirs < ours and _but_texts(blocks[more]) == _but_texts(blocks[less]):
+                texts = ", ".join(sorted(ours - theirs))
+                scores = f"{score(average[less])} to {score(average[more])}"
+                change = gain(average[less], average[more])
+                found.append(f"The texts of {texts} took {less} to {more} from {scores} ({change}).")
+    return found
+
+
+def gain(before: float | None, after: float | None) -> str:
+    """A difference of scores with its sign."""
+    return NOTHING if before is None or after is None else f"{after - before:+.3f}"
+
+
+def seed_texts(block: Mapping[str, Any], prepare: Mapping[str, Any]) -> int | None:
+    """How many of a student's training texts are of the seed set."""
+    if SEED not in block["train"]["texts"]:
+        return 0
+    corpus = prepare.get("corpus", {})
+    return corpus.get("train") if isinstance(corpus, Mapping) else None
+
+
+def _augmented(texts: int | None, seed_texts: int | None) -> str:
+    if not texts or seed_texts is None:
+        return NOTHING
+    made = texts - seed_texts
+    return f"{made:,} ({percent(made / texts)})"
+
+
+def _but_texts(block: Mapping[str, Any]) -> dict[str, Any]:
+    train = {key: value for key, value in block["train"].items() if key != "texts"}
+    return {**block, "train": train}

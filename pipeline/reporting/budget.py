@@ -1,0 +1,133 @@
+"""Scores at fewer bytes a vector, with the teacher's documents, and by indexes that skip documents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.reporting.figures import Line, Panel
+from pipeline.reporting.inputs import FINETUNED, TEACHER, Budget, StudentMetrics
+from pipeline.reporting.tables import number, percent, score
+
+ROLES = {"float32": "ink", "float16": "muted", "int8": "accent", "binary": "warm"}
+AXIS = "MB for a million vectors (log scale)"
+INDEX_METRICS = ("mrr@10", "recall@10", "exact@10")
+INDEX_SHAPE = ("task", "model", "index", "bytes", "documents", "dim")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to keep a student's vectors, as shown."""
+
+    student: str
+    vectors: str
+    trained: str
+    megabytes: str
+    average: str
+    kept: str
+
+
+@dataclass(frozen=True)
+class IndexRow:
+    """One index over one model's documents, as shown."""
+
+    model: str
+    task: str
+    index: str
+    megabytes: str
+    scores: tuple[str, ...]
+    """By INDEX_METRICS."""
+
+
+def note(students: Sequence[StudentMetrics]) -> str:
+    """What the numbers of the choices are."""
+    left_out = dict.fromkeys(task for metrics in students for task in metrics.budget_left_out)
+    without = f" Without {', '.join(left_out)}, which train a classifier." if left_out else ""
+    return (
+        "Kept: of the student's own whole float32 vectors. Not listed: what another choice of that student "
+        f"equals or beats at no more bytes.{without}"
+    )
+
+
+def indexes(students: Sequence[StudentMetrics]) -> list[IndexRow]:
+    """Every index of the teacher's and of the students' vectors."""
+    rows = []
+    for at, metrics in enumerate(students):
+        for row in metrics.indexes:
+            if row["model"] == TEACHER and at:
+                continue  # the same beside each student
+            settings = [
+                f"{name} {value}"
+                for name, value in row.items()
+                if name not in (*INDEX_SHAPE, *INDEX_METRICS) and isinstance(value, int)
+            ]
+            rows.append(
+                IndexRow(
+                    model=TEACHER if row["model"] == TEACHER else metrics.student,
+                    task=str(row["task"]),
+                    index=", ".join([str(row["index"]), *settings]),
+                    megabytes=number(float(row["bytes"] or 0) / 1e6),
+                    scores=tuple(_score(row.get(name)) for name in INDEX_METRICS),
+                )
+            )
+    return rows
+
+
+def panels(metrics: StudentMetrics) -> list[Panel]:
+    """The average score against bytes, a line a number type; empty where nothing was measured."""
+    types = dict.fromkeys(entry.type for entry in metrics.budget)
+    lines = tuple(
+        Line(name, ROLES.get(name, "muted"), *_points([b for b in metrics.budget if b.type == name]))
+        for name in types
+    )
+    return [Panel(f"{metrics.student}: average score", lines, AXIS, log=True)] if lines else []
+
+
+def choices(students: Sequence[StudentMetrics]) -> list[Choice]:
+    """The entries of each student that none with as few bytes beats, the largest first."""
+    return [_shown(m.student, entry) for m in students for entry in _front(m.budget)]
+
+
+def asymmetric(students: Sequence[StudentMetrics]) -> list[tuple[str, tuple[str, ...]]]:
+    """One row a retrieval task and student: its name, then the main metric of three pairings.
+
+    Teacher with teacher, the student's queries in the teacher's documents, student with student.
+    """
+    return [
+        (
+            f"{task} › {m.student}",
+            (
+                score(m.score(TEACHER, task)),
+                score(found.get(m.main.get(task, ""))),
+                score(m.score(FINETUNED, task)),
+            ),
+        )
+        for m in students
+        for task, found in m.asymmetric.items()
+    ]
+
+
+def _score(value: str | float | None) -> str:
+    return score(value if isinstance(value, float) else None)
+
+
+def _points(entries: Sequence[Budget]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    ordered = sorted(entries, key=lambda entry: entry.megabytes_per_million)
+    return tuple(e.megabytes_per_million for e in ordered), tuple(e.average for e in ordered)
+
+
+def _front(entries: Sequence[Budget]) -> list[Budget]:
+    front: list[Budget] = []
+    for entry in sorted(entries, key=lambda e: (e.megabytes_per_million, -e.average)):
+        if not front or entry.average > front[-1].average:
+            front.append(entry)
+    return front[::-1]
+
+
+def _shown(student: str, entry: Budget) -> Choice:
+    return Choice(
+        student=student,
+        vectors=f"{entry.dim} × {entry.type}",
+        trained="yes" if entry.trained else "no",
+        megabytes=number(entry.megabytes_per_million),
+        average=score(entry.average),
+        kept=percent(entry.kept),
+    )

@@ -1,0 +1,89 @@
+"""Which differences between models are real, by the paired tests of stage `significance`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipeline.reporting.inputs import AVERAGE, TEACHER, Comparison, Significance
+from pipeline.reporting.recommend import Pick
+from pipeline.reporting.tables import Leaderboard
+
+LEAST_P = 0.001
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One paired test as shown."""
+
+    student: str
+    other: str
+    task: str
+    difference: str
+    interval: str
+    p: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The tests of the averages, those of single tasks, and how they were made."""
+
+    averages: tuple[Difference, ...]
+    tasks: tuple[Difference, ...]
+    note: str
+
+
+def differences(significance: Significance, board: Leaderboard) -> Differences:
+    """All paired tests, those of the best average first."""
+    place = {row.model: at for at, row in enumerate(sorted(board.shipped, key=lambda row: -row.average))}
+    tests = sorted(significance.paired, key=lambda test: place.get(test.student, len(place)))
+    return Differences(
+        averages=tuple(_shown(test) for test in tests if test.task == AVERAGE),
+        tasks=tuple(_shown(test) for test in tests if test.task != AVERAGE),
+        note=(
+            f"Both models score the same {significance.samples:,} resamples of each task's rows. Range: "
+            f"{significance.confidence:.0%} of the differences; where it holds zero, the data cannot tell "
+            "the two apart."
+        ),
+    )
+
+
+def caveats(picks: Sequence[Pick], board: Leaderboard, significance: Significance) -> list[str]:
+    """What the recommendation must say: which models the best student cannot be told apart from."""
+    best = picks[0].row.model
+    others = [row.model for row in board.shipped if row.model != best]
+    found = []
+    if alike := _alike(best, others, significance):
+        found.append(
+            f"In average score {best} cannot be told apart from {_listed(alike)} on these tasks: choose "
+            "between them by size and speed."
+        )
+    test = significance.between(best, TEACHER, AVERAGE)
+    if test and not test.real:
+        found.append(f"Nor can {best} be told apart from the teacher." if found else _no_loss(best))
+    return found
+
+
+def _alike(best: str, others: Iterable[str], significance: Significance) -> list[str]:
+    tests = ((other, significance.between(best, other, AVERAGE)) for other in others)
+    return [other for other, test in tests if test and not test.real]
+
+
+def _no_loss(best: str) -> str:
+    return f"In average score {best} cannot be told apart from the teacher on these tasks."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _shown(test: Comparison) -> Difference:
+    better = "better" if test.difference > 0 else "worse"
+    return Difference(
+        student=test.student,
+        other=test.other,
+        task=test.task,
+        difference=f"{test.difference:+.3f}",
+        interval=f"{test.low:+.3f} to {test.high:+.3f}",
+        p=f"< {LEAST_P}" if test.p < LEAST_P else f"{test.p:.3f}",
+        verdict=f"yes, {better}" if test.real else "cannot tell",
+    )

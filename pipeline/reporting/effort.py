@@ -1,0 +1,65 @@
+"""How long training took, from the training curves: the only stages that write times beside the footprint."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipeline.reporting.tables import NOTHING, number
+
+SPEED = "sentences_per_second"
+COLUMNS = ("step", "sentences", SPEED)
+NOTE = (
+    "Time in training steps, from the speeds in the training curves: without loading, evaluations and what a "
+    "resumed run had done before. The other stages write no times, so that equal inputs give equal files; "
+    "`dvc repro` shows their progress."
+)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """One training as shown; `seconds` orders and sums."""
+
+    student: str
+    stage: str
+    steps: str
+    sentences: str
+    speed: str
+    time: str
+    seconds: float
+
+
+def effort(student: str, stage: str, curve: pl.DataFrame) -> Effort | None:
+    """Steps, sentences, speed and time of a training; None where there was none.
+
+    Args:
+        student: its name.
+        stage: "distillation" or "fine-tuning".
+        curve: one row an evaluation; without the columns of sentences and speed the time is unknown.
+    """
+    if not curve.height:
+        return None
+    steps = number(curve["step"][-1])
+    if not set(COLUMNS) <= set(curve.columns):
+        return Effort(student, stage, steps, NOTHING, NOTHING, NOTHING, 0.0)
+    passed = curve.select(sentences=pl.col("sentences").diff().fill_null(pl.col("sentences")), speed=SPEED)
+    timed = passed.filter(pl.col("speed") > 0)
+    seconds = float((timed["sentences"] / timed["speed"]).to_numpy().sum())
+    sentences = number(curve["sentences"][-1])
+    if not seconds:
+        return Effort(student, stage, steps, sentences, NOTHING, NOTHING, 0.0)
+    speed = number(float(timed["sentences"].to_numpy().sum()) / seconds)
+    return Effort(student, stage, steps, sentences, speed, duration(seconds), seconds)
+
+
+def total(efforts: Sequence[Effort]) -> str:
+    """The time of all trainings."""
+    return duration(sum(one.seconds for one in efforts))
+
+
+def duration(seconds: float) -> str:
+    """Seconds below a minute, then minutes, then hours and minutes."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,18 @@
+"""The report on tests/reporting/sample."""
+
+from pathlib import Path
+
+from pipeline.core.params.load import load
+from pipeline.reporting import build, tables
+from pipeline.reporting.page import Report
+from pipeline.stages.report import Sources, read_inputs
+
+SAMPLE = Path(__file__).parent / "reporting" / "sample"
+
+
+def sample_report() -> Report:
+    """What its page shows."""
+    folders = {name: SAMPLE / name for name in ("metrics", "examined", "curves", "stages")}
+    files = {name: SAMPLE / f"{name}.json" for name in ("footprint", "significance")}
+    inputs = read_inputs(load(SAMPLE / "params.yaml"), Sources(**folders, **files), last=None)
+    return build.report(inputs, tables.leaderboard(inputs.students, inputs.sizes, inputs.significance))[0]
