@@ -1,15 +1,16 @@
 """Scores at fewer bytes a vector, with the teacher's documents, and by indexes that skip documents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.reporting.figures import Line, Panel
-from pipeline.reporting.inputs import FINETUNED, TEACHER, Budget, StudentMetrics
+from pipeline.reporting.inputs import FINETUNED, TEACHER, Budget, Searches, StudentMetrics
 from pipeline.reporting.tables import number, percent, score
 
 ROLES = {"float32": "ink", "float16": "muted", "int8": "accent", "binary": "warm"}
 AXIS = "MB for a million vectors (log scale)"
 INDEX_METRICS = ("mrr@10", "recall@10", "exact@10")
+INDEX_TIMES = ("queries", "build_seconds", "ms_per_1000_queries")
 INDEX_SHAPE = ("task", "model", "index", "bytes", "documents", "dim")
 
 
@@ -35,6 +36,10 @@ class IndexRow:
     megabytes: str
     scores: tuple[str, ...]
     """By INDEX_METRICS."""
+    build: str
+    """Milliseconds; empty where it was not measured, as is `search`."""
+    search: str
+    """Milliseconds for 1,000 queries."""
 
 
 def note(students: Sequence[StudentMetrics]) -> str:
@@ -47,25 +52,26 @@ def note(students: Sequence[StudentMetrics]) -> str:
     )
 
 
-def indexes(students: Sequence[StudentMetrics]) -> list[IndexRow]:
+def indexes(students: Sequence[StudentMetrics], searches: Searches) -> list[IndexRow]:
     """Every index of the teacher's and of the students' vectors."""
+    times = {_key(row, str(row["model"])): row for row in searches.searches}
     rows = []
     for at, metrics in enumerate(students):
         for row in metrics.indexes:
             if row["model"] == TEACHER and at:
                 continue  # the same beside each student
-            settings = [
-                f"{name} {value}"
-                for name, value in row.items()
-                if name not in (*INDEX_SHAPE, *INDEX_METRICS) and isinstance(value, int)
-            ]
+            model = TEACHER if row["model"] == TEACHER else metrics.student
+            settings = [f"{name} {value}" for name, value in _settings(row)]
+            time = times.get(_key(row, model), {})
             rows.append(
                 IndexRow(
-                    model=TEACHER if row["model"] == TEACHER else metrics.student,
+                    model=model,
                     task=str(row["task"]),
                     index=", ".join([str(row["index"]), *settings]),
                     megabytes=number(float(row["bytes"] or 0) / 1e6),
                     scores=tuple(_score(row.get(name)) for name in INDEX_METRICS),
+                    build=number(1000 * float(time["build_seconds"])) if time else "",
+                    search=number(float(time["ms_per_1000_queries"])) if time else "",
                 )
             )
     return rows
@@ -103,6 +109,16 @@ def asymmetric(students: Sequence[StudentMetrics]) -> list[tuple[str, tuple[str,
         for m in students
         for task, found in m.asymmetric.items()
     ]
+
+
+def _settings(row: Mapping[str, object]) -> list[tuple[str, int]]:
+    shape = (*INDEX_SHAPE, *INDEX_METRICS, *INDEX_TIMES)
+    return sorted((key, value) for key, value in row.items() if key not in shape and isinstance(value, int))
+
+
+def _key(row: Mapping[str, object], model: str) -> tuple[object, ...]:
+    """What tells an index apart."""
+    return row["task"], model, row["index"], *_settings(row)
 
 
 def _score(value: str | float | None) -> str:

@@ -25,6 +25,7 @@ from pipeline.reporting.inputs import (
     FINETUNED,
     TEACHER,
     FinetuneMetrics,
+    Searches,
     Significance,
     Size,
     StudentMetrics,
@@ -51,6 +52,7 @@ class Inputs:
     students: Sequence[StudentMetrics]
     sizes: Mapping[str, Size]
     significance: Significance
+    searches: Searches
     examples: Mapping[str, Examples]
     correlation: Mapping[str, Mapping[str, NDArray[np.floating]]]
     """Of the first features: student -> "teacher" or "finetuned" -> (f, f)."""
@@ -97,7 +99,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         budgets=tuple(_curve(panel, "least to most bytes") for panel in budgets),
         choices=tuple(budget.choices(inputs.students)),
         choices_note=budget.note(inputs.students),
-        indexes=tuple(budget.indexes(inputs.students)),
+        indexes=tuple(budget.indexes(inputs.students, inputs.searches)),
         asymmetric=tuple(budget.asymmetric(inputs.students)),
         added=tuple(_added(metrics, inputs) for metrics in inputs.students),
         augmentation=tuple(added.by_augmentation(inputs.students, inputs.blocks)),

@@ -134,6 +134,12 @@ class Significance(_Read):
         return next(found, None)
 
 
+class Searches(_Read):
+    """How long search takes by index: rows of task, model, index, its settings and times."""
+
+    searches: tuple[dict[str, str | int | float], ...]
+
+
 Model = TypeVar("Model", bound=_Read)
 
 
@@ -174,6 +180,15 @@ def significance(document: Mapping[str, Any], names: list[str]) -> Significance:
         raise UserError(f"the intervals lack {', '.join(missing)}; run `dvc repro -f significance`")
     paired = tuple(c for c in found.paired if c.student in models and c.other in models)
     return found.model_copy(update={"paired": paired})
+
+
+def searches(document: Mapping[str, Any]) -> Searches:
+    """Check what searching takes.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(Searches, document, "the search times", "search_speed")
 
 
 def sizes(document: Mapping[str, Any], names: list[str]) -> dict[str, Size]:

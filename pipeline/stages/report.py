@@ -15,7 +15,7 @@ from pipeline.core.params.load import Params, load
 from pipeline.core.progress import say
 from pipeline.reporting import build, effort, tables
 from pipeline.reporting.build import Inputs
-from pipeline.reporting.inputs import finetune_metrics, significance, sizes, student_metrics
+from pipeline.reporting.inputs import finetune_metrics, searches, significance, sizes, student_metrics
 from pipeline.reporting.page import render
 
 
@@ -25,6 +25,7 @@ def main(
     significance_file: Annotated[
         Path, typer.Option("--significance", help="Intervals and paired tests of all models.")
     ],
+    search: Annotated[Path, typer.Option(help="How long search takes by index.")],
     examined_folder: Annotated[
         Path, typer.Option("--examined", help="A folder of each student: examples and correlations.")
     ],
@@ -40,7 +41,7 @@ def main(
     params: Annotated[Path, typer.Option(help="The params file.")] = Path("params.yaml"),
 ) -> None:
     """Report on the students of the params file, in its order; files of other students are left out."""
-    sources = Sources(metrics_folder, footprint, significance_file, examined_folder, curves, stages)
+    sources = Sources(metrics_folder, footprint, significance_file, search, examined_folder, curves, stages)
     inputs = read_inputs(load(params), sources, earlier.committed(settings_out))
     board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance)
     report, figures = build.report(inputs, board)
@@ -64,6 +65,7 @@ class Sources:
     metrics: Path
     footprint: Path
     significance: Path
+    search: Path
     examined: Path
     curves: Path
     stages: Path
@@ -84,6 +86,7 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
         ],
         sizes=sizes(metrics.read(sources.footprint, "footprint"), names),
         significance=significance(metrics.read(sources.significance, "significance"), names),
+        searches=searches(metrics.read(sources.search, "search_speed")),
         examples={n: examined.read_examples(sources.examined / n, n) for n in names},
         correlation={n: examined.read_correlation(sources.examined / n, n) for n in names},
         distill={n: _stage(stages, "distill", n) for n in names},

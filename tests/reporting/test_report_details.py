@@ -10,7 +10,7 @@ import pytest
 from pipeline.artifacts import examined
 from pipeline.core.errors import UserError
 from pipeline.reporting import added, budget, changes, differences, effort, examples, heatmaps
-from pipeline.reporting.inputs import FinetuneMetrics, significance, sizes, student_metrics
+from pipeline.reporting.inputs import FinetuneMetrics, searches, significance, sizes, student_metrics
 from pipeline.reporting.recommend import lead, picks
 from pipeline.reporting.tables import leaderboard, markdown, summary
 
@@ -204,7 +204,10 @@ def test_indexes_are_shown_once_for_the_teacher_with_their_settings():
         student_metrics({**read(f"metrics/{name}.json"), "indexes": both, "budget_left_out": ["sst2"]}, name)
         for name in NAMES
     ]
-    shown = budget.indexes(scored)
+    of_hpd = {**row, "model": "hpd", "queries": 5, "build_seconds": 0.0125, "ms_per_1000_queries": 3.2}
+    times = searches({"searches": [{**of_hpd, "nprobe": 1, "build_seconds": 9.0}, of_hpd], "rounds": 3})
+    shown = budget.indexes(scored, times)
+    assert [(row.build, row.search) for row in shown] == [("", ""), ("12.5", "3.20"), ("", "")]
     assert [row.model for row in shown] == ["teacher", "hpd", "potion"]
     assert (shown[0].index, shown[0].megabytes) == ("ivf, nlist 8, nprobe 2", "2.50")
     assert shown[0].scores == ("0.500", "0.750", "0.900")
