@@ -146,7 +146,7 @@ def test_an_implementation_of_a_fixed_kind_is_imported(repository):
         for path in (repository / "pipeline").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
-        and ast.unparse(node.func).endswith("implementation")
+        and ast.unparse(node.func).rpartition(".")[2] == "implementation"
         and isinstance(node.args[1], ast.Constant)
     ]
     assert fixed == []
