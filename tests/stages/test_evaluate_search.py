@@ -62,7 +62,7 @@ def write_params(train=None, *, find=True, **evaluate_block):
 
 def run():
     inputs = [Path(name) for name in ("tasks.parquet", "eval.parquet", "vectors", "pca")]
-    evaluate.main("tiny", *inputs, *[Path("students/tiny")] * 3, Path("out.json"))
+    evaluate.main("tiny", *inputs, *[Path("students/tiny")] * 3, Path("out.json"), Path("examined"))
     return json.loads(Path("out.json").read_text())
 
 
