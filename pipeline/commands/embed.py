@@ -23,7 +23,7 @@ from pipeline.core.progress import progress, say
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
 
-CHUNK = 65_536
+CHUNK = 16_384
 """Texts whose vectors are in memory at a time; within a chunk they are sorted by length."""
 SUFFIXES = (".parquet", ".jsonl")
 STANDARD_INPUT = Path("-")
@@ -72,7 +72,7 @@ def encoded(
         vectors = encode(chunk)
         if not np.isfinite(vectors).all():
             raise UserError(f"{folder} gives values that are not finite; distil it again")
-        yield chunk, vectors.astype(np.float32)
+        yield chunk, np.asarray(vectors, np.float32)
 
 
 def find_student(student: str, students: Path) -> Path:

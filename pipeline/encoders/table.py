@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from model2vec import StaticModel
 
-TEXTS_AT_A_TIME = 4096
+TEXTS_AT_A_TIME = 2048
 THREADS = 2
 """The tokenizer works on all cores by itself; a second thread takes its means meanwhile."""
 
@@ -52,7 +52,7 @@ class TableEncoder:
         counted: csr_array = csr_array((known.astype(np.float32), ids, ends), shape=shape)
         sums: NDArray[np.float32] = counted @ self._table
         if self._normalise:
-            divisors = np.linalg.norm(sums, axis=1)
+            divisors = np.sqrt(np.einsum("nd,nd->n", sums, sums))
         else:
             divisors = counted.sum(axis=1)
         sums /= np.where(divisors == 0, 1, divisors)[:, None].astype(np.float32)
