@@ -1,6 +1,5 @@
 """The items that a task's headline score is made of: pairs, queries or test rows, each with its own value."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +9,9 @@ from numpy.typing import NDArray
 
 from pipeline.artifacts.examined import ITEMS_SCHEMA
 from pipeline.core.params.evaluate import Probe, Scoring
-from pipeline.evaluation import classification, entity_resolution, retrieval
+from pipeline.evaluation import classification, entity_resolution, ranking, retrieval
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.evaluation.geometry import cosines, normalised
+from pipeline.evaluation.geometry import cosines
 from pipeline.evaluation.heads import one_thread
 
 
@@ -76,27 +75,16 @@ def _retrieval(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
     import faiss
     import ir_measures
 
-    judged = pairs.filter(pl.col("left_id").is_not_null())
-    documents = np.unique(pairs["right_id"].to_numpy())
-    queries = np.unique(judged["left_id"].to_numpy())
+    task = ranking.collection(pairs)
     index = faiss.IndexFlatIP(embeddings.vectors.shape[1])
-    index.add(normalised(embeddings.of(documents)).astype(np.float32))
+    index.add(ranking.unit(embeddings, task.documents))
     # As deep as `retrieval.score`, so that equal cosines are cut off at the same place.
-    depth = min(retrieval.DEPTH + 1, len(documents))
-    similarity, found = index.search(normalised(embeddings.of(queries)).astype(np.float32), depth)
-    qrels: dict[str, dict[str, int]] = {}
-    for query, document, relevance in judged.select("left_id", "right_id", "score").iter_rows():
-        qrels.setdefault(str(query), {})[str(document)] = math.ceil(relevance)
-    run = {
-        str(query): {
-            str(document): float(cosine)
-            for document, cosine in zip(documents[rows], row, strict=True)
-            if document != query or str(document) in qrels[str(query)]
-        }
-        for query, rows, row in zip(queries, found, similarity, strict=True)
-    }
-    ranks = {one.query_id: one.value for one in ir_measures.iter_calc([ir_measures.RR @ 10], qrels, run)}
-    return _items(queries, np.array([ranks[str(query)] for query in queries]))
+    depth = min(retrieval.DEPTH + 1, len(task.documents))
+    found = ranking.Found(*index.search(ranking.unit(embeddings, task.queries), depth))
+    run = ranking.ranked(task, found)
+    values = ir_measures.iter_calc([ir_measures.RR @ 10], task.relevance, run)
+    ranks = {one.query_id: one.value for one in values}
+    return _items(task.queries, np.array([ranks[str(query)] for query in task.queries]))
 
 
 def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:

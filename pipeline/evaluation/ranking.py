@@ -61,11 +61,8 @@ def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
     return normalised(embeddings.of(wanted)).astype(np.float32)
 
 
-def score(task: Collection, found: Found) -> dict[str, float]:
-    """MRR@10, recall@10 and nDCG@10 of what a search found."""
-    import ir_measures
-    from ir_measures import RR, R, nDCG
-
+def ranked(task: Collection, found: Found) -> dict[str, dict[str, float]]:
+    """Query -> document -> cosine, of what a search found; a query's own text only where it is judged."""
     run: dict[str, dict[str, float]] = {}
     for query, rows, cosines in zip(task.queries, found.rows, found.cosines, strict=True):
         judged = task.relevance[str(query)]
@@ -74,6 +71,14 @@ def score(task: Collection, found: Found) -> dict[str, float]:
             for document, cosine in zip(task.documents[rows[rows >= 0]], cosines[rows >= 0], strict=True)
             if document != query or str(document) in judged
         }
+    return run
+
+
+def score(task: Collection, found: Found) -> dict[str, float]:
+    """MRR@10, recall@10 and nDCG@10 of what a search found."""
+    import ir_measures
+    from ir_measures import RR, R, nDCG
+
     names = {f"mrr@{TOP}": RR @ TOP, f"recall@{TOP}": R @ TOP, f"ndcg@{TOP}": nDCG @ TOP}
-    values = ir_measures.calc_aggregate(list(names.values()), task.relevance, run)
+    values = ir_measures.calc_aggregate(list(names.values()), task.relevance, ranked(task, found))
     return {name: float(values[measure]) for name, measure in names.items()}
