@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from pipeline.artifacts.collection import Collection, Texts, collection, packed_or_not
-from pipeline.artifacts.user_files import filled, numbers, read_columns
+from pipeline.artifacts.user_columns import filled, numbers
+from pipeline.artifacts.user_files import read_columns
 from pipeline.artifacts.utf8 import read_json_lines
 from pipeline.core.errors import UserError
 

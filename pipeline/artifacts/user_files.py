@@ -8,7 +8,6 @@ import difflib
 import glob
 import io
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -127,64 +126,6 @@ def read_lines(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def numbers(column: pl.Series, path: Path, between: tuple[float, float] | None = None) -> pl.Series:
-    """The numbers that a column of texts holds.
-
-    Args:
-        column: as `read_columns` gives it.
-        path: for messages.
-        between: the smallest and the largest that may be.
-
-    Raises:
-        UserError: a cell is empty, is no finite number or is out of bounds.
-    """
-    values = column.str.strip_chars().cast(pl.Float64, strict=False)
-    wrong = (values.is_null() | ~values.fill_null(math.nan).is_finite()).arg_true()
-    if len(wrong):
-        raise _wrong(column, int(wrong[0]), path, "not a number")
-    if between and len(wrong := (~values.is_between(*between)).arg_true()):
-        raise _wrong(column, int(wrong[0]), path, f"not between {between[0]:g} and {between[1]:g}")
-    return values
-
-
-def flags(column: pl.Series, path: Path) -> pl.Series:
-    """A column of texts that are 0 or 1, as booleans.
-
-    Raises:
-        UserError: naming the first row with another cell.
-    """
-    values = column.str.strip_chars().cast(pl.Float64, strict=False)
-    wrong = (~values.is_in([0.0, 1.0])).fill_null(True).arg_true()
-    if len(wrong):
-        raise _wrong(column, int(wrong[0]), path, "not 0 or 1")
-    return values == 1
-
-
-def one_of(column: pl.Series, allowed: Sequence[str], path: Path) -> pl.Series:
-    """A column of texts, without blanks around them, if each is one of those allowed.
-
-    Raises:
-        UserError: naming the first row with another cell.
-    """
-    values = column.str.strip_chars()
-    wrong = (~values.is_in(list(allowed))).fill_null(True).arg_true()
-    if len(wrong):
-        raise _wrong(column, int(wrong[0]), path, f"not one of {', '.join(allowed)}")
-    return values
-
-
-def filled(column: pl.Series, path: Path) -> pl.Series:
-    """The column, if no cell is empty.
-
-    Raises:
-        UserError: naming the first row with an empty cell.
-    """
-    empty = (column.is_null() | (column.str.strip_chars() == "")).fill_null(True).arg_true()
-    if len(empty):
-        raise UserError(f"{path}, row {int(empty[0]) + 1} of the data: {column.name} is empty; fill it")
-    return column
-
-
 def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserError:
     """The error for a column that a file lacks, with the likeliest of those that it has."""
     names = list(found)
@@ -196,11 +137,6 @@ def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserE
 def empty(path: Path) -> UserError:
     """The error for a file without content."""
     return UserError(f"{path} is empty; remove it from params.yaml or fill it")
-
-
-def _wrong(column: pl.Series, row: int, path: Path, why: str) -> UserError:
-    where = f"{path}, row {row + 1} of the data"
-    return UserError(f"{where}: {column.name} is {column[row] or ''!r}, {why}; correct it")
 
 
 def _format(path: Path) -> str:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from pipeline.artifacts.user_files import expand, filled, read_columns
+from pipeline.artifacts.user_columns import filled
+from pipeline.artifacts.user_files import expand, read_columns
 from pipeline.core.errors import UserError
 from pipeline.core.params.classes import ClassificationTask, PairClassificationTask
 from pipeline.corpus.cleaning import fold, ids, normalise

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.artifacts.user_files import expand, filled, flags, read_columns
+from pipeline.artifacts.user_columns import filled, flags
+from pipeline.artifacts.user_files import expand, read_columns
 from pipeline.core.errors import UserError
 from pipeline.core.params.evaluate import EntityResolutionTask
 from pipeline.corpus.cleaning import normalise

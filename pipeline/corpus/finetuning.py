@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.artifacts.user_files import expand, filled, read_columns
+from pipeline.artifacts.user_columns import filled
+from pipeline.artifacts.user_files import expand, read_columns
 from pipeline.core.errors import UserError
 from pipeline.core.params.corpus import TripletFile, WordNetTriplets
 from pipeline.corpus.cleaning import fold

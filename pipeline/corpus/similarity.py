@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.artifacts.official_sts import input_files, read_official
-from pipeline.artifacts.user_files import expand, filled, numbers, read_columns
+from pipeline.artifacts.user_columns import filled, numbers
+from pipeline.artifacts.user_files import expand, read_columns
 from pipeline.core.errors import UserError
 from pipeline.core.params.evaluate import StsTask
 from pipeline.corpus.labelled import Labelled, Rows, join, label

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.artifacts import user_files
+from pipeline.artifacts import user_columns, user_files
 from pipeline.artifacts.beir import read_beir
 from pipeline.core.errors import UserError
 
@@ -44,14 +44,14 @@ def test_lines_of_a_text_file(tmp_path, name, content):
 def test_a_column_of_each_format(tmp_path, name, content):
     path = write(tmp_path / name, content)
     assert user_files.read_texts(path, "text").to_list() == ['a, "b"', None]
-    assert user_files.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
+    assert user_columns.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
 
 
 def test_a_parquet_column(tmp_path):
     pl.DataFrame({"text": ["a", ""], "score": [0.5, 1.0]}).write_parquet(tmp_path / "x.parquet")
     table = user_files.read_columns(tmp_path / "x.parquet", ["text", "score"])
     assert table["text"].to_list() == ["a", None]
-    assert user_files.numbers(table["score"], tmp_path / "x.parquet").to_list() == [0.5, 1.0]
+    assert user_columns.numbers(table["score"], tmp_path / "x.parquet").to_list() == [0.5, 1.0]
 
 
 @given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=5))
@@ -104,15 +104,15 @@ def test_a_truncated_gzip_file(tmp_path):
 def test_a_score_that_is_no_number(tmp_path, cell):
     path = write(tmp_path / "x.tsv", f"score\ttext\n1.5\ta\n{cell}\tb\n")
     with pytest.raises(UserError, match=rf"x\.tsv, row 2 of the data: score is '{cell}', not a number"):
-        user_files.numbers(user_files.read_columns(path, ["score"])["score"], path)
+        user_columns.numbers(user_files.read_columns(path, ["score"])["score"], path)
 
 
 def test_a_score_out_of_bounds(tmp_path):
     path = write(tmp_path / "x.tsv", "score\n0\n5\n5.01\n")
     scores = user_files.read_columns(path, ["score"])["score"]
-    assert user_files.numbers(scores[:2], path, (0, 5)).to_list() == [0, 5]
+    assert user_columns.numbers(scores[:2], path, (0, 5)).to_list() == [0, 5]
     with pytest.raises(UserError, match=r"x\.tsv, row 3 of the data: score is '5\.01', not between 0 and 5"):
-        user_files.numbers(scores, path, (0, 5))
+        user_columns.numbers(scores, path, (0, 5))
 
 
 def test_globs_are_sorted_and_reach_into_folders(tmp_path):
