@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 
 import polars as pl
 
-from pipeline.core.params.corpus import WordNetAugment
+from pipeline.augmenters.interface import Resources
+from pipeline.core.params.augment import WordNetAugment
 from pipeline.core.progress import progress
 from pipeline.corpus.wordnet_files import Reader, open_wordnet
 
@@ -20,18 +20,18 @@ SKIPPED = "DT"
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
-def augment(texts: pl.DataFrame, params: WordNetAugment, wordnet: Path) -> pl.DataFrame:
+def augment(texts: pl.DataFrame, params: WordNetAugment, resources: Resources) -> pl.DataFrame:
     """Open WordNet and `substitute_synonyms`.
 
     Args:
         texts: columns `text_id` and `text`.
         params: how many words and variants.
-        wordnet: NLTK's data folder.
+        resources: where WordNet is.
 
     Raises:
         UserError: WordNet is not there.
     """
-    return substitute_synonyms(texts, params, open_wordnet(wordnet))
+    return substitute_synonyms(texts, params, open_wordnet(resources.wordnet))
 
 
 def substitute_synonyms(texts: pl.DataFrame, params: WordNetAugment, reader: Reader) -> pl.DataFrame:

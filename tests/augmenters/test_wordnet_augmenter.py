@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.artifacts.texts import text_id
 from pipeline.augmenters.wordnet import Synonyms, Words, substitute_synonyms
-from pipeline.core.params.corpus import WordNetAugment
+from pipeline.core.params.augment import WordNetAugment
 from pipeline.corpus.derived import new_texts
 from pipeline.corpus.wordnet_files import open_wordnet
 

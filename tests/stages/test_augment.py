@@ -34,9 +34,10 @@ def augment(folder, nltk_data, method="wordnet", enabled=True):
         seed_texts=folder / "seed.parquet",
         eval_texts=folder / "eval.parquet",
         wordnet=nltk_data,
+        teacher=folder / "teacher",
         out=folder / "out.parquet",
         metrics=folder / "out.json",
-        params=folder / "params.yaml",
+        params_file=folder / "params.yaml",
     )
     return texts.read_augmented(folder / "out.parquet"), json.loads((folder / "out.json").read_text())
 

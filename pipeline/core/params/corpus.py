@@ -1,10 +1,10 @@
-"""`corpus:`, `augment:` and `finetune:`: where texts and training pairs come from."""
+"""`corpus:` and `finetune:`: where texts and training pairs come from."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative, Seed
+from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative
 
 
 class WordNetSource(Block):
@@ -61,27 +61,6 @@ class Corpus(Block):
     """A text with more characters is dropped."""
     dev_fraction: Fraction = 0.02
     """Share of the texts, chosen by hash, that is kept for early stopping and never trained on."""
-
-
-class WordNetAugment(Block):
-    """Synonym substitution from WordNet (HPD sec. 4.3)."""
-
-    enabled: bool = True
-    """false leaves an empty artifact."""
-    variants: Count = 1
-    """New texts for every seed text, at most."""
-    rate: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
-    """Share of a text's words that is replaced; to replace none, set `enabled: false`."""
-    limit: Count | None = None
-    """Augment this many seed texts, the first by text id; null: all."""
-    seed: Seed = 0
-    """Seed of the choice of words and synonyms, which depends on nothing else but the text."""
-
-
-class Augment(Block):
-    """One block a method; each writes data/augmented/METHOD.parquet."""
-
-    wordnet: WordNetAugment
 
 
 class WordNetTriplets(Block):

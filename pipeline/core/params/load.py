@@ -10,8 +10,9 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from pipeline.core.errors import UserError
+from pipeline.core.params.augment import Augment
 from pipeline.core.params.base import HUB, Block, Name
-from pipeline.core.params.corpus import Augment, Corpus, FinetuneData
+from pipeline.core.params.corpus import Corpus, FinetuneData
 from pipeline.core.params.evaluate import Evaluate
 from pipeline.core.params.export import Export
 from pipeline.core.params.runtime import Footprint, Runtime

@@ -1,0 +1,18 @@
+"""What an augmenter may read and write beside the texts it is given."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Paths and the device of a run; only the first two can change a result."""
+
+    wordnet: Path
+    """NLTK's data folder."""
+    teacher: Path
+    """The teacher's parts: tokenizer and vocabulary vectors."""
+    cache: Path
+    """Folder for what an interrupted run has done so far and for converted models."""
+    device: str
+    """`runtime.device`."""
