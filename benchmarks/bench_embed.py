@@ -1,9 +1,10 @@
 """`pipeline embed` as a whole command, against the library's own encode in a script, in turn.
 
 `python benchmarks/bench_embed.py [--rounds N]`, after `make repro`. The static student embeds 100,000 texts,
-the transformer 5,000; the scripts read the same file, load the same folder, encode with the library's
-defaults and save the vectors with numpy. Seconds include starting Python and loading the model; texts a
-second and what is compared do not: the same command on eight texts is taken off.
+the transformer 5,000, in float32 and bfloat16; the scripts read the same file, load the same folder, encode
+with the library's defaults and save the vectors with numpy. Seconds include starting Python and loading the
+model; texts a second and what is compared do not: the same command on eight texts is taken off. The first
+library of a student is the one that all are compared with.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from measuring import interleaved, report, speedup
 FOLDER = Path("data/finetuned")
 OURS = "pipeline embed"
 FEW = 8
-TEXTS = {"potion": 100_000, "simtde": 5000}
+TRANSFORMER = "simtde"
+TEXTS = {"potion": 100_000, TRANSFORMER: 5000}
 READ = "import sys, numpy as np; texts = open(sys.argv[2], encoding='utf-8').read().splitlines()\n"
 PEERS = {
     "model2vec": READ
@@ -30,7 +32,7 @@ PEERS = {
     + "from sentence_transformers import SentenceTransformer\n"
     + "np.save(sys.argv[3], SentenceTransformer(sys.argv[1], device='cpu').encode(texts))",
 }
-AGAINST = {"potion": ("model2vec", "sentence-transformers"), "simtde": ("sentence-transformers",)}
+AGAINST = {"potion": ("model2vec", "sentence-transformers"), TRANSFORMER: ("sentence-transformers",)}
 
 
 def main() -> None:
@@ -60,7 +62,7 @@ def main() -> None:
                     "seconds": float(np.median(whole[name])),
                     "of which start": float(np.median(start[name])),
                     "texts/s": float(count / np.median(times)),
-                    "pipeline embed is faster by": speedup(encoding, OURS, name),
+                    "times the library's speed": speedup(encoding, name, AGAINST[student][0]),
                 }
                 for name, times in encoding.items()
             ]
@@ -71,6 +73,9 @@ def contenders(student: str, file: Path) -> dict[str, Callable[[], object]]:
     """Whole commands that embed the texts of a file."""
     ours = [sys.executable, "-m", "pipeline.cli", "embed", "--student", student, str(file), "--out"]
     found: dict[str, Callable[[], object]] = {OURS: running([*ours, str(file.with_suffix(".parquet"))])}
+    if student == TRANSFORMER:
+        halved = [*ours, str(file.with_suffix(".half.parquet")), "--precision", "bfloat16"]
+        found[f"{OURS}, bfloat16"] = running(halved)
     for name in AGAINST[student]:
         out = str(file.with_suffix(f".{name}.npy"))
         found[name] = running([sys.executable, "-c", PEERS[name], str(FOLDER / student), str(file), out])

@@ -16,7 +16,7 @@ import typer
 from numpy.typing import NDArray
 
 from pipeline.artifacts.onnx_folder import is_onnx
-from pipeline.commands.encoders import Encode, open_encoders
+from pipeline.commands.encoders import Encode, Precision, open_encoders
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
@@ -32,7 +32,7 @@ STANDARD_INPUT = Path("-")
 def embed(
     student: Annotated[
         str,
-        typer.Option(help="A student's name, its folder, or the onnx folder of an export."),
+        typer.Option(help="A student's name, its folder, or an ONNX folder of `export`."),
     ],
     inputs: Annotated[
         list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")
@@ -46,12 +46,16 @@ def embed(
         int,
         typer.Option(min=1, help="Texts a batch, where a library runs the model."),
     ] = 64,
+    precision: Annotated[
+        Precision,
+        typer.Option(help="bfloat16: a transformer student runs faster where the CPU multiplies it."),
+    ] = "float32",
 ) -> None:
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
     folder = find_student(student, students)
     _check_suffix(out)
     texts = read_texts(inputs or [STANDARD_INPUT])
-    encode = open_encoders(folder, device, batch_size).texts
+    encode = open_encoders(folder, device, batch_size, precision).texts
     dim = encode(texts[:1]).shape[1]
     with _writer(out, dim) as write, progress(f"embed with {folder.name}", len(texts), "texts") as advance:
         for chunk, vectors in encoded(encode, texts, folder):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from pipeline.exporting.session import OnnxEncoder
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+Precision = Literal["float32", "bfloat16"]
 Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to vectors (n, dim)."""
 
@@ -30,7 +31,7 @@ class Encoders:
     documents: Encode
 
 
-def open_encoders(folder: Path, device: str, batch_size: int) -> Encoders:
+def open_encoders(folder: Path, device: str, batch_size: int, precision: Precision = "float32") -> Encoders:
     """What encodes with the model of a folder.
 
     A table needs no torch. A transformer of a family that can be packed runs without
@@ -40,10 +41,17 @@ def open_encoders(folder: Path, device: str, batch_size: int) -> Encoders:
         folder: a sentence-transformers folder with safetensors weights, or an ONNX folder of `export`.
         device: `auto`, or torch's name of one.
         batch_size: texts a batch, of a model that sentence-transformers or onnxruntime runs.
+        precision: of a packed transformer's products; other models have float32 alone.
 
     Raises:
-        UserError: it is damaged, or there is no such device.
+        UserError: it is damaged, there is no such device, or the model does not run in that precision.
     """
+    packed = _runs_packed(folder)
+    if precision != "float32" and not packed:
+        raise UserError(
+            f"--precision {precision}: {folder} runs in float32; only transformer students without prompts "
+            "run in other precisions"
+        )
     if is_onnx(folder):
         return _alike(partial(OnnxEncoder(folder, device).encode, batch_size=batch_size))
     if not any(folder.rglob("*.safetensors")):
@@ -54,8 +62,8 @@ def open_encoders(folder: Path, device: str, batch_size: int) -> Encoders:
         return Encoders(*(_batched(way, batch_size) for way in ways))
     if _is_table(folder) and device in ("auto", "cpu"):
         encode = _table(folder)
-    elif _is_packable(folder):
-        encode = _packed(folder, device)
+    elif packed:
+        encode = _packed(folder, device, precision)
     else:
         encode = _batched(load_student(folder, device).encode, batch_size)
     return _alike(encode)
@@ -109,7 +117,9 @@ def _tells_queries_apart(folder: Path) -> bool:
     return any(prompts.values()) or modules(folder)[0][0] == "Router"
 
 
-def _is_packable(folder: Path) -> bool:
+def _runs_packed(folder: Path) -> bool:
+    if is_onnx(folder) or _tells_queries_apart(folder):
+        return False
     kind, place = modules(folder)[0]
     if kind != "Transformer" or not (place / "config.json").exists():
         return False
@@ -118,13 +128,13 @@ def _is_packable(folder: Path) -> bool:
     return set(read_json(place / "config.json").get("architectures") or ()) <= FAMILIES.keys()
 
 
-def _packed(folder: Path, device: str) -> Encode:
+def _packed(folder: Path, device: str, precision: Precision) -> Encode:
     from pipeline.core.params.runtime import Runtime
     from pipeline.core.params.teacher import TransformerTeacher
     from pipeline.teachers.transformer import Transformer
 
     try:
-        params = TransformerTeacher(kind="transformer", model=str(folder))
+        params = TransformerTeacher(kind="transformer", model=str(folder), precision=precision)
         model = Transformer(params, Runtime.model_construct(device=device))
     except UserError as error:
         raise _damaged(folder, device, error) from None

@@ -40,7 +40,7 @@ def search(
     corpus: Annotated[Path, typer.Argument(help="A UTF-8 file, a text a line; -: stdin.")],
     queries: Annotated[list[str], typer.Argument(help="What to look for; -: a query a line of stdin.")],
     student: Annotated[
-        str | None, typer.Option(help="A student's name, or a sentence-transformers or ONNX folder.")
+        str | None, typer.Option(help="A student's name, its folder, or an ONNX folder of `export`.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Texts a query.")] = 10,
     index: Annotated[

@@ -70,7 +70,10 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         raise UserError(
             "teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)"
         )
-    model[0].to(getattr(torch, params.precision))
+    encoder, *others = model
+    encoder.to(getattr(torch, params.precision))
+    for module in others:  # they read the encoder's states in float32
+        module.float()
     return model.eval()
 
 

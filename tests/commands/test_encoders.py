@@ -52,6 +52,20 @@ def test_prompts_are_put_before_queries_and_documents(students, tmp_path):
     assert np.abs(found.queries(TEXTS) - found.documents(TEXTS)).max() > 0.01
 
 
+def test_a_transformer_runs_in_bfloat16_near_by(students):
+    exact, near = (
+        open_encoders(students / "transformer", "cpu", 64, precision).texts(WANTED)
+        for precision in ("float32", "bfloat16")
+    )
+    assert 0 < np.abs(near - exact).max() < 0.02 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "static"])
+def test_a_model_without_other_precisions_is_told(students, kind):
+    with pytest.raises(UserError, match="runs in float32"):
+        open_encoders(students / kind, "cpu", 64, "bfloat16")
+
+
 def test_a_table_needs_no_torch(students):
     code = (
         "import sys; from pathlib import Path; from pipeline.commands.encoders import open_encoders\n"
