@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from pipeline.core import fingerprint
@@ -56,7 +56,8 @@ class Checkpoint:
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer.items()}
         contiguous = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
         with atomic_file(self.path) as temporary:
-            save_file(contiguous, temporary, metadata={"state": json.dumps(state)})
+            # Not by save_file: killed, it leaves a file of its own beside this one.
+            temporary.write_bytes(save(contiguous, metadata={"state": json.dumps(state)}))
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The tensors by group ("weights", "best", "optimizer") and the loop's state; None without a file."""
