@@ -1,10 +1,9 @@
-"""Every command of the README runs."""
+"""The README's links, params and targets; test_repro.py runs its commands."""
 
 import re
-import sys
 from pathlib import Path
 
-import pytest
+from readme import blocks
 from ruamel.yaml import YAML
 
 from pipeline.core.params.load import check
@@ -13,30 +12,10 @@ MADE_BY_CI = {"repro", "test"}
 """Targets that .ci/run calls itself: they take minutes."""
 
 
-def blocks(repository, language):
-    return re.findall(rf"```{language}\n(.*?)```", (repository / "README.md").read_text(), flags=re.DOTALL)
-
-
 def test_the_make_targets_are_run_by_ci(repository):
     said = re.findall(r"^make (\w+)", (repository / "README.md").read_text(), flags=re.MULTILINE)
     assert set(said) == MADE_BY_CI
     assert set(re.findall(r"\bmake (\w+) ", (repository / ".ci/run").read_text())) >= MADE_BY_CI
-
-
-def test_shell_commands(repository, project):
-    commands = [block for block in blocks(repository, "sh") if not block.startswith("make ")]
-    assert len(commands) == 2
-    said = project.shell("\n".join(commands))
-    assert '"vector"' in said
-    assert "flowchart" in said
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_python_snippets(repository, project, number):
-    snippets = blocks(repository, "python")
-    assert len(snippets) == 2
-    (project.root / "snippet.py").write_text(f"{snippets[number]}\nprint(vectors.shape)\n")
-    assert project.shell(f"{sys.executable} snippet.py").endswith("(2, 16)\n")
 
 
 def test_yaml_snippets_are_valid_params(repository):

@@ -1,10 +1,15 @@
-"""A real `dvc repro` on the hashing teacher, in a copy of the repository: what runs, and what does not."""
+"""A real `dvc repro` on the hashing teacher, in a copy of the repository: what runs, and what does not.
+
+The README's commands run in it too: a second copy would take as long as all of this.
+"""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from project import Project, sentence
+from readme import blocks
 
 ALL_STAGES = {
     "prepare",
@@ -49,6 +54,22 @@ def test_the_first_run_runs_every_stage_and_ends_with_a_report_of_every_model(pr
 def test_a_second_run_runs_nothing(project):
     ran, said = project.repro()
     assert ran == set(), said
+
+
+def test_the_readmes_shell_commands(repository, project):
+    commands = [block for block in blocks(repository, "sh") if not block.startswith("make ")]
+    assert len(commands) == 2
+    said = project.shell("\n".join(commands))
+    assert '"vector"' in said
+    assert "flowchart" in said
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_readmes_python_snippets(repository, project, number):
+    snippets = blocks(repository, "python")
+    assert len(snippets) == 2
+    (project.root / "snippet.py").write_text(f"{snippets[number]}\nprint(vectors.shape)\n")
+    assert project.shell(f"{sys.executable} snippet.py").endswith("(2, 16)\n")
 
 
 def test_editing_a_student_reruns_its_stages_and_the_report(project):
