@@ -64,16 +64,15 @@ def new_texts(
         parts.append(judged.filter(pl.col("reason").is_null()).drop("reason"))
     table = pl.concat([part.select("text_id", "parent_id", "text", "changed") for part in parts])
     known = seed.select("text_id", "text").filter(pl.col("text_id").is_in(table["text_id"].implode()))
-    twins = table.filter(
-        pl.col("text_id").is_duplicated() | pl.col("text_id").is_in(known["text_id"].implode())
-    )
+    is_known = pl.col("text_id").is_in(known["text_id"].implode())
+    twins = table.filter(is_known | pl.col("text_id").is_duplicated())
     check_ids(pl.concat([known, twins.select("text_id", "text")]))
 
     def keep(name: str, kept: pl.DataFrame) -> pl.DataFrame:
         dropped[name] += len(table) - len(kept)
         return kept
 
-    table = keep("seed_text", table.filter(~pl.col("text_id").is_in(known["text_id"].implode())))
+    table = keep("seed_text", table.filter(~is_known))
     table = keep("duplicate", table.unique("text_id", keep="first", maintain_order=True))
     changed = float(table["changed"].to_numpy().mean()) if len(table) else None
     return Derived(

@@ -10,9 +10,7 @@ Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
 
 
 class TextGates(Block):
-    """What a new text must be beside its parent, as far as the texts tell; what is dropped is counted by
-    reason.
-    """
+    """What a new text must be beside its parent, as far as texts tell; the dropped are counted by reason."""
 
     min_words: Count | None = None
     """A text of fewer whitespace-separated words is dropped; null: of fewer than any seed text has."""
@@ -34,7 +32,7 @@ class TextGates(Block):
             raise ValueError(f"gates.length_ratio is [{low:g}, {high:g}]; write the lower end first")
         if self.min_words and self.max_words and self.min_words > self.max_words:
             raise ValueError(
-                f"gates.min_words is {self.min_words}, above gates.max_words, {self.max_words}; no text passes"
+                f"gates.min_words is {self.min_words}, above gates.max_words, {self.max_words}; lower it"
             )
         return self
 
