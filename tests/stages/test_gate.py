@@ -96,7 +96,7 @@ def test_two_runs_make_the_same_bytes(folder):
 def test_vectors_without_the_view(folder):
     manifest = folder / "seed/manifest.json"
     manifest.write_text(manifest.read_text().replace('"sentence"', '"cls"'))
-    with pytest.raises(UserError, match=r"gate\.wordnet compares .* seed has cls; add sentence .* to null"):
+    with pytest.raises(UserError, match=r"gate\.wordnet compares .*/seed has cls; add sentence .* to null"):
         gate(folder, min_similarity=0.5)
 
 
