@@ -76,7 +76,7 @@ def test_what_is_kept_is_clean_and_knows_where_it_is_from():
 
 def test_of_equal_texts_the_first_is_kept():
     made = judged(
-        [("one two", "one ten"), (PARENT, "one ten"), ("one two", "one ten")],
+        [("one two", "one ten"), (PARENT, "one ten"), (PARENT, "one ten")],
         kept_tokens=0.0,
         length_ratio=(0.1, 10.0),
     )
@@ -113,9 +113,18 @@ def test_shares_of_tokens_and_ratios_are_those_of_plain_python():
 
 def test_without_bounds_a_text_has_as_many_words_as_the_seed_texts_have():
     pairs = [(PARENT, "one"), (PARENT, "x " * 10 + "y"), (PARENT, "x y"), (PARENT, "1 2 3 4 5 6 7 8 9 x")]
-    made = judged(pairs, kept_tokens=0.0, length_ratio=(0.01, 100.0))
+    wide = {"kept_tokens": 0.0, "length_ratio": (0.01, 100.0)}
+    made = judged(pairs, **wide)
     assert made.texts["text"].to_list() == ["x y", "1 2 3 4 5 6 7 8 9 x"]
     assert made.dropped == {"too_short": 1, "too_long": 1}
+    assert judged(pairs, seed=[PARENT, "one two three"], **wide).dropped == {"too_short": 2, "too_long": 2}
+
+
+def test_a_share_at_the_bound_passes():
+    parent = "one two three four five"
+    made = judged([(parent, "one 2 3 4 five5"), (parent, "1 2 3 4 5 6 7")], seed=[parent, "1 " * 9])
+    assert made.texts["text"].to_list() == ["one 2 3 4 five5"]
+    assert made.dropped == {"kept_tokens": 1}
 
 
 @pytest.mark.parametrize(
