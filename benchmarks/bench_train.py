@@ -29,6 +29,7 @@ from pipeline.students.interface import Student
 from pipeline.training.data import Examples, materialise, open_corpus
 from pipeline.training.distillation import objective
 from pipeline.training.loop import Settings
+from pipeline.training.mixture import Portion
 from pipeline.training.objective import Step
 from pipeline.training.optimizers import Optimizers, clip_gradients
 from pipeline.training.world import World
@@ -154,7 +155,7 @@ def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Stude
         "student",
         block,
         Path("data/corpus/seed.parquet"),
-        Path("data/augmented"),
+        Path("data/gated"),
         Path("data/vectors"),
         Path("data/pca"),
     )
@@ -165,7 +166,7 @@ def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Stude
 
 def batches(rows: int) -> Iterator[NDArray[np.int64]]:
     """Random batches without end, the same for all."""
-    settings = Settings("student", rows, 1000, BATCH, 1e-4, "linear", 0.0, 1, 0)
+    settings = Settings("student", (Portion(rows),), 1000, BATCH, 1e-4, "linear", 0.0, 1, 0)
     return (settings.batch(step) for step in count())
 
 

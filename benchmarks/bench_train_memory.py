@@ -99,7 +99,7 @@ def measured(folder: Path, student: str, data: Path) -> dict[str, float]:
     distill.main(
         student,
         corpus=folder / "seed.parquet",
-        augmented=folder,
+        gated=folder,
         vectors=folder / "vectors",
         teacher=data / "teacher",
         pca=folder / "pca",

@@ -19,7 +19,7 @@ from pipeline.training import data
 from pipeline.training.distillation import Distillation
 from pipeline.training.objective import Step
 
-INPUTS = {"corpus": "data/seed.parquet", "augmented": "data", "vectors": "data", "pca": "data"}
+INPUTS = {"corpus": "data/seed.parquet", "gated": "data", "vectors": "data", "pca": "data"}
 OUTS = {"out": "distilled", "untrained": "untrained", "curve": "curve.tsv", "metrics_file": "metrics.json"}
 TRAIN = {"texts": ["seed", "wordnet"], "epochs": 3, "batch_size": 6, "lr": 0.01, "evaluations": 3}
 

@@ -18,6 +18,7 @@ PARAMS = {
     },
     "augment": {"wordnet": {"enabled": False}},
     "encode": {"views": ["sentence", "token_mean"]},
+    "gate": {"wordnet": {}},
     "pca": {"centre": True},
     "finetune": {
         "data": {"mine": {"kind": "triplets", "path": "data/raw/triplets.tsv"}},

@@ -23,7 +23,7 @@ STAGES = {
     "teacher_parts": "--out out/teacher",
     "fit_pca": "--seed-texts out/seed.parquet --seed-vectors out/vectors/seed --out out/pca "
     "--metrics out/pca.json",
-    "distill": "tiny --corpus out/seed.parquet --augmented out --vectors out/vectors --teacher out/teacher "
+    "distill": "tiny --corpus out/seed.parquet --gated out --vectors out/vectors --teacher out/teacher "
     "--pca out/pca --out out/distilled --untrained out/untrained --curve out/curve.tsv "
     "--metrics out/distill.json",
 }

@@ -17,6 +17,7 @@ NEUTRAL = {
     "pipeline/core/params/corpus.py",
     "pipeline/core/params/evaluate.py",
     "pipeline/core/params/export.py",
+    "pipeline/core/params/gates.py",
     "pipeline/core/params/load.py",
     "pipeline/core/params/losses.py",
     "pipeline/core/params/runtime.py",

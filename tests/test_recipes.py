@@ -20,6 +20,7 @@ from pipeline.stages import (
     evaluate,
     finetune,
     fit_pca,
+    gate,
     mine,
     prepare,
     teacher_parts,
@@ -112,8 +113,9 @@ def prepared(wordnet: Path) -> None:
     outs = {name: Path(f"{name}.parquet") for name in ("seed", "eval", "tasks", "finetune", "triplets")}
     evaluated, counts = outs.pop("eval"), Path("counts.json")
     prepare.main(raw=Path("data/raw"), wordnet=wordnet, eval_texts=evaluated, metrics=counts, **outs)
+    teacher_parts.main(Path("teacher"))
     made = Path("augmented/wordnet.parquet")
-    augment.main("wordnet", outs["seed"], evaluated, wordnet, made, counts)
+    augment.main("wordnet", outs["seed"], evaluated, wordnet, Path("teacher"), made, counts)
     for name, texts in {
         "seed": outs["seed"],
         "wordnet": made,
@@ -121,7 +123,9 @@ def prepared(wordnet: Path) -> None:
         "finetune": outs["finetune"],
     }.items():
         encode.main(texts, Path("vectors") / name)
-    teacher_parts.main(Path("teacher"))
+    vectors = Path("vectors/wordnet"), Path("vectors/seed")
+    gated, sample = Path("gated/wordnet.parquet"), Path("gated_sample/wordnet.parquet")
+    gate.main("wordnet", made, outs["seed"], *vectors, gated, sample, counts)
     fit_pca.main(outs["seed"], Path("vectors/seed"), Path("pca"), counts)
     mine.main(outs["triplets"], Path("vectors/finetune"), Path("mined.parquet"), counts)
 
@@ -134,7 +138,7 @@ def trained(name: str) -> Document:
     distill.main(
         name,
         corpus=Path("seed.parquet"),
-        augmented=Path("augmented"),
+        gated=Path("gated"),
         **shared,
         out=made / "distilled",
         untrained=made / "untrained",

@@ -18,6 +18,7 @@ ALL_STAGES = {
     "encode@wordnet",
     "encode@eval",
     "encode@finetune",
+    "gate@wordnet",
     "mine",
     "teacher_parts",
     "fit_pca",
@@ -77,6 +78,12 @@ def test_editing_a_student_reruns_its_stages_and_the_report(project):
     ran, _ = project.repro()
     mine = {f"{stage}@potion" for stage in ("distill", "finetune", "evaluate", "export")}
     assert ran == {*mine, "significance", "footprint", "search_speed", "report"}
+
+
+def test_editing_the_gate_reruns_neither_augment_nor_encode(project):
+    project.params["gate"]["wordnet"] = {"min_similarity": 0.1}
+    ran, _ = project.repro()
+    assert ran == {"gate@wordnet", "report"}  # which keeps all texts that there are: none
 
 
 def test_editing_the_fine_tuning_keeps_the_distilled_student(project):

@@ -1,4 +1,4 @@
-"""Text sets: data/corpus/*.parquet and data/augmented/*.parquet."""
+"""Text sets: data/corpus/*.parquet, data/augmented/*.parquet and data/gated/*.parquet."""
 
 import hashlib
 from collections.abc import Iterator
@@ -20,6 +20,10 @@ LABELLED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String}
 """corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name."""
 AUGMENTED_SCHEMA = {"text_id": pl.UInt64, "parent_id": pl.UInt64, "text": pl.String, "method": pl.String}
 """augmented/METHOD.parquet: parent_id is the seed text's text_id."""
+GATED_SCHEMA = {**AUGMENTED_SCHEMA, "similarity": pl.Float32}
+"""gated/METHOD.parquet: similarity is the teacher's cosine to the parent; null where there is no gate."""
+SAMPLE_SCHEMA = {"parent": pl.String, "text": pl.String, "similarity": pl.Float32, "dropped": pl.String}
+"""gated_sample/METHOD.parquet: some texts beside their parents; dropped is why, null for a kept text."""
 
 ROWS_AT_A_TIME = 65_536
 
@@ -43,6 +47,11 @@ def read_augmented(path: Path) -> pl.DataFrame:
     """Read augmented/METHOD.parquet, sorted by text_id."""
     stage = f"augment@{path.stem}"
     return _checked(read_table(path, AUGMENTED_SCHEMA, stage), path, stage)
+
+
+def read_sample(path: Path) -> pl.DataFrame:
+    """Read gated_sample/METHOD.parquet."""
+    return read_table(path, SAMPLE_SCHEMA, f"gate@{path.stem}")
 
 
 def ids(path: Path, split: str | None) -> NDArray[np.uint64]:

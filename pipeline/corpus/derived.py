@@ -1,39 +1,133 @@
-"""Texts that an augmenter made: which of them are new."""
+"""Texts that an augmenter made: which of them are new, and worth a place beside their parents."""
+
+from collections import Counter
+from dataclasses import dataclass
 
 import polars as pl
 
 from pipeline.artifacts.texts import AUGMENTED_SCHEMA
+from pipeline.core.params.gates import TextGates
 from pipeline.corpus.build import check_ids
 from pipeline.corpus.cleaning import fold, ids, normalise
 
+ROWS_AT_A_TIME = 65_536
+"""Rows whose words are in memory together."""
+LANGUAGE_WORDS = 5
+"""Shorter texts may well do without stop words."""
+STOP_WORDS = 0.15
+"""Least share of stop words in a longer text: three in four sentences have three times that."""
+NOT_ENGLISH_ALONE = {"con", "de", "per", "un"}
+"""Of scikit-learn's stop words those that are more frequent in other languages."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What is left of an augmenter's texts."""
+
+    texts: pl.DataFrame
+    """`texts.AUGMENTED_SCHEMA`."""
+    dropped: dict[str, int]
+    """Rows by the first reason that speaks against them."""
+    changed_tokens: float | None
+    """Mean over the kept texts of the share of the parent's different words that are gone; None without
+    texts."""
+
 
 def new_texts(
-    made: pl.DataFrame, seed: pl.DataFrame, evaluated: pl.DataFrame, method: str
-) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Clean an augmenter's texts, and drop those that are not new.
+    made: pl.DataFrame, seed: pl.DataFrame, evaluated: pl.DataFrame, method: str, gates: TextGates
+) -> Derived:
+    """Clean an augmenter's texts, and drop those that are not new or do not pass the gates.
+
+    Reasons, in this order: `empty`, `unchanged` (but for case, accents and punctuation), `too_short`,
+    `too_long`, `length_ratio`, `language`, `kept_tokens`, `evaluation_text`, then `seed_text` (of any split)
+    and `duplicate` (of an earlier row).
 
     Args:
         made: columns `parent_id` and `text`, in an order that does not depend on chance.
         seed: the seed texts of all splits, `texts.SEED_SCHEMA`.
         evaluated: the evaluation texts, `texts.LABELLED_SCHEMA`.
         method: the augmenter's name.
+        gates: what a text must be beside its parent.
 
-    Returns:
-        A table of `texts.AUGMENTED_SCHEMA`, and the number of dropped rows by reason.
+    Raises:
+        ValueError: a parent is no seed text.
+        UserError: two different texts have one text_id.
     """
-    table = made.with_columns(normalise(made["text"]), pl.lit(method).alias("method"))
-    table = table.with_columns(ids(table["text"]))
-    check_ids(pl.concat([part.select("text_id", "text") for part in (seed, table)]))
-    held_out = fold(evaluated["text"]).unique().implode()
-    dropped: dict[str, int] = {}
+    dropped: Counter[str] = Counter()
+    held_out = fold(evaluated["text"]).unique()
+    reason = _reason(gates, seed, held_out)
+    parts = [_compared(made.clear(), seed)]
+    for part in made.iter_slices(ROWS_AT_A_TIME):
+        judged = _compared(part, seed).with_columns(reason.alias("reason"))
+        reasons = judged["reason"].drop_nulls().value_counts()
+        dropped.update(dict(reasons.iter_rows()))
+        parts.append(judged.filter(pl.col("reason").is_null()).drop("reason"))
+    table = pl.concat([part.select("text_id", "parent_id", "text", "changed") for part in parts])
+    known = seed.select("text_id", "text").filter(pl.col("text_id").is_in(table["text_id"].implode()))
+    is_known = pl.col("text_id").is_in(known["text_id"].implode())
+    twins = table.filter(is_known | pl.col("text_id").is_duplicated())
+    check_ids(pl.concat([known, twins.select("text_id", "text")]))
 
-    def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
-        dropped[reason] = len(table) - len(kept)
+    def keep(name: str, kept: pl.DataFrame) -> pl.DataFrame:
+        dropped[name] += len(table) - len(kept)
         return kept
 
-    table = keep("empty", table.filter(pl.col("text") != ""))
-    table = keep("unchanged", table.filter(pl.col("text_id") != pl.col("parent_id")))
-    table = keep("seed_text", table.join(seed, on="text_id", how="anti", maintain_order="left"))
+    table = keep("seed_text", table.filter(~is_known))
     table = keep("duplicate", table.unique("text_id", keep="first", maintain_order=True))
-    table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out)))
-    return table.select(list(AUGMENTED_SCHEMA)), {reason: count for reason, count in dropped.items() if count}
+    changed = float(table["changed"].to_numpy().mean()) if len(table) else None
+    return Derived(
+        table.with_columns(method=pl.lit(method)).select(list(AUGMENTED_SCHEMA)),
+        {name: count for name, count in dropped.items() if count},
+        changed,
+    )
+
+
+def _compared(made: pl.DataFrame, seed: pl.DataFrame) -> pl.DataFrame:
+    """Cleaned texts beside their parents: `folded`, both texts' different words, and the share `changed`."""
+    texts = normalise(made["text"]).fill_null("")
+    table = made.with_columns(texts, ids(texts).alias("text_id"))
+    parents = seed.filter(pl.col("text_id").is_in(table["parent_id"].implode()))
+    table = table.join(
+        parents.select(pl.col("text_id").alias("parent_id"), pl.col("text").alias("parent")),
+        on="parent_id",
+        how="left",
+        maintain_order="left",
+    )
+    if table["parent"].null_count():
+        orphan = table.filter(pl.col("parent").is_null())["parent_id"][0]
+        raise ValueError(f"an augmenter gave the parent {orphan}, which is no seed text")
+    table = table.with_columns(fold(table["text"]).alias("folded"), fold(table["parent"]).alias("before"))
+    words, parent_words = (pl.col(name).str.split(" ") for name in ("folded", "before"))
+    lost = parent_words.list.set_difference(words).list.len()
+    return table.with_columns((lost / parent_words.list.n_unique()).alias("changed"))
+
+
+def _reason(gates: TextGates, seed: pl.DataFrame, held_out: pl.Series) -> pl.Expr:
+    """The first reason to drop a row of `_compared`; null where there is none."""
+    words = pl.col("text").str.count_matches(" ", literal=True) + 1
+    counts = seed.select(words.min().alias("least"), words.max().alias("most"))
+    low, high = gates.length_ratio
+    ratio = pl.col("text").str.len_chars() / pl.col("parent").str.len_chars()
+    faults = {
+        "empty": pl.col("text") == "",
+        "unchanged": pl.col("folded") == pl.col("before"),
+        "too_short": words < (gates.min_words or counts["least"][0] or 0),
+        "too_long": words > (gates.max_words or counts["most"][0] or 0),
+        "length_ratio": ~ratio.is_between(low, high),
+        "language": _foreign() if gates.language else pl.lit(value=False),
+        # Shares such as 1 - 4 / 5 are not exact.
+        "kept_tokens": 1 - pl.col("changed") < gates.kept_tokens - 1e-9,
+        "evaluation_text": pl.col("folded").is_in(held_out.implode()),
+    }
+    return pl.coalesce(pl.when(fault).then(pl.lit(name)) for name, fault in faults.items())
+
+
+def _foreign() -> pl.Expr:
+    """Whether a text is not English: by its letters and, if it is not too short, by its stop words."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    stop_words = pl.Series(sorted(ENGLISH_STOP_WORDS - NOT_ENGLISH_ALONE)).implode()
+    words = pl.col("folded").str.split(" ")
+    share = words.list.eval(pl.element().is_in(stop_words)).list.mean()
+    letters, latin = (pl.col("text").str.count_matches(script) for script in (r"\p{L}", r"\p{Latin}"))
+    return (2 * latin < letters) | ((words.list.len() >= LANGUAGE_WORDS) & (share < STOP_WORDS))

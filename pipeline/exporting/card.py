@@ -55,7 +55,12 @@ def model_card(name: str, kind: str, student: StudentBlock, teacher: Teacher) ->
                 view=student.view,
                 static=static,
                 loss=student.loss.kind,
-                texts=", ".join(student.train.texts),
+                texts=", ".join(_portion(*portion) for portion in student.train.texts.items()),
             )
         )
     )
+
+
+def _portion(name: str, proportion: float) -> str:
+    """A text set, and how often an epoch reads it where that is not once."""
+    return name if proportion == 1 else f"{name} (each {proportion:g} times an epoch)"

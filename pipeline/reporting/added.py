@@ -35,22 +35,19 @@ class Added:
     reason: str
 
 
-def added(
-    metrics: StudentMetrics, stage: FinetuneMetrics, distill: Mapping[str, Any], seed_texts: int | None
-) -> Added:
+def added(metrics: StudentMetrics, stage: FinetuneMetrics, distill: Mapping[str, Any]) -> Added:
     """The average score of a student before and after each step, and why it ships what it ships.
 
     Args:
         metrics: its scores.
         stage: what fine-tuning reported.
         distill: what distillation reported.
-        seed_texts: the training texts of the seed set that it was trained on; None where that is unknown.
     """
     untrained, distilled = metrics.average.get(UNTRAINED), metrics.average.get(DISTILLED)
     shipped = metrics.average[FINETUNED]
     return Added(
         student=metrics.student,
-        augmented=_augmented(distill.get("train_texts"), seed_texts),
+        augmented=_augmented(distill.get("epoch_texts", {})),
         untrained=score(untrained),
         distilled=score(distilled),
         distilling=gain(untrained, distilled),
@@ -73,13 +70,18 @@ def by_augmentation(students: Sequence[StudentMetrics], blocks: Mapping[str, Map
     found = []
     for more in average:
         for less in average:
-            ours, theirs = (set(blocks[name]["train"]["texts"]) for name in (more, less))
-            if theirs < ours and _but_texts(blocks[more]) == _but_texts(blocks[less]):
-                texts = ", ".join(sorted(ours - theirs))
+            ours, theirs = (blocks[name]["train"]["texts"] for name in (more, less))
+            if theirs.items() < ours.items() and _but_texts(blocks[more]) == _but_texts(blocks[less]):
+                texts = ", ".join(_times(name, ours[name]) for name in ours if name not in theirs)
                 scores = f"{score(average[less])} to {score(average[more])}"
                 change = gain(average[less], average[more])
                 found.append(f"The texts of {texts} took {less} to {more} from {scores} ({change}).")
     return found
+
+
+def _times(name: str, proportion: float) -> str:
+    """A text set, and how often an epoch reads it where that is not once."""
+    return name if proportion == 1 else f"{name} (each {proportion:g} times an epoch)"
 
 
 def gain(before: float | None, after: float | None) -> str:
@@ -87,19 +89,11 @@ def gain(before: float | None, after: float | None) -> str:
     return NOTHING if before is None or after is None else f"{after - before:+.3f}"
 
 
-def seed_texts(block: Mapping[str, Any], prepare: Mapping[str, Any]) -> int | None:
-    """How many of a student's training texts are of the seed set."""
-    if SEED not in block["train"]["texts"]:
-        return 0
-    corpus = prepare.get("corpus", {})
-    return corpus.get("train") if isinstance(corpus, Mapping) else None
-
-
-def _augmented(texts: int | None, seed_texts: int | None) -> str:
-    if not texts or seed_texts is None:
-        return NOTHING
-    made = texts - seed_texts
-    return f"{made:,} ({percent(made / texts)})"
+def _augmented(epoch: Mapping[str, int]) -> str:
+    """How many texts that an epoch reads were made."""
+    texts = sum(epoch.values())
+    made = texts - epoch.get(SEED, 0)
+    return f"{made:,} ({percent(made / texts)})" if texts else NOTHING
 
 
 def _but_texts(block: Mapping[str, Any]) -> dict[str, Any]:

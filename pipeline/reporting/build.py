@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.artifacts.examined import Examples
 from pipeline.reporting import (
     added,
+    augmentation,
     budget,
     changes,
     differences,
@@ -24,7 +25,9 @@ from pipeline.reporting.figures import Line, Panel, Point
 from pipeline.reporting.inputs import (
     FINETUNED,
     TEACHER,
+    AugmentMetrics,
     FinetuneMetrics,
+    GateMetrics,
     Searches,
     Significance,
     Size,
@@ -63,7 +66,11 @@ class Inputs:
     finetune_curves: Mapping[str, pl.DataFrame]
     """The same with dev_score for dev_value; without rows where a student was not fine-tuned."""
     prepare: Mapping[str, Any]
-    augment: Mapping[str, Any]
+    augment: Mapping[str, AugmentMetrics]
+    """By method, those alone that are enabled; so are the next two."""
+    gates: Mapping[str, GateMetrics]
+    samples: Mapping[str, pl.DataFrame]
+    """Of `texts.SAMPLE_SCHEMA`."""
 
 
 def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]]:
@@ -102,6 +109,8 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         indexes=tuple(budget.indexes(inputs.students, inputs.searches)),
         asymmetric=tuple(budget.asymmetric(inputs.students)),
         added=tuple(_added(metrics, inputs) for metrics in inputs.students),
+        augmented=augmentation.became(inputs.augment, inputs.gates),
+        pairs=tuple(augmentation.views(inputs.samples)),
         augmentation=tuple(added.by_augmentation(inputs.students, inputs.blocks)),
         examples=tuple(examples.nearest(inputs.examples)),
         disagreements=tuple(examples.disagreements(inputs.examples)),
@@ -114,10 +123,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill)),
         changes=None if inputs.earlier is None else tuple(changes.changes(inputs.earlier, inputs.settings)),
-        corpus=(
-            *sections.counts("corpus", inputs.prepare),
-            *sections.counts("WordNet variants", inputs.augment),
-        ),
+        corpus=tuple(sections.counts("corpus", inputs.prepare)),
     )
     files = {f"{name}.svg": svg.encode("utf-8") for name, svg in standalone.items()}
     return content, files | {f"correlation_{model}.png": png for model, png in maps.items()}
@@ -192,8 +198,7 @@ def _spread(svg: str, points: Sequence[Point]) -> Figure:
 
 def _added(metrics: StudentMetrics, inputs: Inputs) -> added.Added:
     name = metrics.student
-    seed_texts = added.seed_texts(inputs.blocks[name], inputs.prepare)
-    return added.added(metrics, inputs.finetune[name], inputs.distill[name], seed_texts)
+    return added.added(metrics, inputs.finetune[name], inputs.distill[name])
 
 
 def _efforts(inputs: Inputs) -> list[effort.Effort]:

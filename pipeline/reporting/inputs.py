@@ -96,6 +96,25 @@ class FinetuneMetrics(_Read):
     dev_after: float | None = None
 
 
+class AugmentMetrics(_Read):
+    """What a method of augmentation made, and what its texts' gates dropped by reason."""
+
+    texts_in: int
+    made: int
+    dropped: dict[str, int] = {}
+    changed_tokens: float | None = None
+    """Mean share of the source text's words that are gone."""
+
+
+class GateMetrics(_Read):
+    """What the teacher's gate dropped of them by reason; without similarity where there is no gate."""
+
+    rows_out: int
+    dropped: dict[str, int] = {}
+    similarity: dict[str, float | None] = {}
+    """Mean and quantiles of the cosines to the source texts; `mean_kept` is of those that passed."""
+
+
 class Comparison(_Read):
     """A paired test of what a student ships against another model: the student's score minus the other's."""
 
@@ -166,6 +185,24 @@ def finetune_metrics(document: Mapping[str, Any], name: str) -> FinetuneMetrics:
         UserError: a field is missing or of a wrong type.
     """
     return _check(FinetuneMetrics, document, f"the fine-tuning metrics of {name}", f"finetune@{name}")
+
+
+def augment_metrics(document: Mapping[str, Any], method: str) -> AugmentMetrics:
+    """Check what a method of augmentation made.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(AugmentMetrics, document, f"what {method} made", f"augment@{method}")
+
+
+def gate_metrics(document: Mapping[str, Any], method: str) -> GateMetrics:
+    """Check what the teacher's gate did to a method's texts.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(GateMetrics, document, f"what the gate did to {method}", f"gate@{method}")
 
 
 def significance(document: Mapping[str, Any], names: list[str]) -> Significance:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.reporting import added, budget, effort, tables
 from pipeline.reporting.added import Added
+from pipeline.reporting.augmentation import MethodView
 from pipeline.reporting.budget import Choice, IndexRow
 from pipeline.reporting.changes import Change
 from pipeline.reporting.differences import Differences
@@ -54,6 +55,9 @@ class Report:
     indexes: tuple[IndexRow, ...]
     asymmetric: tuple[tuple[str, tuple[str, ...]], ...]
     added: tuple[Added, ...]
+    augmented: Measures
+    """What became of the texts of each method of augmentation."""
+    pairs: tuple[MethodView, ...]
     augmentation: tuple[str, ...]
     """What twins of students that differ in their texts show."""
     examples: tuple[TaskView, ...]

@@ -42,10 +42,18 @@ def main(
     else:
         chosen = chosen.clear()
         made = chosen.select(pl.col("text_id").alias("parent_id"), "text")
-    kept, dropped = new_texts(made, seed, evaluated, method)
+    derived = new_texts(made, seed, evaluated, method, settings.gates)
 
-    texts_file.write(kept, texts_file.AUGMENTED_SCHEMA, out)
-    counts = {"texts_in": len(chosen), "made": len(made), "rows_out": len(kept), "dropped": dropped}
+    texts_file.write(derived.texts, texts_file.AUGMENTED_SCHEMA, out)
+    counts = {
+        "texts_in": len(chosen),
+        "made": len(made),
+        "rows_out": len(derived.texts),
+        "dropped": derived.dropped,
+        "kept_share": len(derived.texts) / len(made) if len(made) else None,
+        "rate": len(derived.texts) / len(chosen) if len(chosen) else None,
+        "changed_tokens": derived.changed_tokens,
+    }
     metrics_file.write(counts, metrics)
 
 

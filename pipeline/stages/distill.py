@@ -24,7 +24,7 @@ from pipeline.training.world import World
 def main(
     name: Annotated[str, typer.Argument(help="The student's name in params.yaml")],
     corpus: Annotated[Path, typer.Option(help="corpus/seed.parquet")],
-    augmented: Annotated[Path, typer.Option(help="Folder of METHOD.parquet")],
+    gated: Annotated[Path, typer.Option(help="Folder of METHOD.parquet, of the new texts")],
     vectors: Annotated[Path, typer.Option(help="Folder of vector sets")],
     teacher: Annotated[Path, typer.Option(help="The teacher's parts")],
     pca: Annotated[Path, typer.Option(help="Folder of one PCA a view")],
@@ -38,7 +38,7 @@ def main(
     params = load(params_file)
     block = params.student(name)
     world = World.join(params.runtime.device)
-    opened = open_corpus(name, block, corpus, augmented, vectors, pca)
+    opened = open_corpus(name, block, corpus, gated, vectors, pca)
     teacher_health = guard.describe(teacher_sample(block.view, vectors))
     guard.check_collapse(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
@@ -73,7 +73,8 @@ def main(
     setting = Setting(block.dim, opened.target_dim, len(train), teacher, block.train.seed, table)
     learner.module.to(world.device)
     objective = distillation.objective(block, setting).to(world.device)
-    trainer = distillation.Distillation(learner, objective, train, dev, block.train, world)
+    portions = tuple(source.portion() for source in opened.train)
+    trainer = distillation.Distillation(learner, objective, train, dev, block.train, world, portions)
     points = trainer.run(name, checkpoint, params.runtime.checkpoint_seconds)
     if not world.leads:
         return
@@ -91,6 +92,9 @@ def main(
     metrics.write(
         {
             "train_texts": len(train),
+            "epoch_texts": {
+                name: portion.an_epoch for name, portion in zip(block.train.texts, portions, strict=True)
+            },
             "dev_texts": len(dev),
             "steps": points[-1].step,
             "best_step": best.step,

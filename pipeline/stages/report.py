@@ -8,14 +8,22 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from pipeline.artifacts import earlier, examined, metrics
+from pipeline.artifacts import earlier, examined, metrics, texts
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import Params, load
 from pipeline.core.progress import say
 from pipeline.reporting import build, effort, tables
 from pipeline.reporting.build import Inputs
-from pipeline.reporting.inputs import finetune_metrics, searches, significance, sizes, student_metrics
+from pipeline.reporting.inputs import (
+    augment_metrics,
+    finetune_metrics,
+    gate_metrics,
+    searches,
+    significance,
+    sizes,
+    student_metrics,
+)
 from pipeline.reporting.page import render
 
 
@@ -29,8 +37,9 @@ def main(
     examined_folder: Annotated[
         Path, typer.Option("--examined", help="A folder of each student: examples and correlations.")
     ],
+    samples: Annotated[Path, typer.Option(help="METHOD.parquet: augmented texts beside their parents.")],
     curves: Annotated[Path, typer.Option(help="NAME.tsv and NAME_finetune.tsv of each student.")],
-    stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, distill and finetune.")],
+    stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, gate, distill and finetune.")],
     leaderboard: Annotated[Path, typer.Option(help="Markdown table to write.")],
     page: Annotated[Path, typer.Option(help="HTML page to write.")],
     plots: Annotated[Path, typer.Option(help="Folder of leaderboard.tsv and figures to write.")],
@@ -41,7 +50,9 @@ def main(
     params: Annotated[Path, typer.Option(help="The params file.")] = Path("params.yaml"),
 ) -> None:
     """Report on the students of the params file, in its order; files of other students are left out."""
-    sources = Sources(metrics_folder, footprint, significance_file, search, examined_folder, curves, stages)
+    sources = Sources(
+        metrics_folder, footprint, significance_file, search, examined_folder, samples, curves, stages
+    )
     inputs = read_inputs(load(params), sources, earlier.committed(settings_out))
     board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance)
     report, figures = build.report(inputs, board)
@@ -67,6 +78,7 @@ class Sources:
     significance: Path
     search: Path
     examined: Path
+    samples: Path
     curves: Path
     stages: Path
 
@@ -76,6 +88,7 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
     names = list(settings.students)
     teacher = settings.teacher
     curves, stages = sources.curves, sources.stages
+    methods = [method for method, block in settings.augment if block.enabled]
     return Inputs(
         teacher=teacher.kind if teacher.kind == "hashing" else teacher.model,
         settings=settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True),
@@ -96,7 +109,9 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
             n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score") for n in names
         },
         prepare=metrics.read(stages / "prepare.json", "prepare"),
-        augment=_stage(stages, "augment", "wordnet"),
+        augment={m: augment_metrics(_stage(stages, "augment", m), m) for m in methods},
+        gates={m: gate_metrics(_stage(stages, "gate", m), m) for m in methods},
+        samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
     )
 
 

@@ -15,6 +15,7 @@ from pipeline.core.atomic import atomic_folder, disk_errors
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StudentBlock
 from pipeline.training.mapped import Rows, gather, in_parts, map_file
+from pipeline.training.mixture import Portion
 from pipeline.training.tokens import Tokens
 
 MIN_DEV_TEXTS = 2
@@ -32,6 +33,12 @@ class Source:
     texts: Path
     vectors: vectors.VectorSet
     split: str | None
+    proportion: float = 1.0
+    """How often an epoch reads each text."""
+
+    def portion(self) -> Portion:
+        """What an epoch reads of it."""
+        return Portion(len(texts.ids(self.texts, self.split)), self.proportion)
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Examples:
 
 
 def open_corpus(
-    name: str, student: StudentBlock, corpus: Path, augmented: Path, vectors_folder: Path, pca_folder: Path
+    name: str, student: StudentBlock, corpus: Path, gated: Path, vectors_folder: Path, pca_folder: Path
 ) -> Corpus:
     """The training and dev texts of a student; dev texts come from the seed set alone.
 
@@ -78,10 +85,10 @@ def open_corpus(
     vectors.same_recipe(*sets.values())
     target_dim, reduce = _reduction(name, student, pca_folder)
     train = [
-        Source(corpus, sets[text_set], "train")
+        Source(corpus, sets[text_set], "train", proportion)
         if text_set == "seed"
-        else Source(augmented / f"{text_set}.parquet", sets[text_set], None)
-        for text_set in student.train.texts
+        else Source(gated / f"{text_set}.parquet", sets[text_set], None, proportion)
+        for text_set, proportion in student.train.texts.items()
     ]
     dev = Source(corpus, sets["seed"], "dev")
     found = len(texts.ids(corpus, "dev"))
@@ -90,7 +97,7 @@ def open_corpus(
             f"{corpus} has {found} dev texts, {MIN_DEV_TEXTS} or more are needed to select weights; "
             "raise corpus.dev_fraction or add corpus.sources"
         )
-    if not sum(len(texts.ids(source.texts, source.split)) for source in train):
+    if not sum(source.portion().rows for source in train):
         raise UserError(
             f"students.{name}.train.texts: {', '.join(student.train.texts)} holds no training text; "
             "add seed, or enable augment.wordnet"

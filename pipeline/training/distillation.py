@@ -15,6 +15,7 @@ from pipeline.students.interface import Student
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.data import Examples
 from pipeline.training.loop import Point, Settings, fit
+from pipeline.training.mixture import Portion
 from pipeline.training.objective import Objective, Step, Term
 from pipeline.training.world import World
 
@@ -45,7 +46,7 @@ def objective(block: StudentBlock, setting: Setting) -> Objective:
 
 
 class Distillation:
-    """One student, its objective and its data."""
+    """One student, its objective and its data; without `portions`, an epoch reads every training row once."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Distillation:
         dev: Examples,
         params: Train,
         world: World,
+        portions: tuple[Portion, ...] | None = None,
     ) -> None:
         self._student = student
         self._objective = objective
@@ -62,14 +64,15 @@ class Distillation:
         self._dev = dev
         self._params = params
         self._world = world
+        self._portions = portions or (Portion(len(train)),)
         self._step = Step(
             student, objective, train, world, params.micro_batch, bfloat16=params.precision == "bfloat16"
         )
 
     def run(self, name: str, checkpoint: Checkpoint, checkpoint_seconds: float) -> list[Point]:
         """Train, and leave the student with the weights of the best dev value; the curve."""
-        fields = set(Settings.__dataclass_fields__) - {"name", "rows"}
-        settings = Settings(name=name, rows=len(self._train), **self._params.model_dump(include=fields))
+        fields = set(Settings.__dataclass_fields__) - {"name", "portions"}
+        settings = Settings(name=name, portions=self._portions, **self._params.model_dump(include=fields))
         return fit(
             self._student.module,
             self._step.backward,

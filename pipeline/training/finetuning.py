@@ -20,6 +20,7 @@ from pipeline.students.interface import Student
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.data import Examples
 from pipeline.training.loop import Point, Rows, Settings, fit
+from pipeline.training.mixture import Portion
 from pipeline.training.objective import Objective, Step, Term
 from pipeline.training.optimizers import sparse_parameters
 from pipeline.training.tokens import Tokens
@@ -68,7 +69,7 @@ class Finetuning:
         fields = {"epochs", "batch_size", "lr", "warmup", "evaluations", "seed"}
         settings = Settings(
             name=name,
-            rows=len(self._anchors),
+            portions=(Portion(len(self._anchors)),),
             schedule="linear",
             clip_norm=1.0,
             sparse=bool(sparse_parameters(self._student.module)),

@@ -13,6 +13,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.guard import check_loss
+from pipeline.training.mixture import Portion, epoch_order
 from pipeline.training.optimizers import Optimizers, clip_gradients
 from pipeline.training.schedule import schedule_factor
 from pipeline.training.world import World
@@ -29,7 +30,7 @@ class Settings:
     """How long and how fast; the fields are those of `students.NAME.train` and `.finetune`."""
 
     name: str
-    rows: int
+    portions: tuple[Portion, ...]
     epochs: float
     batch_size: int
     lr: float
@@ -41,6 +42,11 @@ class Settings:
     clip_norm: float | None = None
     patience: int | None = None
     sparse: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows that an epoch reads."""
+        return sum(portion.an_epoch for portion in self.portions)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -55,7 +61,7 @@ class Settings:
     def batch(self, step: int) -> Rows:
         """The rows of a step: a new order every epoch, which depends on the seed and the epoch alone."""
         epoch, number = divmod(step, self.steps_per_epoch)
-        order = _epoch_order(self.rows, self.seed, epoch)
+        order = _epoch_order(self.portions, self.seed, epoch)
         return order[number * self.batch_size : (number + 1) * self.batch_size]
 
     def evaluation_steps(self) -> set[int]:
@@ -63,9 +69,7 @@ class Settings:
         return {round(self.steps * part / self.evaluations) for part in range(self.evaluations + 1)}
 
 
-@lru_cache(maxsize=1)
-def _epoch_order(rows: int, seed: int, epoch: int) -> Rows:
-    return np.random.default_rng([seed, epoch]).permutation(rows)
+_epoch_order = lru_cache(maxsize=1)(epoch_order)
 
 
 @dataclass

@@ -6,7 +6,6 @@ import pytest
 from pipeline.artifacts.texts import text_id
 from pipeline.augmenters.wordnet import Synonyms, Words, substitute_synonyms
 from pipeline.core.params.augment import WordNetAugment
-from pipeline.corpus.derived import new_texts
 from pipeline.corpus.wordnet_files import open_wordnet
 
 TEXTS = [
@@ -77,21 +76,3 @@ def test_tags_follow_the_counts(reader):
 def test_words_are_put_back_between_what_was_between(text):
     words = Words()
     assert words.join(words.split(text)) == text
-
-
-def test_texts_that_are_not_new_are_dropped_and_counted():
-    def frame(**columns):
-        ids = {name: pl.UInt64 for name in ("text_id", "parent_id")}
-        return pl.DataFrame(columns, schema_overrides=ids)
-
-    seed = frame(text_id=[text_id("one"), text_id("two")], text=["one", "two"])
-    made = frame(
-        parent_id=[text_id(parent) for parent in ("one", "one", "one", "one", "two", "two")],
-        text=["one", "two", "uno", "Held Out!", "uno", " dos "],
-    )
-    kept, dropped = new_texts(made, seed, frame(text_id=[1], text=["held out"]), "wordnet")
-    assert kept.select("parent_id", "text", "method").rows() == [
-        (text_id("one"), "uno", "wordnet"),
-        (text_id("two"), "dos", "wordnet"),
-    ]
-    assert dropped == {"unchanged": 1, "seed_text": 1, "duplicate": 1, "evaluation_text": 1}

@@ -40,6 +40,13 @@ def test_it_says_what_the_student_is_and_where_it_comes_from():
     assert "{" not in text
 
 
+def test_it_says_in_what_proportion_texts_were_read():
+    block = static_block(train={"texts": {"seed": 1, "wordnet": 0.5}})
+    assert "Training texts: seed, wordnet (each 0.5 times an epoch)." in model_card(
+        "tiny", "static", block, MINILM
+    )
+
+
 def test_teachers_of_other_kinds_are_named_too():
     assert "a hashing teacher" in card(teacher=HASHING)
     api = OpenAiApiTeacher(kind="openai_api", url="https://host/v1", model="embed-3", parts="none")

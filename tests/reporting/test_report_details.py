@@ -150,23 +150,24 @@ def test_durations_read_well(seconds, text):
 
 def test_what_each_step_added_to_a_student():
     stage = FinetuneMetrics(kept="finetuned", reason="why", dev_before=0.42, dev_after=0.44)
-    row = added.added(students()[0], stage, {"train_texts": 77004}, 58793)
+    row = added.added(students()[0], stage, {"epoch_texts": {"seed": 58793, "wordnet": 18211}})
     assert (row.augmented, row.distilling, row.finetuning) == ("18,211 (23.6%)", "+0.214", "+0.014")
-    assert added.added(students()[0], stage, {}, 58793).augmented == "–"
-    assert added.added(students()[0], stage, {"train_texts": 10}, None).augmented == "–"
+    assert added.added(students()[0], stage, {}).augmented == "–"
+    assert added.added(students()[0], stage, {"epoch_texts": {"seed": 5}}).augmented == "0 (0.0%)"
 
 
 def test_students_that_differ_in_their_texts_alone_show_what_augmentation_added():
-    block = {"dim": 128, "train": {"texts": ["seed", "wordnet"], "lr": 1}}
-    bare = {"dim": 128, "train": {"texts": ["seed"], "lr": 1}}
+    block = {"dim": 128, "train": {"texts": {"seed": 1.0, "wordnet": 1.0}, "lr": 1}}
+    bare = {"dim": 128, "train": {"texts": {"seed": 1.0}, "lr": 1}}
     said = added.by_augmentation(students(), {"hpd": block, "potion": bare})
     scores = {m.student: m.average["distilled"] for m in students()}
-    assert said == [
-        f"The texts of wordnet took potion to hpd from {scores['potion']:.3f} to {scores['hpd']:.3f} "
-        f"({scores['hpd'] - scores['potion']:+.3f})."
-    ]
-    other = {**bare, "dim": 64}
-    assert added.by_augmentation(students(), {"hpd": block, "potion": other}) == []
+    took = f"took potion to hpd from {scores['potion']:.3f} to {scores['hpd']:.3f}"
+    assert said == [f"The texts of wordnet {took} ({scores['hpd'] - scores['potion']:+.3f})."]
+    half = {**block, "train": {"texts": {"seed": 1.0, "wordnet": 0.5}, "lr": 1}}
+    [said] = added.by_augmentation(students(), {"hpd": half, "potion": bare})
+    assert said.startswith(f"The texts of wordnet (each 0.5 times an epoch) {took}")
+    for other in ({**bare, "dim": 64}, {**bare, "train": {"texts": {"seed": 2.0}, "lr": 1}}):
+        assert added.by_augmentation(students(), {"hpd": block, "potion": other}) == []
 
 
 def test_budget_choices_leave_out_what_another_beats_at_no_more_bytes():

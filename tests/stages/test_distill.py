@@ -40,6 +40,7 @@ def run(folder: Path, student: dict | None = None, **train) -> tuple[dict, pl.Da
 def test_a_student_is_trained_and_told_of(folder):
     metrics, curve = run(folder, **{"lr": 0.05})
     assert (metrics["train_texts"], metrics["dev_texts"]) == (len(TRAIN + SYNONYMS), len(DEV))
+    assert metrics["epoch_texts"] == {"seed": len(TRAIN), "wordnet": len(SYNONYMS)}
     assert metrics["steps"] == 3 * math.ceil(len(TRAIN + SYNONYMS) / 6)
     assert curve["step"].to_list() == [0, 5, 10, 15]
     assert metrics["untrained_dev_value"] == pytest.approx(curve["dev_value"][0], rel=1e-4)
@@ -51,6 +52,22 @@ def test_a_student_is_trained_and_told_of(folder):
     assert before.shape == after.shape == (len(DEV), 8)
     assert not np.allclose(before, after)
     assert kept(folder) == []
+
+
+def test_a_mixture_is_trained_on_in_its_proportions(folder):
+    metrics, curve = run(folder, texts={"seed": 0.5, "wordnet": 3}, lr=0.05)
+    assert metrics["train_texts"] == len(TRAIN + SYNONYMS)
+    assert metrics["epoch_texts"] == {"seed": len(TRAIN) // 2, "wordnet": 3 * len(SYNONYMS)}
+    assert metrics["steps"] == 3 * math.ceil(25 / 6)
+    assert curve["sentences"][-1] == 3 * 25
+
+
+def test_texts_that_the_gate_dropped_are_not_trained_on(folder):
+    write_project(folder)
+    gated = pl.read_parquet("data/wordnet.parquet").with_columns(similarity=pl.lit(0.5, pl.Float32))
+    gated.tail(2).write_parquet("data/wordnet.parquet")
+    distill()
+    assert json.loads(Path("metrics.json").read_text())["epoch_texts"] == {"seed": len(TRAIN), "wordnet": 2}
 
 
 def test_a_student_selected_by_agreement(folder):

@@ -21,7 +21,7 @@ STUDENTS = {
                 ],
             },
         },
-        {"micro_batch": 4},
+        {"micro_batch": 4, "texts": {"seed": 0.7, "wordnet": 1.5}},
     ),
 }
 

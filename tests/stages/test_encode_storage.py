@@ -126,7 +126,7 @@ def distilled(folder, storage):
     distill.main(
         "tiny",
         corpus=seed,
-        augmented=folder,
+        gated=folder,
         vectors=sets,
         teacher=parts,
         pca=sets / "pca",

@@ -24,6 +24,7 @@ def run(inputs, out):
         significance_file=inputs / "significance.json",
         search=inputs / "search.json",
         examined_folder=inputs / "examined",
+        samples=inputs / "samples",
         curves=inputs / "curves",
         stages=inputs / "stages",
         leaderboard=out / "leaderboard.md",
@@ -86,6 +87,9 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
         ("stages/distill_hpd.json", "distill@hpd"),
         ("stages/finetune_potion.json", "finetune@potion"),
         ("stages/prepare.json", "prepare"),
+        ("stages/augment_wordnet.json", "augment@wordnet"),
+        ("stages/gate_wordnet.json", "gate@wordnet"),
+        ("samples/wordnet.parquet", "gate@wordnet"),
     ],
 )
 def test_a_missing_file_names_the_stage_that_writes_it_and_leaves_nothing(inputs, tmp_path, missing, stage):

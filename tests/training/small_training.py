@@ -10,12 +10,20 @@ from torch.nn.functional import mse_loss
 
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.loop import Point, Settings, fit
+from pipeline.training.mixture import Portion
 
 ROWS = 10
 
 
 def settings(**changes: Any) -> Settings:
-    base = {"name": "tiny", "rows": ROWS, "epochs": 3, "batch_size": 4, "lr": 0.1, "schedule": "linear"}
+    base = {
+        "name": "tiny",
+        "portions": (Portion(ROWS),),
+        "epochs": 3,
+        "batch_size": 4,
+        "lr": 0.1,
+        "schedule": "linear",
+    }
     return Settings(**{**base, "warmup": 0.2, "evaluations": 4, "seed": 0, **changes})
 
 

@@ -6,6 +6,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from small_training import ROWS, Projected, Regression, Table, settings, weights
 
+from pipeline.training.mixture import Portion
+
 STEPS = 9
 KINDS = {
     "linear": (Regression, settings()),
@@ -14,6 +16,7 @@ KINDS = {
     "patience": (Regression, settings(lr=1.0, patience=3, evaluations=9)),
     "sparse": (Table, settings(sparse=True, clip_norm=0.5, weight_decay=0.1)),
     "losses": (Projected, settings(clip_norm=2.0)),
+    "mixture": (Regression, settings(portions=(Portion(7), Portion(6, 0.5)))),
 }
 
 

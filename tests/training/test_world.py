@@ -26,7 +26,8 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 def runs(tmp_path_factory, parts: Path) -> tuple[Path, Path]:
     """What one process has left, and what two have."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
-    train_in_world.distill_runs.write_project(two / "project")
+    mixture = {"seed": 1, "wordnet": 0.4}
+    train_in_world.distill_runs.write_project(two / "project", texts=mixture)
     shutil.copytree(two / "project", one / "project")
     processes = subprocess.Popen(
         [*TORCHRUN, train_in_world.__file__, parts, two, two / "project"],
@@ -106,6 +107,7 @@ def test_the_stage_makes_with_two_processes_what_it_makes_with_one(runs):
         torch.testing.assert_close(*map(load_file, files), rtol=0, atol=1e-5)
     metrics = [json.loads((project / "metrics.json").read_text()) for project in (one, two)]
     assert metrics[1].pop("select") == metrics[0].pop("select") == "loss"
+    assert metrics[1].pop("epoch_texts") == metrics[0].pop("epoch_texts") == {"seed": 20, "wordnet": 2}
     assert metrics[1] == pytest.approx(metrics[0], rel=1e-4)
     assert list((two / ".cache" / "training").iterdir()) == []
 

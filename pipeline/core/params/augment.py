@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pipeline.core.params.base import Block, Count, Seed
+from pipeline.core.params.gates import TextGates
 
 
 class WordNetAugment(Block):
@@ -20,6 +21,8 @@ class WordNetAugment(Block):
     """Augment this many seed texts, the first by text id; null: all."""
     seed: Seed = 0
     """Seed of the choice of words and synonyms, which depends on nothing else but the text."""
+    gates: TextGates = TextGates()
+    """Which of the new texts are kept."""
 
 
 class Augment(Block):

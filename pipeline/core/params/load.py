@@ -15,6 +15,7 @@ from pipeline.core.params.base import HUB, Block, Name
 from pipeline.core.params.corpus import Corpus, FinetuneData
 from pipeline.core.params.evaluate import Evaluate
 from pipeline.core.params.export import Export
+from pipeline.core.params.gates import Gate
 from pipeline.core.params.runtime import Footprint, Runtime
 from pipeline.core.params.significance import Significance
 from pipeline.core.params.students import Student, student_faults
@@ -28,6 +29,7 @@ class Params(Block):
     corpus: Corpus
     augment: Augment
     encode: Encode
+    gate: Gate
     pca: Pca
     finetune: FinetuneData
     students: Annotated[dict[Name, Student], Field(min_length=1)]
@@ -86,6 +88,12 @@ class Params(Block):
                     f"runtime.workers is {self.runtime.workers}; one process asks an API, several requests "
                     "at a time: set runtime.api.concurrency"
                 )
+        faults += [
+            f"gate.{method} compares the view 'sentence', which is not encoded; add it to encode.views "
+            f"({', '.join(self.encode.views)}), or set gate.{method} to null"
+            for method, gate in self.gate
+            if gate and getattr(self.augment, method).enabled and "sentence" not in self.encode.views
+        ]
         for name, student in self.students.items():
             if name == "teacher" or name.endswith("_finetune"):
                 faults.append(f"students.{name}: the report needs this name for itself; choose another")
@@ -168,6 +176,7 @@ def _describe(detail: ErrorDetails) -> list[str]:
             return [f"{'.'.join(path[:-1])}: name a-z, 0-9, - and _ only, a letter first"]
         case "literal_error":
             allowed = str(context["expected"]).replace("'", "")
+            where = where.removesuffix(".[key]")
             return [f"{where} is {value!r}; allowed: {allowed}{_closest(value, allowed)}"]
         case _:
             message = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")

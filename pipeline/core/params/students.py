@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative, Positive, Seed
 from pipeline.core.params.losses import HsicLoss, Loss
@@ -11,11 +11,31 @@ from pipeline.core.params.teacher import View
 TextSet = Literal["seed", "wordnet"]
 
 
+def _once_each(texts: object) -> object:
+    """A list of text sets as a map to the proportion 1."""
+    if not isinstance(texts, list | tuple):
+        return texts
+    if twice := [name for name in texts if texts.count(name) > 1]:
+        raise ValueError(
+            f"train.texts names {twice[0]} twice; for two readings an epoch write a map: {{{twice[0]}: 2}}"
+        )
+    return dict.fromkeys(texts, 1.0)
+
+
+Proportion = Annotated[float, Field(gt=0.0, le=100.0)]
+Texts = Annotated[
+    dict[TextSet, Proportion],
+    BeforeValidator(_once_each, json_schema_input_type=tuple[TextSet, ...] | dict[TextSet, Proportion]),
+]
+
+
 class Train(Block):
     """How a student is trained on the cached vectors."""
 
-    texts: Annotated[tuple[TextSet, ...], Field(min_length=1, strict=False)] = ("seed", "wordnet")
-    """The text sets that it is trained on."""
+    texts: Texts = Field(default={"seed": 1.0, "wordnet": 1.0}, min_length=1)
+    """The text sets that it is trained on, each with how often an epoch reads a text of it: with `{seed: 1,
+    wordnet: 0.5}` an epoch reads half of the WordNet texts and the next one the others, with 2 it reads each
+    of them twice. A list such as `[seed, wordnet]` stands for 1 each."""
     target: Literal["pca", "full"] = "pca"
     """`pca`: the teacher's vectors, reduced to the student's dimension where that is smaller. `full`: as they
     are; the loss has to map one dimension to the other (infonce with a learned projection, crd)."""
@@ -25,7 +45,7 @@ class Train(Block):
     """Shorter prefixes of the vectors that are trained along: the loss is the mean over them and the
     whole."""
     epochs: Positive
-    """Most passes over the texts; 0.5 is half of them, chosen by the seed."""
+    """Most passes over the texts, as often as `texts` says; 0.5 is half of them, chosen by the seed."""
     batch_size: Count
     """Sentences an optimizer step."""
     micro_batch: Count | None = None

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+from small_params import small_params
+
+from pipeline.core.errors import UserError
+from pipeline.core.params.load import check
+
+
+def read(**blocks):
+    return check(small_params(**blocks), Path("params.yaml"))
+
+
+def read_texts(texts):
+    params = small_params()
+    params["students"]["tiny"]["train"]["texts"] = texts
+    return check(params, Path("params.yaml")).students["tiny"].train.texts
+
+
+def test_text_sets_are_a_list_or_a_map_to_proportions():
+    assert read_texts(["seed", "wordnet"]) == {"seed": 1, "wordnet": 1}
+    assert list(read_texts(["wordnet", "seed"])) == ["wordnet", "seed"]
+    assert read_texts({"wordnet": 0.5, "seed": 2}) == {"wordnet": 0.5, "seed": 2}
+    params = small_params()
+    del params["students"]["tiny"]["train"]["texts"]
+    assert check(params, Path("params.yaml")).students["tiny"].train.texts == {"seed": 1, "wordnet": 1}
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["seeds"], "tiny.train.texts.seeds is 'seeds'; allowed: .*did you mean 'seed'"),
+        ({"wordnett": 1}, "tiny.train.texts.wordnett is 'wordnett'; allowed: .*did you mean 'wordnet'"),
+        ({"seed": 0}, "tiny.train.texts.seed is 0; expected greater than 0"),
+        ({"seed": -0.5}, "tiny.train.texts.seed is -0.5; expected greater than 0"),
+        ({"seed": 1e6}, "tiny.train.texts.seed is 1000000.0; expected less than or equal to 100"),
+        ({"seed": "all"}, "tiny.train.texts.seed is 'all'; expected number"),
+        (["seed", "seed"], r"train.texts names seed twice; .* write a map: \{seed: 2\}"),
+        ([], "tiny.train.texts is .* at least 1 item"),
+        ("seed", "tiny.train.texts is 'seed'; expected"),
+    ],
+)
+def test_bad_text_sets(texts, message):
+    with pytest.raises(UserError, match=message):
+        read_texts(texts)
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        ({}, "gate.wordnet is missing"),
+        ({"wordnett": None}, "gate.wordnett is unknown; did you mean 'wordnet'"),
+        ({"wordnet": {"min_similarity": 1.5}}, "gate.wordnet.min_similarity is 1.5; expected less"),
+        ({"wordnet": {"max_similarity": 0.4}}, "max_similarity is 0.4, below gate.min_similarity, 0.5"),
+    ],
+)
+def test_bad_gates(gate, message):
+    with pytest.raises(UserError, match=message):
+        read(gate=gate)
+
+
+def test_a_gate_needs_the_view_that_it_compares():
+    student = {**small_params()["students"]["tiny"], "view": "token_mean"}
+    blocks = {"encode": {"views": ["token_mean"]}, "students": {"tiny": student}}
+    with pytest.raises(UserError, match=r"gate\.wordnet compares the view 'sentence'.* or set gate\.wordnet"):
+        read(augment={"wordnet": {}}, **blocks)
+    read(augment={"wordnet": {"enabled": False}}, **blocks)
+    read(augment={"wordnet": {}}, gate={"wordnet": None}, **blocks)
