@@ -16,7 +16,7 @@ PARAMS = {
         "sources": [{"kind": "files", "path": "data/raw/texts.txt"}],
         "dev_fraction": 0.1,
     },
-    "augment": {"wordnet": {"enabled": False}},
+    "augment": {"wordnet": {"enabled": False}, "back_translation": {"enabled": False}},
     "encode": {"views": ["sentence", "token_mean"]},
     "pca": {"centre": True},
     "finetune": {
