@@ -60,7 +60,9 @@ class Translations:
         if not recipe.exists():
             write_text(recipe, json.dumps(self._recipe, indent=2, sort_keys=True) + "\n")
         content = io.BytesIO()
-        pl.DataFrame([ids.alias("text_id"), pl.Series("text", translations, pl.String)]).write_parquet(content)
+        pl.DataFrame([ids.alias("text_id"), pl.Series("text", translations, pl.String)]).write_parquet(
+            content
+        )
         digest = fingerprint.of_bytes(content.getbuffer())[:HASH_LETTERS]
         with atomic_file(self.folder / f"{ids[0]:016x}-{ids[-1]:016x}-{digest}.parquet") as temporary:
             temporary.write_bytes(content.getbuffer())

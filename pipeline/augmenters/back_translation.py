@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,7 +82,7 @@ def translated(
     recipe: dict[str, Any],
     label: str,
 ) -> pl.DataFrame:
-    """What comes back of texts with ascending ids, as `parent_id` and `text`, from the cache or translated."""
+    """What comes back of texts with ascending ids, as `parent_id` and `text`; from the cache where known."""
     store = Translations(resources.cache, recipe)
     known = pl.col("text_id").is_in(store.load()["text_id"].implode())
     marked = texts.with_columns(known.alias("known"))
@@ -92,8 +93,8 @@ def translated(
             lacking = chunk.filter(~pl.col("known"))
             if len(lacking):
                 translator = translator or load_translator(pivot, params, resources)
-                found = translator.translate(lacking["text"].to_list(), seed_of(lacking, recipe))
-                store.add(lacking["text_id"], found)
+                back = translator.translate(lacking["text"].to_list(), seed_of(lacking, recipe))
+                store.add(lacking["text_id"], back)
                 count += len(lacking)
             advance(len(chunk))
     say(f"{label}: {count:,} translated, {len(texts) - count:,} taken from the cache")
@@ -111,7 +112,7 @@ def chunks(texts: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
     bits = max(0, math.ceil(math.log2(max(1, len(texts)) / most)))
     edges = np.array([index << (ID_BITS - bits) for index in range(1, 1 << bits)], np.uint64)
     cuts = [0, *np.searchsorted(texts["text_id"].to_numpy(), edges).tolist(), len(texts)]
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         if stop > start:
             yield texts[start:stop]
 

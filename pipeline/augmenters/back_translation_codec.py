@@ -1,10 +1,14 @@
 """A translation model's tokenizer between two languages."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.augmenters.back_translation_models import EXTRA, Model
 from pipeline.core.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import BatchEncoding
 
 
 class Codec:
@@ -32,17 +36,16 @@ class Codec:
             self.tokenizer.src_lang = model.source
             self.forced = self._token(model, "target_language", model.target)
 
-    def __call__(self, texts: Sequence[str], **layout: Any) -> Any:
-        """Token ids with special tokens, in a layout of the tokenizer's."""
-        return self.tokenizer(
-            [self._prefix + text for text in texts], truncation=True, max_length=self._max_length, **layout
-        )
-
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text, with special tokens."""
-        return list(self(texts)["input_ids"])
+        prefixed = [self._prefix + text for text in texts]
+        return list(self.tokenizer(prefixed, truncation=True, max_length=self._max_length)["input_ids"])
 
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+    def pad(self, ids: Sequence[Sequence[int]]) -> "BatchEncoding":
+        """Ids and mask as tensors (texts, longest)."""
+        return cast("BatchEncoding", self.tokenizer.pad({"input_ids": ids}, return_tensors="pt"))
+
+    def decode(self, ids: "Sequence[Sequence[int]] | Tensor") -> list[str]:
         """The texts of token ids, without special tokens."""
         return list(self.tokenizer.batch_decode(ids, skip_special_tokens=True))
 

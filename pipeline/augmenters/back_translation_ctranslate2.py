@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.augmenters.back_translation_codec import Codec
 from pipeline.augmenters.back_translation_models import BLOCK, Model
@@ -11,6 +11,9 @@ from pipeline.core.atomic import atomic_folder, disk_errors
 from pipeline.core.errors import UserError
 from pipeline.core.params.augment import BackTranslationAugment, Sampling
 from pipeline.core.progress import say
+
+if TYPE_CHECKING:
+    import ctranslate2
 
 CONVERTED = "ctranslate2"
 """The folder of converted models in the cache."""
@@ -29,7 +32,7 @@ class Translator:
         self._steps = [
             (Codec(model, params.max_length), convert(model, params.compute_type, cache)) for model in pivot
         ]
-        self._open: dict[Path, Any] = {}
+        self._open: dict[Path, ctranslate2.Translator] = {}
 
     def translate(self, texts: Sequence[str], seed: int) -> list[str]:
         """The texts through all models; `seed` decides what sampling draws."""
@@ -59,7 +62,7 @@ class Translator:
         tokens = [result.hypotheses[0] for result in results]
         return codec.decode([tokenizer.convert_tokens_to_ids(row) for row in tokens])
 
-    def _translator(self, folder: Path) -> Any:
+    def _translator(self, folder: Path) -> "ctranslate2.Translator":
         """The model of a converted folder, loaded once; one worker, so that draws come in one order."""
         import ctranslate2
 
@@ -95,8 +98,8 @@ def convert(model: Model, compute_type: str, cache: Path) -> Path:
         )
     if model.kind == "marian" and not _starts_from_zero(model):
         raise UserError(
-            f"{model.key}.model: {model.folder.name} has weights for the padding token, from which it was trained to "
-            f"begin; ctranslate2 lets Marian models begin from zeros: set {BLOCK}.engine to transformers"
+            f"{model.key}.model: {model.folder.name} has weights for the padding token, from which it "
+            f"begins; ctranslate2 lets Marian models begin from zeros: set {BLOCK}.engine to transformers"
         )
     made_of = {"weights": model.weights, "type": compute_type, "ctranslate2": ctranslate2.__version__}
     folder = cache / CONVERTED / fingerprint.of_json(made_of)[:16]

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,12 @@ class Model:
     target: str | None
     prefix: str
     """What a Marian model of several target languages reads before a text."""
-    weights: str
-    """Hash of all that decides what it gives."""
     config: dict[str, Any]
+
+    @cached_property
+    def weights(self) -> str:
+        """Hash of all that decides what it gives."""
+        return weights_hash(self.folder)
 
     @property
     def identity(self) -> dict[str, str | None]:
@@ -61,7 +64,6 @@ def find_pivots(params: BackTranslationAugment) -> list[list[Model]]:
         UserError: a model is not there, lacks a file or is of another architecture, or the languages do not
             lead from the corpus's back to it.
     """
-    hashes = cache(weights_hash)
     pivots = []
     for number, steps in enumerate(params.pivots):
         keys = [f"{BLOCK}.pivots.{number}.{place}" for place in range(len(steps))]
@@ -70,7 +72,7 @@ def find_pivots(params: BackTranslationAugment) -> list[list[Model]]:
             for key, step in zip(keys, steps, strict=True)
         ]
         found = [
-            describe(step, key, folder, hashes(folder), params)
+            describe(step, key, folder, params)
             for key, step, folder in zip(keys, steps, folders, strict=True)
         ]
         check_languages(found, params.language)
@@ -78,9 +80,7 @@ def find_pivots(params: BackTranslationAugment) -> list[list[Model]]:
     return pivots
 
 
-def describe(
-    step: TranslationStep, key: str, folder: Path, weights: str, params: BackTranslationAugment
-) -> Model:
+def describe(step: TranslationStep, key: str, folder: Path, params: BackTranslationAugment) -> Model:
     """What the folder of a model says of it.
 
     Raises:
@@ -112,7 +112,6 @@ def describe(
         step.source_language or source,
         step.target_language or target,
         _prefix(step, key, folder) if kind == "marian" else "",
-        weights,
         config,
     )
 
@@ -135,14 +134,14 @@ def check_languages(pivot: Sequence[Model], language: str) -> None:
     for model in pivot:
         if model.source and before and base(model.source) != base(before):
             raise UserError(
-                f"{model.key} begins in {model.source!r}, where {whose} {before!r}; put the models in order, or "
-                "set source_language if the model says it wrongly"
+                f"{model.key} begins in {model.source!r}, where {whose} {before!r}; put the models "
+                "in order, or set source_language if the model says it wrongly"
             )
         before, whose = model.target or "", "the model before it ends in"
     if before and base(before) != base(language):
         raise UserError(
-            f"{pivot[-1].key} ends in {before!r}, the corpus is in {language!r}; the last model of a pivot has "
-            f"to lead back (or set target_language if the model says it wrongly, or {BLOCK}.language)"
+            f"{pivot[-1].key} ends in {before!r}, the corpus is in {language!r}; the last model of a pivot "
+            f"has to lead back (or set target_language if the model says it wrongly, or {BLOCK}.language)"
         )
 
 

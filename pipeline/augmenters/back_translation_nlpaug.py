@@ -1,12 +1,16 @@
 """The engine `nlpaug`: its BackTranslationAug with a pivot's two models, for comparison."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.augmenters.back_translation_codec import Codec
 from pipeline.augmenters.back_translation_models import Model
 from pipeline.augmenters.back_translation_transformers import load_seq2seq, settings, torch_device
 from pipeline.core.params.augment import BackTranslationAugment
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import BatchEncoding
 
 
 class Translator:
@@ -48,11 +52,11 @@ class Tokenizer:
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
 
-    def __call__(self, texts: Sequence[str], *, padding: bool, truncation: bool, return_tensors: str) -> Any:
-        """Padded ids and mask; what is too long is cut in any case."""
-        return self._codec(texts, padding=padding, return_tensors=return_tensors)
+    def __call__(self, texts: Sequence[str], **_layout: object) -> "BatchEncoding":
+        """Padded ids and mask."""
+        return self._codec.pad(self._codec.encode(texts))
 
-    def batch_decode(self, ids: Any, *, skip_special_tokens: bool) -> list[str]:
+    def batch_decode(self, ids: "Tensor", **_special: object) -> list[str]:
         """The texts."""
         return self._codec.decode(ids)
 

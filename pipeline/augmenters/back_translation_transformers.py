@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.augmenters.back_translation_codec import Codec
 from pipeline.augmenters.back_translation_models import Model
@@ -11,8 +11,8 @@ from pipeline.core.errors import UserError
 from pipeline.core.params.augment import BackTranslationAugment
 
 if TYPE_CHECKING:
-    import torch
-    from transformers import GenerationConfig, PreTrainedModel
+    from torch import Tensor
+    from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
 
 class Translator:
@@ -25,11 +25,10 @@ class Translator:
         for model in pivot:
             if model.folder not in loaded:
                 loaded[model.folder] = load_seq2seq(model, self._device)
-        self._steps = [
-            (codec := Codec(model, params.max_length), network := loaded[model.folder])
-            + (settings(network, codec.forced, params),)
-            for model in pivot
-        ]
+        self._steps = []
+        for model in pivot:
+            codec, network = Codec(model, params.max_length), loaded[model.folder]
+            self._steps.append((codec, network, settings(network, codec.forced, params)))
 
     def translate(self, texts: Sequence[str], seed: int) -> list[str]:
         """The texts through all models; `seed` decides what sampling draws."""
@@ -48,9 +47,9 @@ class Translator:
         ids = codec.encode(texts)
         found = [""] * len(texts)
         for rows in batches([len(row) for row in ids], self._budget):
-            padded = codec.tokenizer.pad({"input_ids": [ids[row] for row in rows]}, return_tensors="pt")
-            made: torch.Tensor = network.generate(**padded.to(self._device), generation_config=config)
-            for row, text in zip(rows, codec.decode(made.cpu().numpy()), strict=True):
+            padded = codec.pad([ids[row] for row in rows]).to(self._device)
+            made = cast("GenerationMixin", network).generate(**padded, generation_config=config)
+            for row, text in zip(rows, codec.decode(cast("Tensor", made).cpu()), strict=True):
                 found[row] = text
         return found
 

@@ -28,10 +28,10 @@ class TranslationStep(Block):
     model: Annotated[str, Field(min_length=1)]
     """Marian (opus-mt), FSMT (wmt19), M2M-100 or NLLB: a folder, `package:NAME/PATH` or a hub id."""
     revision: str | None = None
-    """Commit, branch or tag of a hub model. Weights have to be .safetensors; where a hub model has none on its
-    main branch, a pull request may hold them: refs/pr/NUMBER."""
+    """Commit, branch or tag of a hub model. Weights have to be .safetensors; where the main branch has none,
+    a pull request may: refs/pr/NUMBER."""
     source_language: str | None = None
-    """As the model writes it: `en` for M2M-100, `eng_Latn` for NLLB, which need it; null: as the model says."""
+    """As the model writes it: M2M-100 (`en`) and NLLB (`eng_Latn`) need it; null: as the model says."""
     target_language: str | None = None
     """Likewise; a Marian model of several target languages needs it too, as in its `>>fra<<`."""
 
