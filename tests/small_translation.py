@@ -117,7 +117,7 @@ def train_m2m(folder: Path) -> Path:
         config.update({"dropout": 0.0, "attention_dropout": 0.0, "encoder_layerdrop": 0.0})
         config.decoder_layerdrop = 0.0
         model = M2M100ForConditionalGeneration(config)
-        _fit(model, inputs, torch.cat([part[1] for part in pairs]), steps=200)
+        _fit(model, inputs, torch.cat([part[1] for part in pairs]), steps=150)
     model.save_pretrained(folder)
     return folder
 

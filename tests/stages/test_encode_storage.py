@@ -1,3 +1,5 @@
+import sys
+
 """Sets published as int8: whoever encodes them, there and back, and by those that read them."""
 
 import json
@@ -98,7 +100,8 @@ def test_the_loss_is_that_against_the_vectors_of_float16(folder):
     assert 0.9995 < cosines.min() < cosines.mean() < 1
 
 
-def test_an_empty_set_loses_nothing(folder):
+def test_an_empty_set_loses_nothing_and_loads_no_teacher(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pipeline.teachers.hashing", None)
     write("int8")
     write_texts([])
     encode()
