@@ -1,9 +1,8 @@
-import sys
-
 """Sets published as int8: whoever encodes them, there and back, and by those that read them."""
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
