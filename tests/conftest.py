@@ -1,5 +1,7 @@
 """What tests of several parts need."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,14 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
         BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """Gives the folder of a model that translates a tiny grammar; it is trained at the first call."""
+    import small_translation
+
+    folder = tmp_path_factory.mktemp("translators")
+    return cache(
+        lambda source, target: small_translation.train(folder / f"{source}-{target}", source, target)
+    )

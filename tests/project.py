@@ -16,9 +16,9 @@ PARAMS = {
         "sources": [{"kind": "files", "path": "data/raw/texts.txt"}],
         "dev_fraction": 0.1,
     },
-    "augment": {"wordnet": {"enabled": False}},
+    "augment": {"wordnet": {"enabled": False}, "back_translation": {"enabled": False}},
     "encode": {"views": ["sentence", "token_mean"]},
-    "gate": {"wordnet": {}},
+    "gate": {"wordnet": {}, "back_translation": None},
     "pca": {"centre": True},
     "finetune": {
         "data": {"mine": {"kind": "triplets", "path": "data/raw/triplets.tsv"}},

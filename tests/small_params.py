@@ -10,7 +10,7 @@ def small_params(**blocks: dict[str, Any]) -> dict[str, Any]:
         "corpus": {"sources": [{"kind": "files", "path": "texts.csv"}], "dev_fraction": 0.2},
         "augment": {"wordnet": {"enabled": False}},
         "encode": {"views": ["sentence"]},
-        "gate": {"wordnet": {}},
+        "gate": {"wordnet": {}, "back_translation": None},
         "pca": {},
         "finetune": {"data": {}, "mine": None},
         "students": {

@@ -16,6 +16,7 @@ from pipeline.core.atomic import PARTIAL, is_abandoned
 
 RECIPE = "recipe.json"
 INDEXES = "indexes"
+TRANSLATIONS = "back_translation"
 STATE = ".safetensors"
 """How the state of a training ends; its inputs lie in a folder of that name without it."""
 
@@ -95,7 +96,9 @@ def indexes(cache: Path) -> list[Path]:
 def abandoned(cache: Path) -> list[Path]:
     """What killed processes left half-written."""
     partial = (
-        path for kind in ("vectors", "training", INDEXES) for path in (cache / kind).rglob(f"{PARTIAL}*")
+        path
+        for kind in ("vectors", "training", INDEXES, TRANSLATIONS)
+        for path in (cache / kind).rglob(f"{PARTIAL}*")
     )
     return sorted(path for path in partial if is_abandoned(path))
 

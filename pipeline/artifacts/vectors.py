@@ -183,12 +183,12 @@ def open_set(path: Path) -> VectorSet:
 
 
 def same_recipe(*sets: VectorSet) -> None:
-    """Fail unless all sets come from one teacher.
+    """Fail unless all sets come from one teacher; an empty set comes from none.
 
     Raises:
         UserError: two sets have different recipes.
     """
-    for one, other in pairwise(sets):
+    for one, other in pairwise(found for found in sets if found.rows):
         if one.manifest["fingerprint"] != other.manifest["fingerprint"]:
             raise UserError(
                 f"{one.path} and {other.path} come from different teachers; run `dvc repro encode`"

@@ -27,6 +27,7 @@ def doctor(
         needs.wordnet(params, nltk_data),
         *needs.files(params),
         *needs.extras(params),
+        *needs.back_translation(params.augment.back_translation),
         system.disk(Path()),
         system.processor(),
         needs.device(params.runtime.device),

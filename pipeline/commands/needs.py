@@ -6,9 +6,11 @@ from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 
+from pipeline.augmenters import back_translation_models as translation
 from pipeline.commands import model_folder
 from pipeline.commands.finding import Finding
 from pipeline.core.errors import UserError
+from pipeline.core.params.augment import BackTranslationAugment, TranslationStep
 from pipeline.core.params.load import Params
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher, TransformerTeacher
 from pipeline.corpus.wordnet_files import is_complete, wordnet_folder
@@ -47,14 +49,56 @@ def _api(params: OpenAiApiTeacher) -> Finding:
     return Finding("teacher", f"{found}; parts of {params.parts}", f"export {variable}=..." if unset else "")
 
 
+def back_translation(params: BackTranslationAugment) -> list[Finding]:
+    """The packages and models of back-translation, where it is enabled; nothing is loaded or downloaded."""
+    if not params.enabled:
+        return []
+    found = []
+    if missing := translation.missing_packages(params):
+        said = f"{', '.join(missing)} not installed, but used by {translation.BLOCK}"
+        found.append(Finding("back-translation", said, translation.EXTRA))
+    waiting = [step for pivot in params.pivots for step in pivot if not _is_here(step)]
+    for step in dict.fromkeys(waiting):
+        said = f"{step.model}: not downloaded yet; the first `dvc repro` does it"
+        found.append(Finding("back-translation", said))
+    here = [tuple(map(_local, pivot)) for pivot in params.pivots if all(map(_is_here, pivot))]
+    try:
+        ready = translation.find_pivots(params.model_copy(update={"pivots": tuple(here)}))
+    except UserError as error:
+        return [
+            *found,
+            Finding("back-translation", str(error), f"edit {translation.BLOCK} in the params file"),
+        ]
+    said = f"{len(ready)} of {len(params.pivots)} pivots are ready for {params.engine}"
+    return [*found, Finding("back-translation", said)]
+
+
+def _is_here(step: TranslationStep) -> bool:
+    """Whether a model is no hub model that is yet to be downloaded."""
+    return not _on_hub(step.model) or _in_hub_cache(step.model, step.revision) is not None
+
+
+def _local(step: TranslationStep) -> TranslationStep:
+    """A step with the folder of its model, where that is the hub's cache."""
+    folder = _in_hub_cache(step.model, step.revision) if _on_hub(step.model) else None
+    return step.model_copy(update={"model": str(folder), "revision": None}) if folder else step
+
+
 def _model_folder(params: TransformerTeacher) -> Path | None:
     """The teacher's folder; None where it is a hub model that is not in the hub's cache."""
-    is_hub_id = params.model.count("/") == 1 and params.model[0] not in "./~"
-    if params.model.startswith(PACKAGE) or Path(params.model).is_dir() or not is_hub_id:
-        return find_teacher(params)
+    return _in_hub_cache(params.model, params.revision) if _on_hub(params.model) else find_teacher(params)
+
+
+def _on_hub(model: str) -> bool:
+    """Whether this names a model of the hub, and not a folder."""
+    is_hub_id = model.count("/") == 1 and model[0] not in "./~"
+    return is_hub_id and not model.startswith(PACKAGE) and not Path(model).is_dir()
+
+
+def _in_hub_cache(model: str, revision: str | None) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(params.model, "config.json", revision=params.revision)
+    config = try_to_load_from_cache(model, "config.json", revision=revision)
     return Path(config).parent if isinstance(config, str) else None
 
 

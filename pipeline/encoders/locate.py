@@ -7,9 +7,9 @@ from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
 
 PACKAGE = "package:"
-USED = (".safetensors", ".json", ".txt", ".model", ".py")
+USED = (".safetensors", ".json", ".txt", ".model", ".spm", ".py")
 """Files that decide what a model gives; no pickled weights."""
-TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "vocab-src.json", "*.model")
 """transformers makes up a tokenizer of five tokens where none of these is there."""
 
 
@@ -67,7 +67,7 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     python = ["*.py"] if code else []
-    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", *python]
+    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm", *python]
     try:
         return Path(
             snapshot_download(

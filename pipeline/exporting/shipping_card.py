@@ -126,6 +126,10 @@ def _data(name: str, params: Params) -> str:
     rows = [f"- {_source(source)}" for source in params.corpus.sources]
     if "wordnet" in block.train.texts and params.augment.wordnet.enabled:
         rows.append("- the same texts with synonyms from WordNet")
+    translation = params.augment.back_translation
+    if "back_translation" in block.train.texts and translation.enabled:
+        models = {step.model for pivot in translation.pivots for step in pivot}
+        rows.append(f"- the same texts translated and back by {', '.join(sorted(models))}")
     if block.finetune:
         rows.append(f"- fine-tuning: {', '.join(_triplets(data, params) for data in block.finetune.data)}")
     return "\n".join(rows) + "\n"

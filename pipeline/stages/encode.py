@@ -30,9 +30,18 @@ def main(
     """Encode a text set; a killed run goes on where it stopped.
 
     A job of an array fills the store and publishes nothing; the run without a part, which comes last, does.
+    No teacher is loaded for an empty set, such as that of an augmenter that is not enabled.
     """
     params = load(params_file)
     ids = texts.ids(texts_file, None)
+    if not len(ids):
+        part([], shard_index, num_shards)
+        with disk_errors(out), atomic_folder(out) as folder:
+            vectors.write_manifest(
+                folder, {}, dict.fromkeys(params.encode.views, 0), {}, params.encode.storage
+            )
+        say(f"encode {out.name}: no texts")
+        return
     shards = encoding.partition(ids, params.encode.shard_rows)
     mine = part(shards, shard_index, num_shards)
     job = Job(Path.cwd(), texts_file, params.teacher, params.encode, params.runtime)

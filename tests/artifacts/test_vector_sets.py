@@ -131,13 +131,14 @@ def test_a_shard_at_fault_names_itself_and_the_stage(folder, fault):
 
 def test_sets_of_one_teacher_go_together_and_others_do_not(folder):
     mine = vectors.open_set(folder)
-    other = vectors.VectorSet(folder.with_name("wordnet"), {"fingerprint": "g"})
+    other = vectors.VectorSet(folder.with_name("wordnet"), {"fingerprint": "g", "rows": 1})
     vectors.same_recipe(mine)
     vectors.same_recipe(mine, mine, mine)
     with pytest.raises(
         UserError, match=r"seed and .*wordnet come from different teachers; run `dvc repro encode`"
     ):
         vectors.same_recipe(mine, mine, other)
+    vectors.same_recipe(mine, vectors.VectorSet(folder, {"fingerprint": "none", "rows": 0}), mine)
 
 
 def of_single_precision(path):

@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def processes() -> multiprocessing.context.ForkServerContext:
     """Starts processes that have imported the stage already."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["encode_runs", "distill_runs", "finetune_runs"])
+    context.set_forkserver_preload(["encode_runs", "distill_runs", "finetune_runs", "augment_runs"])
     with pytest.MonkeyPatch.context() as patch:
         # Python 3.11 does not hand sys.path on to what is preloaded.
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))

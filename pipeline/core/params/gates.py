@@ -61,3 +61,4 @@ class Gate(Block):
     """One block a method of `augment:`; null: all its texts are kept, and no vector is looked at."""
 
     wordnet: SimilarityGate | None
+    back_translation: SimilarityGate | None

@@ -8,7 +8,7 @@ from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative,
 from pipeline.core.params.losses import HsicLoss, Loss
 from pipeline.core.params.teacher import View
 
-TextSet = Literal["seed", "wordnet"]
+TextSet = Literal["seed", "wordnet", "back_translation"]
 
 
 def _once_each(texts: object) -> object:

@@ -1,0 +1,65 @@
+"""The engine `nlpaug`: its BackTranslationAug with a pivot's two models, for comparison."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipeline.augmenters.back_translation_codec import Codec
+from pipeline.augmenters.back_translation_models import Model
+from pipeline.augmenters.back_translation_transformers import load_seq2seq, settings, torch_device
+from pipeline.core.params.augment import BackTranslationAugment
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import BatchEncoding
+
+
+class Translator:
+    """BackTranslationAug, whose models decode as params say."""
+
+    def __init__(self, pivot: Sequence[Model], params: BackTranslationAugment, device: str) -> None:
+        from nlpaug.augmenter.word import BackTranslationAug
+
+        self._budget = params.tokens_per_batch
+        where = torch_device(device)
+        forward, backward = pivot
+        for model in pivot:
+            load_seq2seq(model, where)  # for errors that name it
+        BackTranslationAug.clear_cache()
+        self._augmenter = BackTranslationAug(
+            str(forward.folder), str(backward.folder), device=where, max_length=params.max_length + 1
+        )
+        self._model: Any = self._augmenter.model
+        for side, model in (("src", forward), ("tgt", backward)):
+            codec = Codec(model, params.max_length)
+            setattr(self._model, f"{side}_tokenizer", Tokenizer(codec))
+            network = getattr(self._model, f"{side}_model")
+            network.generation_config = settings(network, codec.forced, params)
+            network.generation_config.max_new_tokens = None  # nlpaug passes max_length
+
+    def translate(self, texts: Sequence[str], seed: int) -> list[str]:
+        """The texts through both models; `seed` decides what sampling draws."""
+        import torch
+
+        self._model.batch_size = max(1, self._budget // self._model.src_tokenizer.longest(texts))
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return list(self._augmenter.substitute(list(texts)))
+
+
+class Tokenizer:
+    """A codec as nlpaug calls a tokenizer."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def __call__(self, texts: Sequence[str], **_layout: object) -> "BatchEncoding":
+        """Padded ids and mask."""
+        return self._codec.pad(self._codec.encode(texts))
+
+    def batch_decode(self, ids: "Tensor", **_special: object) -> list[str]:
+        """The texts."""
+        return self._codec.decode(ids)
+
+    def longest(self, texts: Sequence[str]) -> int:
+        """Tokens of the longest text."""
+        return max(map(len, self._codec.encode(texts)))

@@ -1,0 +1,92 @@
+"""Runs of the stage `augment` with back-translation, in this process and in processes that are killed."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import ctranslate2.converters
+import nltk.langnames
+import polars as pl
+import small_translation
+from ruamel.yaml import YAML
+from small_params import small_params
+
+from pipeline.artifacts import texts
+from pipeline.augmenters import back_translation_ctranslate2, back_translation_transformers
+from pipeline.core.errors import report_user_errors
+from pipeline.stages.augment import main
+
+PRELOADED = (ctranslate2, nltk)
+"""What the stage imports when it needs it, loaded here for the processes that are killed."""
+OUT = Path("augmented/back_translation.parquet")
+ENGINES = {
+    "ctranslate2": back_translation_ctranslate2.Translator,
+    "transformers": back_translation_transformers.Translator,
+}
+
+
+def write_inputs(pivot: list[dict[str, str]], sentences: list[str], **block: Any) -> None:
+    """The seed texts, no evaluation texts, and params.yaml in the working folder."""
+    rows = [(texts.text_id(text), text, "files", "train") for text in sentences]
+    seed = pl.DataFrame(rows, schema=texts.SEED_SCHEMA, orient="row")
+    texts.write(seed, texts.SEED_SCHEMA, Path("seed.parquet"))
+    nothing = pl.DataFrame(schema=texts.LABELLED_SCHEMA)
+    texts.write(nothing, texts.LABELLED_SCHEMA, Path("eval.parquet"))
+    chosen = {"enabled": True, "pivots": [pivot], "max_length": 24, **block}
+    params = small_params(
+        augment={"wordnet": {"enabled": False}, "back_translation": chosen}, runtime={"device": "cpu"}
+    )
+    YAML().dump(params, Path("params.yaml"))
+
+
+def augment() -> bytes:
+    """Run the stage to its end; the file it writes."""
+    main(
+        "back_translation",
+        seed_texts=Path("seed.parquet"),
+        eval_texts=Path("eval.parquet"),
+        wordnet=Path("none"),
+        teacher=Path("none"),
+        out=OUT,
+        metrics=Path("augmented/metrics.json"),
+    )
+    return OUT.read_bytes()
+
+
+def run_slowly(folder: Path, log: Path, seconds: float) -> None:
+    """In a process of its own: the stage with an engine that notes its chunks and then takes its time."""
+    os.chdir(folder)
+    sys.stderr = (folder / "stderr").open("a")
+    for engine in ENGINES.values():
+        quick = engine.translate
+
+        def slow(self: Any, together: list[str], seed: int, quick: Any = quick) -> list[str]:
+            with log.open("a") as file:
+                file.write(json.dumps(together) + "\n")
+            time.sleep(seconds)
+            return list(quick(self, together, seed))
+
+        engine.translate = slow  # type: ignore[method-assign]
+    report_user_errors(augment)()
+
+
+def asked(log: Path) -> list[list[str]]:
+    """The chunks that a run began to translate."""
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def stored() -> set[int]:
+    """The texts of finished chunks."""
+    files = Path(".cache/back_translation").glob("*/[!.]*.parquet")
+    return {row for path in files for row in pl.read_parquet(path)["text_id"]}
+
+
+SENTENCES = [
+    row["en"]
+    for row in small_translation.sentences()
+    if row["en"].split()[1] not in small_translation.BACK.values()
+]
+"""Without those that another comes back as."""
