@@ -20,6 +20,7 @@ NEUTRAL = {
     "pipeline/core/params/gates.py",
     "pipeline/core/params/load.py",
     "pipeline/core/params/losses.py",
+    "pipeline/core/params/mixture.py",
     "pipeline/core/params/runtime.py",
     "pipeline/core/params/search.py",
     "pipeline/core/params/significance.py",

@@ -38,6 +38,7 @@ def test_text_sets_are_a_list_or_a_map_to_proportions():
         (["seed", "seed"], r"train.texts names seed twice; .* write a map: \{seed: 2\}"),
         ([], "tiny.train.texts is .* at least 1 item"),
         ("seed", "tiny.train.texts is 'seed'; expected"),
+        ([["seed"]], r"tiny.train.texts is \[\['seed'\]\]; expected"),
     ],
 )
 def test_bad_text_sets(texts, message):

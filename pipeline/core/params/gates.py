@@ -42,7 +42,7 @@ class SimilarityGate(Block):
 
     min_similarity: Cosine = 0.5
     """A text whose cosine to its parent is lower is dropped: its meaning has drifted. all-MiniLM-L6-v2 puts 1
-    in 2,000 random pairs of WordNet's texts above 0.5, and 6 in 100 of their substitutions below it, most of
+    in 1,800 random pairs of WordNet's texts above 0.5, and 6 in 100 of their substitutions below it, most of
     them a word taken in another sense ("north" as Lord North)."""
     max_similarity: Cosine | None = None
     """A text whose cosine to its parent is higher is dropped: it holds nothing new. null: none is."""

@@ -2,31 +2,12 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative, Positive, Seed
 from pipeline.core.params.losses import HsicLoss, Loss
+from pipeline.core.params.mixture import Texts
 from pipeline.core.params.teacher import View
-
-TextSet = Literal["seed", "wordnet", "back_translation"]
-
-
-def _once_each(texts: object) -> object:
-    """A list of text sets as a map to the proportion 1."""
-    if not isinstance(texts, list | tuple):
-        return texts
-    if twice := [name for name in texts if texts.count(name) > 1]:
-        raise ValueError(
-            f"train.texts names {twice[0]} twice; for two readings an epoch write a map: {{{twice[0]}: 2}}"
-        )
-    return dict.fromkeys(texts, 1.0)
-
-
-Proportion = Annotated[float, Field(gt=0.0, le=100.0)]
-Texts = Annotated[
-    dict[TextSet, Proportion],
-    BeforeValidator(_once_each, json_schema_input_type=tuple[TextSet, ...] | dict[TextSet, Proportion]),
-]
 
 
 class Train(Block):
