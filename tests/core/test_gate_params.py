@@ -50,6 +50,7 @@ def test_bad_text_sets(texts, message):
     ("gate", "message"),
     [
         ({}, "gate.wordnet is missing"),
+        ({"wordnet": None}, "gate.back_translation is missing"),
         ({"wordnett": None}, "gate.wordnett is unknown; did you mean 'wordnet'"),
         ({"wordnet": {"min_similarity": 1.5}}, "gate.wordnet.min_similarity is 1.5; expected less"),
         ({"wordnet": {"max_similarity": 0.4}}, "max_similarity is 0.4, below gate.min_similarity, 0.5"),
@@ -66,4 +67,4 @@ def test_a_gate_needs_the_view_that_it_compares():
     with pytest.raises(UserError, match=r"gate\.wordnet compares the view 'sentence'.* or set gate\.wordnet"):
         read(augment={"wordnet": {}}, **blocks)
     read(augment={"wordnet": {"enabled": False}}, **blocks)
-    read(augment={"wordnet": {}}, gate={"wordnet": None}, **blocks)
+    read(augment={"wordnet": {}}, gate={"wordnet": None, "back_translation": None}, **blocks)

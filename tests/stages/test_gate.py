@@ -22,7 +22,7 @@ def gate(folder, method="wordnet", **gates):
     """The kept texts, the sample and the metrics."""
     block = gates or None
     runtime = {"cache": str(folder / "cache")}
-    params = small_params(gate={"wordnet": block}, runtime=runtime)
+    params = small_params(gate={"wordnet": block, "back_translation": None}, runtime=runtime)
     YAML().dump(params, folder / "params.yaml")
     out = folder / "out"
     main(
