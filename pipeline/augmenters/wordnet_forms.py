@@ -169,6 +169,8 @@ def _noun(lemma: str, exceptions: Mapping[str, tuple[str, ...]]) -> Forms:
     ]
     men = lemma.endswith("man") and not lemma.endswith(_NOT_MEN)
     plurals = usual or [lemma[:-2] + "en" if men else _with_s(lemma)]
+    if lemma in _SINGULAR_S:
+        plurals = [lemma + "es"]
     if lemma.endswith("ness") and lemma not in _NESS:
         plurals = []
     return {SINGULAR: (lemma,), PLURAL: tuple(dict.fromkeys([*plurals, *listed]))}

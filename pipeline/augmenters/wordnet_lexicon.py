@@ -158,6 +158,8 @@ class Lexicon:
         first = spelling.partition(" ")[0]
         if first in self._left_alone and first not in LIGHT:
             return None
+        if spelling.endswith(" to"):  # "going to" is seldom "attending"
+            return None
         if not any(self.substitutes(pos, lemma) for _, pos, lemma in readings):
             return None
         return Word(self, spelling, readings)
@@ -220,7 +222,11 @@ class Lexicon:
                 continue
             for other in words:
                 common = self._totals[pos, other]
-                if common < least.attested or other in self._left_alone or lemma in other.split(" "):
+                if (
+                    common < least.attested
+                    or other in self._left_alone
+                    or lemma in (other, *other.split(" "))
+                ):
                     continue
                 back = self._shares(pos, other).get(synset, 0.0)
                 if back >= least.sense and share * back >= least.both:
