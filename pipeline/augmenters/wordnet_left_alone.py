@@ -19,7 +19,8 @@ twice thrice double triple single mr mrs ms dr sir ain gonna wanna gotta till un
 else ever many much more most less least several such same other another people person thing things way
 ways time times day days year years week weeks month months hour hours minute minutes second seconds
 today tomorrow yesterday now then here there just even still also very too quite rather really so well
-say says saying said tell tells telling told want wants wanted dont doesnt didnt cant wont im ive youre theyre thats
+say says saying said tell tells telling told want wants wanted
+dont doesnt didnt cant wont im ive youre theyre thats
 """.split()
 )
 """Auxiliaries, light verbs, numbers, units of time, and words of too many senses."""

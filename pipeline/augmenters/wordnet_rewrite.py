@@ -20,7 +20,7 @@ from pipeline.augmenters.wordnet_lexicon import Choices, Lexicon, Word
 OPENING, CLOSING = "\"'([{“‘", ".,;:!?)]}\"'”’…"
 _PUNCTUATION = frozenset(OPENING + CLOSING)
 _PIECE = re.compile(rf"([{re.escape(OPENING)}]*)([a-z]+)([{re.escape(CLOSING)}]*)")
-_MOST_PIECES = 400_000
+_MOST_PIECES = 250_000
 """Pieces in the table, at most; it is emptied when full."""
 _ACRONYMS = 3
 """So many words in capitals may be acronyms; more are a text in capitals."""
