@@ -1,138 +1,89 @@
-"""Synonym substitution from WordNet (nlpaug's SynonymAug, as in HPD sec. 4.3), offline and reproducible."""
+"""New texts by synonym substitution from WordNet (HPD sec. 4.3)."""
 
-import random
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pipeline.augmenters.interface import Resources
+from pipeline.augmenters.wordnet_lexicon import Lexicon
+from pipeline.augmenters.wordnet_nlpaug import substitute_synonyms
+from pipeline.augmenters.wordnet_rewrite import Rewriter
+from pipeline.augmenters.wordnet_senses import read_senses
+from pipeline.augmenters.wordnet_tagger import tagger
+from pipeline.augmenters.wordnet_teacher import teacher_context
 from pipeline.core.params.augment import WordNetAugment
 from pipeline.core.progress import progress
-from pipeline.corpus.wordnet_files import Reader, open_wordnet
+from pipeline.corpus.wordnet_files import open_wordnet
 
-PENN_TAGS = {"n": "NN", "v": "VB", "a": "JJ", "r": "RB"}
-"""WordNet's parts of speech as the tags that nlpaug knows."""
-SKIPPED = "DT"
-"""The tag of words that SynonymAug leaves alone."""
-_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+SCHEMA = {"parent_id": pl.UInt64, "text": pl.String}
+_ROWS = 65_536
+"""Texts that are Python objects at a time."""
 
 
 def augment(texts: pl.DataFrame, params: WordNetAugment, resources: Resources) -> pl.DataFrame:
-    """Open WordNet and `substitute_synonyms`.
+    """New texts with some words replaced by synonyms.
+
+    A result depends on the text, its id, the seed and the number of the variant, not on other rows.
 
     Args:
         texts: columns `text_id` and `text`.
-        params: how many words and variants.
-        resources: where WordNet is.
-
-    Raises:
-        UserError: WordNet is not there.
-    """
-    return substitute_synonyms(texts, params, open_wordnet(resources.wordnet))
-
-
-def substitute_synonyms(texts: pl.DataFrame, params: WordNetAugment, reader: Reader) -> pl.DataFrame:
-    """New texts with some words replaced by synonyms of any of their senses.
-
-    The result for a text depends on the text, the seed and the number of the variant, not on the other rows.
-
-    Args:
-        texts: columns `text_id` and `text`.
-        params: how many words and variants.
-        reader: WordNet.
+        params: how many words and variants, and by which engine.
+        resources: where WordNet and the teacher's parts are.
 
     Returns:
-        Columns `parent_id` and `text`: `params.variants` rows for every text, some of them unchanged.
+        Columns `parent_id` and `text`: `params.variants` rows for every text in turn; those in which nothing
+        can be substituted are unchanged.
+
+    Raises:
+        UserError: WordNet, or a tagger or teacher that params ask for, is not there.
     """
-    substitute, rows = _substitution(reader, params.rate), []
-    with _own_randomness(), progress("substituting synonyms", len(texts), "texts") as advance:
-        for text_id, text in texts.select("text_id", "text").iter_rows():
-            for variant in range(params.variants):
-                random.seed(f"{params.seed}:{text_id}:{variant}")
-                rows.append((text_id, substitute(text)))
-            advance(1)
-    return pl.DataFrame(rows, schema={"parent_id": pl.UInt64, "text": pl.String}, orient="row")
+    if params.engine == "nlpaug":
+        return substitute_synonyms(texts, params, open_wordnet(resources.wordnet))
+    return substitute(texts, params, rewriter(params, resources))
 
 
-class Synonyms:
-    """What SynonymAug asks of a dictionary, without NLTK's tagger, whose model is a download of its own."""
+def rewriter(params: WordNetAugment, resources: Resources) -> Rewriter:
+    """What substitutes words as params say; takes some seconds to make.
 
-    def __init__(self, reader: Reader) -> None:
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-        self._reader = reader
-        self._stop_words = ENGLISH_STOP_WORDS
-        self.predict = cache(self._predict)
-        self.tag = cache(self._tag)
-
-    def pos_tag(self, tokens: list[str]) -> list[tuple[str, str]]:
-        """Each word with its Penn tag."""
-        return [(token, self.tag(token)) for token in tokens]
-
-    def _predict(self, word: str, pos: str | None = None) -> list[str]:
-        """The lemmas of all senses of a word, the more frequent the more often."""
-        return [lemma for synset in self._reader.synsets(word, pos=pos) for lemma in synset.lemma_names()]
-
-    def _tag(self, word: str) -> str:
-        """A word's most frequent part of speech in WordNet; SKIPPED for stop words and unknown words."""
-        if not word.isalpha() or len(word) < 3 or word.lower() in self._stop_words:
-            return SKIPPED
-        counts = {pos: self._count(word.lower(), pos) for pos in PENN_TAGS}
-        most = max(counts, key=lambda pos: counts[pos])
-        return PENN_TAGS[most] if counts[most] else SKIPPED
-
-    def _count(self, word: str, pos: str) -> int:
-        """How often a word is this part of speech: 0 only where WordNet does not know it as such."""
-        base = self._reader.morphy(word, pos)
-        if base is None:
-            return 0
-        lemmas = [lemma for lemma in self._reader.lemmas(base, pos) if lemma.name().lower() == base]
-        # The lemmas without a count are told apart by their number of senses.
-        return 1000 * sum(lemma.count() for lemma in lemmas) + len(lemmas)
+    Raises:
+        UserError: as for `augment`.
+    """
+    lexicon = Lexicon(read_senses(resources.wordnet))
+    fits = None if params.context is None else teacher_context(resources.teacher, params.context)
+    return Rewriter(lexicon, params.rate, tagger(params.tagger, resources.wordnet), fits)
 
 
-class Words:
-    """A text's words for SynonymAug; what stands between them is kept and put back."""
-
-    def __init__(self) -> None:
-        self._between: list[str] = []
-
-    def split(self, text: str) -> list[str]:
-        """The words."""
-        self._between = _WORD.split(text)
-        return _WORD.findall(text)
-
-    def join(self, words: list[str]) -> str:
-        """The words between the separators of the text split last."""
-        first, *after = self._between
-        return first + "".join(word + separator for word, separator in zip(words, after, strict=True))
+def substitute(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> pl.DataFrame:
+    """`augment` by a rewriter that is there already."""
+    parts = list(_parts(texts, params, by))
+    return pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
 
 
-def _substitution(reader: Reader, rate: float) -> Callable[[str], str]:
-    """SynonymAug's function from a text to a text."""
-    from nlpaug.augmenter.word import SynonymAug
-
-    synonyms, words = Synonyms(reader), Words()
-
-    class OfflineSynonymAug(SynonymAug):
-        @classmethod
-        def get_model(cls, aug_src: str, lang: str, dict_path: str | None, force_reload: bool) -> Synonyms:
-            return synonyms
-
-    augmenter = OfflineSynonymAug(
-        aug_p=rate, aug_min=1, aug_max=None, tokenizer=words.split, reverse_tokenizer=words.join
-    )
-    return augmenter.substitute
+def _parts(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> Iterator[pl.DataFrame]:
+    with progress("substituting synonyms", len(texts), "texts") as advance:
+        for part in texts.select("text_id", "text").iter_slices(_ROWS):
+            ids = part["text_id"].to_numpy()
+            states = _states(ids, params.seed, params.variants).tolist()
+            made = [
+                by.rewrite(text, state)
+                for text, row in zip(part["text"].to_list(), states, strict=True)
+                for state in row
+            ]
+            yield pl.DataFrame({"parent_id": np.repeat(ids, params.variants), "text": made}, schema=SCHEMA)
+            advance(len(part))
 
 
-@contextmanager
-def _own_randomness() -> Iterator[None]:
-    """Keep Python's random state, the only one that SynonymAug draws from, from being changed."""
-    state = random.getstate()
-    try:
-        yield
-    finally:
-        random.setstate(state)
+def _states(ids: NDArray[np.uint64], seed: int, variants: int) -> NDArray[np.uint64]:
+    """64 random bits for every text and variant, (texts, variants): SplitMix64 of id, seed and variant."""
+    keys = np.array([(seed * 0x632BE59BD9B4E019 + variant) % 2**64 for variant in range(variants)], np.uint64)
+    return _mix(ids[:, None] ^ _mix(keys)[None, :])
+
+
+def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One step and the finaliser of SplitMix64 (Steele, Lea and Flood 2014, fig. 17)."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
