@@ -99,7 +99,5 @@ def test_a_damaged_chunk_is_translated_again(folder, pivot, capsys):
 
 def test_a_model_that_is_not_there_ends_the_stage_with_its_key(folder, pivot):
     write_inputs([pivot[0], {"model": "./none"}], SENTENCES[:5])
-    with pytest.raises(
-        UserError, match=r"pivots\.0\.1\.model: there is no folder '\./none'"
-    ):
+    with pytest.raises(UserError, match=r"pivots\.0\.1\.model: there is no folder '\./none'"):
         augment()
