@@ -26,7 +26,11 @@ class Translator:
     def __init__(
         self, pivot: Sequence[Model], params: BackTranslationAugment, device: str, cache: Path
     ) -> None:
+        import torch
+
         self._params = params
+        # ctranslate2 shares torch's OpenMP, whose number of threads it changes for the whole process.
+        self._threads = torch.get_num_threads()
         self._device = device_of(device)
         _check_compute_type(params, self._device)
         self._steps = [
@@ -37,6 +41,7 @@ class Translator:
     def translate(self, texts: Sequence[str], seed: int) -> list[str]:
         """The texts through all models; `seed` decides what sampling draws."""
         import ctranslate2
+        import torch
 
         if isinstance(self._params.decoding, Sampling):
             # A worker thread draws from a generator of its own, seeded when the thread first draws.
@@ -45,6 +50,7 @@ class Translator:
         found = list(texts)
         for codec, folder in self._steps:
             found = self._step(codec, folder, found)
+        torch.set_num_threads(self._threads)
         return found
 
     def _step(self, codec: Codec, folder: Path, texts: list[str]) -> list[str]:
@@ -75,6 +81,7 @@ class Translator:
                     device_index=int(index or 0),
                     compute_type=self._params.compute_type,
                     inter_threads=1,
+                    intra_threads=self._threads,
                 )
             except (RuntimeError, ValueError) as error:
                 raise UserError(f"{folder} cannot be loaded ({error}); remove it, it is made anew") from None
