@@ -7,9 +7,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.artifacts.pca import Pca
-from pipeline.core.params.search import FlatIndex
 from pipeline.core.params.students import Student
-from pipeline.evaluation import indexes, ranking
+from pipeline.evaluation import ranking
 from pipeline.evaluation.embeddings import Embeddings
 
 
@@ -26,8 +25,8 @@ def score_tasks(
     scores = {}
     for name, pairs in tasks.items():
         task = ranking.collection(pairs)
-        index = indexes.build(FlatIndex(kind="flat"), ranking.unit(documents, task.documents))
-        scores[name] = ranking.score(task, indexes.search(index, ranking.unit(queries, task.queries)))
+        sides = ranking.unit(documents, task.documents), ranking.unit(queries, task.queries)
+        scores[name] = ranking.score(task, ranking.exact(*sides))
     return scores
 
 

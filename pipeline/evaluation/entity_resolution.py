@@ -4,12 +4,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.evaluation import ranking
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.evaluation.geometry import normalised
+from pipeline.evaluation.ranking import TIE
 
 MAIN = "recall@1"
-TIE = 1e-6
-"""Cosines no further apart count as equal; the search is in single precision."""
 
 
 def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
@@ -39,23 +38,19 @@ def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
 
 def _resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> NDArray[np.bool_]:
     """Whether each query's nearest candidate is a match, (queries,)."""
-    import faiss
-
     candidates = np.unique(pairs["right_id"].to_numpy())
     answers = (
         pairs.drop_nulls("left_id").group_by("left_id", maintain_order=True).agg(pl.col("right_id").unique())
     )
-    index = faiss.IndexFlatIP(embeddings.vectors.shape[1])
-    index.add(normalised(embeddings.of(candidates)).astype(np.float32))
     # One more than the matches of any query, so that every query finds another entity, if there is one.
-    depth = min(max(map(len, answers["right_id"])) + 1, len(candidates))
-    queries = normalised(embeddings.of(answers["left_id"].to_numpy())).astype(np.float32)
-    similarity, found = index.search(queries, depth)
+    depth = max(map(len, answers["right_id"])) + 1
+    queries = ranking.unit(embeddings, answers["left_id"].to_numpy())
+    found = ranking.exact(ranking.unit(embeddings, candidates), queries, depth)
     match = np.stack(
         [
             np.isin(candidates[rows], ids)
-            for rows, ids in zip(found, answers["right_id"].to_list(), strict=True)
+            for rows, ids in zip(found.rows, answers["right_id"].to_list(), strict=True)
         ]
     )
-    nearest, nearest_other = (np.where(mask, similarity, -np.inf).max(axis=1) for mask in (match, ~match))
+    nearest, nearest_other = (np.where(mask, found.cosines, -np.inf).max(axis=1) for mask in (match, ~match))
     return nearest > nearest_other + TIE

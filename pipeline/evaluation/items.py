@@ -72,19 +72,8 @@ def _similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
 
 def _retrieval(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
     """The reciprocal rank of each query's first relevant document among the first 10."""
-    import faiss
-    import ir_measures
-
-    task = ranking.collection(pairs)
-    index = faiss.IndexFlatIP(embeddings.vectors.shape[1])
-    index.add(ranking.unit(embeddings, task.documents))
-    # As deep as `retrieval.score`, so that equal cosines are cut off at the same place.
-    depth = min(retrieval.DEPTH + 1, len(task.documents))
-    found = ranking.Found(*index.search(ranking.unit(embeddings, task.queries), depth))
-    run = ranking.ranked(task, found)
-    values = ir_measures.iter_calc([ir_measures.RR @ 10], task.relevance, run)
-    ranks = {one.query_id: one.value for one in values}
-    return _items(task.queries, np.array([ranks[str(query)] for query in task.queries]))
+    task, found = retrieval.search(pairs, embeddings)
+    return _items(task.queries, ranking.reciprocal_ranks(task, found))
 
 
 def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
