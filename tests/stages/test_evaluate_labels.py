@@ -1,6 +1,7 @@
 """Tasks with labels, from the user's files through prepare, encode and evaluate."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ TASKS = {
         "test": "alike_test.tsv",
         "head": "linear",
         "fractions": [0.2],
+        "seeds": 3,
     },
     "chosen": {"kind": "classification", "train": "colour.tsv", "test": "chosen.tsv", "split": "dev"},
 }
@@ -97,6 +99,21 @@ def test_teacher_and_student_are_scored_by_classifiers_on_their_own_vectors(prep
     assert "f1@20%" in metrics["scores"]["finetuned"]["alike"]
     headline = [metrics["scores"]["finetuned"][task][metric] for task, metric in metrics["main"].items()]
     assert metrics["average"]["finetuned"] == pytest.approx(np.mean(headline), rel=1e-5)
+
+
+def test_each_classifier_is_trained_once(prepared, monkeypatch):
+    trained = []
+    for name, (head, settings) in classification.HEADS.items():
+
+        def counted(train, dev, setting, seed, name=name, head=head):
+            trained.append(name)
+            return head(train, dev, setting, seed)
+
+        monkeypatch.setitem(classification.HEADS, name, (counted, settings))
+    run()
+    # By the teacher, the teacher at the student's dimension and the student: every learning rate, as `colour`
+    # has one seed; every penalty on a fifth and on all rows, and the other seeds of the fifth.
+    assert Counter(trained) == {"mlp": 3 * 4, "linear": 3 * (3 + 3 + TASKS["alike"]["seeds"] - 1)}
 
 
 def test_items_and_examples_are_kept_beside_the_scores(prepared):

@@ -48,7 +48,8 @@ def write(name, model, rows=TASKS):
     """What evaluate writes of a student whose vectors are those of `model`."""
     embeddings = {"teacher": Embeddings(IDS, TEACHER), "finetuned": Embeddings(IDS, VECTORS[model])}
     scoring = {task: SCORING[task] for task in rows}
-    scores = {one: tasks.score_tasks(rows, scoring, found) for one, found in embeddings.items()}
+    scored = {one: items.score_tasks(rows, scoring, found) for one, found in embeddings.items()}
+    scores = {one: found for one, (found, _) in scored.items()}
     main = tasks.main_metrics(scoring)
     document = {
         "student": name,
@@ -61,10 +62,7 @@ def write(name, model, rows=TASKS):
         "average": {one: tasks.average(found, main) for one, found in scores.items()},
     }
     metrics.write(document, Path(f"metrics/{name}.json"))
-    parts = [
-        items.of_tasks(rows, scoring, found).with_columns(pl.lit(one).alias("model"))
-        for one, found in embeddings.items()
-    ]
+    parts = [of_items.with_columns(pl.lit(one).alias("model")) for one, (_, of_items) in scored.items()]
     eye = dict.fromkeys(examined.MODELS, np.eye(2))
     examined.write(pl.concat(parts), {}, eye, Path(f"examined/{name}"))
     return document
