@@ -17,6 +17,7 @@ from pipeline.evaluation import asymmetric, budget, embedding_space, examples, i
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.training import guard
+from pipeline.training.targets import reduction
 
 BATCH_SIZE = 64
 
@@ -172,7 +173,7 @@ def _search(
         say(f"evaluate: no student queries among the teacher's documents: {left_out}")
     elif tasks:
         vectors_of_view = _vectors_of(vectors.open_set(eval_vectors), block.view, ids)
-        documents = Embeddings(ids, asymmetric.targets(block, vectors_of_view, fitted))
+        documents = Embeddings(ids, reduction(block, fitted)(vectors_of_view))
         found["asymmetric"] = asymmetric.score_tasks(tasks, shipped, documents)
     return {"asymmetric": {}, **found, "asymmetric_left_out": left_out}
 
