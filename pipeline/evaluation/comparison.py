@@ -1,7 +1,6 @@
 """Confidence intervals of models' scores, and paired tests of students, from the scores of resamples."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,7 +59,10 @@ def paired(student: str, other: str, rows: tuple[Rows, Rows], confidence: float)
     return found
 
 
-def runners_up(students: Mapping[str, Rows]) -> dict[str, str]:
-    """For each student the next-best by average; the last has none. Of equal ones the first named leads."""
-    ranked = sorted(students, key=lambda name: -average(students[name])[0])
-    return dict(pairwise(ranked))
+def opponents(students: Mapping[str, Rows]) -> dict[str, list[str]]:
+    """For the best student by average all others, for each other one the next-best; the last has none.
+
+    Of equal ones the first named leads.
+    """
+    best, *rest = sorted(students, key=lambda name: -average(students[name])[0])
+    return {best: rest} | {name: rest[at : at + 1] for at, name in enumerate(rest, start=1)}

@@ -1,6 +1,6 @@
 """Which differences between models are real, by the paired tests of stage `significance`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.reporting.inputs import AVERAGE, TEACHER, Comparison, Significance
@@ -42,7 +42,7 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
         note=(
             f"Both models score the same {significance.samples:,} resamples of each task's rows. Range: "
             f"{significance.confidence:.0%} of the differences; where it holds zero, the data cannot tell "
-            "the two apart."
+            "the two apart. Each test stands alone: there is no correction for how many there are."
         ),
     )
 
@@ -50,22 +50,24 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
 def caveats(picks: Sequence[Pick], board: Leaderboard, significance: Significance) -> list[str]:
     """What the recommendation must say: which models the best student cannot be told apart from."""
     best = picks[0].row.model
-    others = [row.model for row in board.shipped if row.model != best]
+    tests = {
+        row.model: significance.between(best, row.model, AVERAGE)
+        for row in board.shipped
+        if row.model != best
+    }
     found = []
-    if alike := _alike(best, others, significance):
+    if alike := [other for other, test in tests.items() if test and not test.real]:
         found.append(
             f"In average score {best} cannot be told apart from {_listed(alike)} on these tasks: choose "
             "between them by size and speed."
         )
+    if untested := [other for other, test in tests.items() if not test]:
+        # The averages that are shown are rounded: of students that tie, another may have been the best.
+        found.append(f"No test compares {best} with {_listed(untested)}.")
     test = significance.between(best, TEACHER, AVERAGE)
     if test and not test.real:
-        found.append(f"Nor can {best} be told apart from the teacher." if found else _no_loss(best))
+        found.append(f"Nor can {best} be told apart from the teacher." if alike else _no_loss(best))
     return found
-
-
-def _alike(best: str, others: Iterable[str], significance: Significance) -> list[str]:
-    tests = ((other, significance.between(best, other, AVERAGE)) for other in others)
-    return [other for other, test in tests if test and not test.real]
 
 
 def _no_loss(best: str) -> str:

@@ -69,7 +69,11 @@ def paired(student, other, low, high):
             [paired("hpd", "potion", -0.01, 0.03), paired("hpd", "teacher", -0.02, 0.01)],
             ["In average score hpd cannot be told apart from potion", "Nor can hpd be told apart"],
         ),
-        ([paired("hpd", "teacher", -0.02, 0.0)], ["In average score hpd cannot be told apart from the tea"]),
+        (
+            [paired("hpd", "potion", 0.01, 0.03), paired("hpd", "teacher", -0.02, 0.0)],
+            ["In average score hpd cannot be told apart from the tea"],
+        ),
+        ([paired("hpd", "teacher", -0.02, -0.01)], ["No test compares hpd with potion."]),
     ],
 )
 def test_the_recommendation_says_what_cannot_be_told_apart(tests, said):
