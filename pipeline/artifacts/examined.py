@@ -60,6 +60,8 @@ class Nearest(_Read):
     """The texts nearest to one of the task's, nearest first."""
 
     query: str
+    subset: str
+    """The part of the task in which it is looked for; "" where it has none. One text may be in several."""
     relevant: tuple[str, ...]
     """Texts that the task says belong to it."""
     teacher: tuple[Neighbour, ...]

@@ -30,6 +30,7 @@ class Question:
     """A text, what may lie near to it, and what belongs to it."""
 
     query: int
+    subset: str
     candidates: Ids
     relevant: tuple[int, ...]
 
@@ -102,7 +103,13 @@ def _nearest(
                 for side in near
             )
             relevant = tuple(text(one) for one in question.relevant[:NEIGHBOURS])
-            yield Nearest(query=text(question.query), relevant=relevant, teacher=teacher, student=student)
+            yield Nearest(
+                query=text(question.query),
+                subset=question.subset,
+                relevant=relevant,
+                teacher=teacher,
+                student=student,
+            )
 
 
 def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
@@ -111,16 +118,16 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
         texts = np.unique(pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().to_numpy())
         for query in np.unique(rows["left_id"].to_numpy())[:QUERIES].tolist():
             # The other side of a pair is no answer: it may mean the opposite.
-            yield Question(query, texts, ())
+            yield Question(query, "", texts, ())
         return
     matched = _matched(rows, how)
     asked = matched.select("subset", "left_id").unique().sort("left_id", "subset").head(QUERIES)
-    for subset, queries in sorted(asked.group_by("subset"), key=lambda part: str(part[0])):
-        of_subset = rows.filter(pl.col("subset") == subset[0])
+    for (subset,), queries in sorted(asked.group_by("subset"), key=lambda part: str(part[0])):
+        of_subset = rows.filter(pl.col("subset") == subset)
         candidates = np.unique(of_subset["right_id"].to_numpy())
         for query in queries["left_id"].sort().to_list():
             relevant = _matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
-            yield Question(query, candidates, tuple(relevant.to_list()))
+            yield Question(query, str(subset), candidates, tuple(relevant.to_list()))
 
 
 def _matched(rows: pl.DataFrame, how: Scoring) -> pl.DataFrame:

@@ -1,16 +1,19 @@
 """Differences, changes, effort, what was added, budgets and examples."""
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from sample_report import sample_report
 
 from pipeline.artifacts import examined
 from pipeline.core.errors import UserError
 from pipeline.reporting import added, budget, changes, differences, effort, examples, heatmaps
 from pipeline.reporting.inputs import FinetuneMetrics, searches, significance, sizes, student_metrics
+from pipeline.reporting.page import render
 from pipeline.reporting.recommend import lead, picks
 from pipeline.reporting.tables import leaderboard, markdown, summary
 
@@ -236,6 +239,34 @@ def test_examples_of_all_students_stand_beside_each_other_by_text():
         ("0.810", "4 of 2,000"),
         ("0.120", "1,806 of 2,000"),
     )
+
+
+def test_a_text_that_is_looked_for_in_several_subsets_is_an_example_in_each():
+    def found(student):
+        near = [
+            examined.Nearest(
+                query="Paris",
+                subset=subset,
+                relevant=(f"Paris ({subset})",),
+                teacher=(examined.Neighbour(text=f"Paris ({subset})", cosine=1, relevant=True),),
+                student=(examined.Neighbour(text=f"{student} {subset}", cosine=1, relevant=False),),
+            )
+            for subset in ("de", "fr")
+        ]
+        return {"names": examined.TaskExamples(nearest=tuple(near), pairs=0, disagreements=())}
+
+    (view,) = examples.nearest({name: found(name) for name in NAMES})
+    assert [(one.query, one.subset, one.relevant) for one in view.examples] == [
+        ("Paris", "de", ("Paris (de)",)),
+        ("Paris", "fr", ("Paris (fr)",)),
+    ]
+    for one in view.examples:
+        assert [(column.model, column.neighbours[0].text) for column in one.columns] == [
+            ("teacher", f"Paris ({one.subset})"),
+            *((name, f"{name} {one.subset}") for name in NAMES),
+        ]
+    report = dataclasses.replace(sample_report(), examples=(view,))
+    assert "Paris <small>in fr</small>" in render(report)
 
 
 def test_a_heat_map_is_a_png_of_four_pixels_a_cell_with_clipped_values():
