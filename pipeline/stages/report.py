@@ -79,7 +79,7 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
     return Inputs(
         teacher=teacher.kind if teacher.kind == "hashing" else teacher.model,
         settings=settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True),
-        earlier=None if last is None else json.loads(last),
+        earlier=None if last is None else _earlier(last),
         blocks={n: student.model_dump(mode="json") for n, student in settings.students.items()},
         students=[
             student_metrics(metrics.read(sources.metrics / f"{n}.json", f"evaluate@{n}"), n) for n in names
@@ -98,6 +98,20 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
         prepare=metrics.read(stages / "prepare.json", "prepare"),
         augment=_stage(stages, "augment", "wordnet"),
     )
+
+
+def _earlier(last: str) -> dict[str, Any] | None:
+    """The last report's params; None where they cannot be read, which is said."""
+    try:
+        found = json.loads(last)
+    except ValueError as error:
+        found, why = None, f"it is not JSON: {error}"
+    else:
+        why = "it holds no settings"
+    if isinstance(found, dict):
+        return found
+    say(f"report: the params.json in git's last commit is left out, as {why}; commit this report's")
+    return None
 
 
 def _stage(stages: Path, stage: str, name: str) -> dict[str, Any]:
