@@ -16,7 +16,7 @@ from pipeline.artifacts.tables import Schema, read_table, write_table
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 
-MODELS = ("teacher", "finetuned")
+MODELS = (metrics.TEACHER, metrics.FINETUNED)
 ITEMS_SCHEMA: Schema = {
     "subset": pl.String,
     "run": pl.UInt32,

@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.artifacts.metrics import AVERAGE, KEPT
 from pipeline.evaluation.bootstrap import Row, interval, p_value
-
-AVERAGE = "average"
-KEPT = "kept"
 
 Rows = Mapping[str, Row]
 """A model's scores by task, each with those of the same resamples."""

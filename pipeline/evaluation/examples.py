@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.artifacts.examined import Disagreement, Examples, Nearest, Neighbour, TaskExamples
 from pipeline.core.params.evaluate import Probe, Scoring
+from pipeline.evaluation.embedding_space import matched
 from pipeline.evaluation.embeddings import Embeddings, Ids
 from pipeline.evaluation.geometry import cosines, normalised
 
@@ -120,19 +121,13 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
             # The other side of a pair is no answer: it may mean the opposite.
             yield Question(query, "", texts, ())
         return
-    matched = _matched(rows, how)
-    asked = matched.select("subset", "left_id").unique().sort("left_id", "subset").head(QUERIES)
+    asked = matched(rows, how).select("subset", "left_id").unique().sort("left_id", "subset").head(QUERIES)
     for (subset,), queries in sorted(asked.group_by("subset"), key=lambda part: str(part[0])):
         of_subset = rows.filter(pl.col("subset") == subset)
         candidates = np.unique(of_subset["right_id"].to_numpy())
         for query in queries["left_id"].sort().to_list():
-            relevant = _matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
+            relevant = matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
             yield Question(query, str(subset), candidates, tuple(relevant.to_list()))
-
-
-def _matched(rows: pl.DataFrame, how: Scoring) -> pl.DataFrame:
-    found = rows.filter(pl.col("left_id").is_not_null())
-    return found.filter(pl.col("score") > 0) if how == "retrieval" else found
 
 
 def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> pl.DataFrame:
@@ -146,11 +141,11 @@ def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> 
         return _some(rows.select("left_id", "right_id", gold), PAIRS, random)
     if isinstance(how, Probe):
         return _by_chance(rows["left_id"], rows["left_id"], PAIRS, random)
-    matched = _matched(rows, how)
+    judged = matched(rows, how)
     gold = pl.col("score") if how == "retrieval" else pl.lit(1.0, dtype=pl.Float32)
-    own = _some(matched.select("left_id", "right_id", gold.alias("gold")), PAIRS // 2, random)
+    own = _some(judged.select("left_id", "right_id", gold.alias("gold")), PAIRS // 2, random)
     chance = _by_chance(own["left_id"], rows["right_id"], PAIRS // 2, random)
-    known = chance.join(matched, on=["left_id", "right_id"], how="anti")
+    known = chance.join(judged, on=["left_id", "right_id"], how="anti")
     return pl.concat([own, known.with_columns(pl.lit(None, dtype=own["gold"].dtype).alias("gold"))])
 
 

@@ -7,8 +7,6 @@ from pipeline.reporting.inputs import AVERAGE, TEACHER, Comparison, Significance
 from pipeline.reporting.recommend import Pick
 from pipeline.reporting.tables import Leaderboard
 
-LEAST_P = 0.001
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -37,8 +35,8 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
     place = {row.model: at for at, row in enumerate(sorted(board.shipped, key=lambda row: -row.average))}
     tests = sorted(significance.paired, key=lambda test: place.get(test.student, len(place)))
     return Differences(
-        averages=tuple(_shown(test) for test in tests if test.task == AVERAGE),
-        tasks=tuple(_shown(test) for test in tests if test.task != AVERAGE),
+        averages=tuple(_shown(test, significance) for test in tests if test.task == AVERAGE),
+        tasks=tuple(_shown(test, significance) for test in tests if test.task != AVERAGE),
         note=(
             f"Both models score the same {significance.samples:,} resamples of each task's rows. Range: "
             f"{significance.confidence:.0%} of the differences; where it holds zero, the data cannot tell "
@@ -78,7 +76,15 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _shown(test: Comparison) -> Difference:
+def _p(p: float, samples: int) -> str:
+    """A p-value, or that it is the least which so many resamples can show."""
+    least = 2 / (samples + 1)
+    if p <= least * (1 + 1e-5):  # metrics are rounded to six digits
+        return f"≤ {least:.1g}"
+    return f"{p:.1g}" if p < 0.001 else f"{p:.3f}"
+
+
+def _shown(test: Comparison, significance: Significance) -> Difference:
     better = "better" if test.difference > 0 else "worse"
     return Difference(
         student=test.student,
@@ -86,6 +92,6 @@ def _shown(test: Comparison) -> Difference:
         task=test.task,
         difference=f"{test.difference:+.3f}",
         interval=f"{test.low:+.3f} to {test.high:+.3f}",
-        p=f"< {LEAST_P}" if test.p < LEAST_P else f"{test.p:.3f}",
+        p=_p(test.p, significance.samples),
         verdict=f"yes, {better}" if test.real else "cannot tell",
     )

@@ -16,13 +16,13 @@ import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.artifacts import examined, metrics
+from pipeline.artifacts.metrics import FINETUNED, TEACHER
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.params.significance import Significance
 from pipeline.evaluation import bootstrap, comparison
 from pipeline.evaluation.bootstrap import Row
 
-TEACHER, FINETUNED = examined.MODELS
 TOLERANCE = 1e-5
 """How far a score in the metrics, which are rounded, may be from that of its items."""
 

@@ -94,11 +94,27 @@ def test_differences_are_split_by_average_and_task_with_the_best_student_first()
         ("potion", "hpd"),
     ]
     row = found.averages[0]
-    assert (row.difference, row.interval, row.p) == ("-0.019", "-0.032 to -0.007", "< 0.001")
+    assert (row.difference, row.interval, row.p) == ("-0.019", "-0.032 to -0.007", "0.004")
     assert row.verdict == "yes, worse"
     assert [(row.task, row.verdict, row.p) for row in found.tasks] == [
         ("relatedness", "cannot tell", "0.310")
     ]
+
+
+@pytest.mark.parametrize(
+    ("samples", "p", "shown"),
+    # As the metrics keep them: at least 2 / (samples + 1), with six digits.
+    [
+        (1000, 0.001998, "≤ 0.002"),
+        (1000, 0.003996, "0.004"),
+        (100, 0.019802, "≤ 0.02"),
+        (10**5, 4e-4, "0.0004"),
+    ],
+)
+def test_the_least_p_that_so_many_resamples_can_show_is_a_bound(samples, p, shown):
+    tests = [{**paired("hpd", "potion", 0.01, 0.03), "p": p}]
+    found = differences.differences(significance_with(samples=samples, paired=tests), board())
+    assert [row.p for row in found.averages] == [shown]
 
 
 def test_models_of_no_student_in_params_are_left_out_of_the_tests():
