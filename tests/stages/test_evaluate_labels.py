@@ -6,18 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluate_runs import prepare_and_encode, prepare_tasks
 from project import sentence
 from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.artifacts import examined, pairs, pca, student, texts
-from pipeline.artifacts.pca import Pca
+from pipeline.artifacts import examined, pairs, student, texts
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import load
 from pipeline.evaluation import classification
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.stages import encode, evaluate, prepare
+from pipeline.stages import evaluate
 from pipeline.students import static
 
 LABELS = ["no", "yes"]
@@ -54,12 +54,7 @@ def prepared(folder, parts):
         students={"tiny": static_block().model_dump(mode="json")},
     )
     YAML().dump(document, Path("params.yaml"))
-    outs = {name: Path(f"{name}.parquet") for name in ("seed", "tasks", "finetune", "triplets")}
-    prepare.main(Path(), Path("wn"), eval_texts=Path("eval.parquet"), metrics=Path("prepare.json"), **outs)
-    encode.main(Path("eval.parquet"), Path("vectors"))
-    Path("pca").mkdir()
-    flat = Pca(np.zeros(TEACHER_DIM), np.eye(TEACHER_DIM), np.ones(TEACHER_DIM))
-    pca.write(flat, Path("pca/sentence.safetensors"))
+    prepare_and_encode()
     student.write(static.build(static_block(), parts), "tiny", Path("student"))
 
 
@@ -157,7 +152,6 @@ def test_prepare_counts_the_rows_of_each_use_and_keeps_their_texts_out_of_the_co
 def test_a_label_that_is_never_trained_on_ends_prepare_with_one_message(prepared):
     Path("tasks.parquet").unlink()
     write("colour_test", "text\tlabel", [("red cat", "yes"), ("blue cat", "maybe")])
-    outs = {name: Path(f"{name}.parquet") for name in ("seed", "tasks", "finetune", "triplets")}
     with pytest.raises(UserError, match=r"colour_test\.tsv, row 2 of the data: .* the label 'maybe'"):
-        prepare.main(Path(), Path("wn"), eval_texts=Path("e.parquet"), metrics=Path("p.json"), **outs)
+        prepare_tasks("e.parquet", "p.json")
     assert not Path("tasks.parquet").exists()
