@@ -6,6 +6,9 @@ import shutil
 
 import dvc_contract
 import pytest
+from ruamel.yaml import YAML
+
+from pipeline.core.params.load import Params
 
 NEUTRAL = {
     "pipeline/core/atomic.py",
@@ -162,3 +165,9 @@ def test_every_uncached_out_is_a_metric_or_a_plot_but_for_the_report(repository)
     plain = re.findall(r"^ +outs:\n((?: +- .*\n| +cache.*\n)+)", before_report, flags=re.MULTILINE)
     assert plain
     assert not [block for block in plain if "cache:" in block]
+
+
+def test_the_report_runs_again_when_a_setting_that_it_writes_down_changes(repository):
+    """reports/params.json, with which the next report is compared, holds all blocks but `runtime`."""
+    tracked = YAML(typ="safe").load(repository / "dvc.yaml")["stages"]["report"]["params"]
+    assert tracked == sorted(Params.model_fields.keys() - {"runtime"})

@@ -14,4 +14,4 @@ def committed(path: Path) -> str | None:
         )
     except (FileNotFoundError, subprocess.CalledProcessError):
         return None
-    return shown.stdout.decode("utf-8")
+    return shown.stdout.decode("utf-8", errors="replace")

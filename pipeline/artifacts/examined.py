@@ -16,7 +16,7 @@ from pipeline.artifacts.tables import Schema, read_table, write_table
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 
-MODELS = ("teacher", "finetuned")
+MODELS = (metrics.TEACHER, metrics.FINETUNED)
 ITEMS_SCHEMA: Schema = {
     "subset": pl.String,
     "run": pl.UInt32,
@@ -60,6 +60,8 @@ class Nearest(_Read):
     """The texts nearest to one of the task's, nearest first."""
 
     query: str
+    subset: str
+    """The part of the task in which it is looked for; "" where it has none. One text may be in several."""
     relevant: tuple[str, ...]
     """Texts that the task says belong to it."""
     teacher: tuple[Neighbour, ...]

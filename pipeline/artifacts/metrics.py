@@ -8,6 +8,10 @@ from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 
 DIGITS = 6
+TEACHER, FINETUNED = "teacher", "finetuned"
+"""Models by which scores are kept: the teacher, and the student that ships."""
+AVERAGE, KEPT = "average", "kept"
+"""What stands beside single tasks: the mean of their scores, and of their ratios to the teacher's."""
 
 
 def write(metrics: dict[str, Any], path: Path) -> None:

@@ -215,7 +215,9 @@ def _cell(value: object, where: str) -> str | None:
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     try:
-        _check_types(pl.read_parquet_schema(path), columns, path)
+        schema = pl.read_parquet_schema(path)
+        _check_there(schema, columns, path)
+        _check_types(schema, columns, path)
         table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
     except (pl.exceptions.ComputeError, OSError) as error:
         raise UserError(f"{path} is not a readable Parquet file ({error})") from None
@@ -225,18 +227,21 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
 def _read_dataset(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     dataset = open_dataset(path)
     names = list(dict.fromkeys(columns))
-    for column in names:
-        if column not in dataset.column_names:
-            raise missing_column(path, column, dataset.column_names)
+    _check_there(dataset.column_names, names, path)
     table = pl.DataFrame(pl.from_arrow(dataset.select_columns(names).with_format("arrow")[:]))
     _check_types(table.schema, names, path)
     return _as_texts(table, columns)
 
 
+def _check_there(found: Iterable[str], columns: Sequence[str], path: Path) -> None:
+    known = list(found)
+    for column in columns:
+        if column not in known:
+            raise missing_column(path, column, known)
+
+
 def _check_types(found: Mapping[str, pl.DataType], columns: Sequence[str], path: Path) -> None:
     for column in columns:
-        if column not in found:
-            raise missing_column(path, column, found)
         if not (found[column] == pl.String or found[column].is_numeric()):
             raise UserError(
                 f"{path}: {column} holds {found[column]}, not texts or numbers; name another column"

@@ -12,11 +12,12 @@ from pipeline.commands import tabular
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.reporting import tables
-from pipeline.reporting.inputs import TEACHER, sizes, student_metrics
+from pipeline.reporting.inputs import AVERAGE, TEACHER, significance, sizes, student_metrics
 from pipeline.reporting.tables import Leaderboard, Row
 
 METRICS = "metrics"
 FOOTPRINT = "footprint.json"
+SIGNIFICANCE = "significance.json"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ def compare(
     mine = _board(left.report, [name for name, _ in names])
     theirs = _board(right.report, [name for _, name in names])
     _warn(left, right, mine, theirs)
+    if left.report.resolve() == right.report.resolve():
+        _say_how_sure(left.report, mine.shipped[0], theirs.shipped[0])
     models = list(zip(mine.shipped, theirs.shipped, strict=True))
     whole = left.student is None and right.student is None
     if whole:
@@ -167,6 +170,26 @@ def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> No
         say(f"the {TEACHER}'s scores differ: another {TEACHER}, or other data; kept does not compare")
     if left.report.resolve() != right.report.resolve():
         say(f"speeds are of two runs: compare the speedup, which is over the {TEACHER} in the same run")
+
+
+def _say_how_sure(report: Path, one: Row, other: Row) -> None:
+    """Say the intervals of two students' averages, and what the paired test says of their difference."""
+    path = report / SIGNIFICANCE
+    if one.model == other.model or not path.exists():
+        return
+    found = significance(metrics.read(path, "significance"), [one.model, other.model])
+    averages = " and ".join(
+        f"{row.model} {tables.score(row.average)} ({tables.span(found.interval(row.model, AVERAGE))})"
+        for row in (one, other)
+    )
+    test = found.between(one.model, other.model, AVERAGE)
+    if test is None:
+        said = "no test compares the two"
+    elif test.real:
+        said = f"more apart than the choice of test rows explains (p = {test.p:.2g})"
+    else:
+        said = f"the test rows cannot tell them apart (p = {test.p:.2g})"
+    say(f"average with {found.confidence:.0%} interval: {averages}; {said}")
 
 
 def _rows(mine: dict[str, Measure], theirs: dict[str, Measure], *, plain: bool) -> Iterator[list[str]]:

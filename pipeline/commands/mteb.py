@@ -27,7 +27,7 @@ from pipeline.core.registry import implementation
 if TYPE_CHECKING:
     from mteb import AbsTask
 
-TEACHER = "teacher"
+TEACHER = metrics.TEACHER
 CACHE = "mteb"
 MODULE = "pipeline_mteb_tasks"
 """The name under which a file of tasks is imported."""

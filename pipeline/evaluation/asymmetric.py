@@ -2,14 +2,10 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from pipeline.artifacts.pca import Pca
-from pipeline.core.params.search import FlatIndex
 from pipeline.core.params.students import Student
-from pipeline.evaluation import indexes, ranking
+from pipeline.evaluation import ranking
 from pipeline.evaluation.embeddings import Embeddings
 
 
@@ -26,8 +22,8 @@ def score_tasks(
     scores = {}
     for name, pairs in tasks.items():
         task = ranking.collection(pairs)
-        index = indexes.build(FlatIndex(kind="flat"), ranking.unit(documents, task.documents))
-        scores[name] = ranking.score(task, indexes.search(index, ranking.unit(queries, task.queries)))
+        sides = ranking.unit(documents, task.documents), ranking.unit(queries, task.queries)
+        scores[name] = ranking.score(task, ranking.exact(*sides))
     return scores
 
 
@@ -47,11 +43,3 @@ def left_out(student: Student, teacher_dim: int) -> str | None:
     ):
         return "its loss meets the teacher's vectors through a learned projection alone"
     return None
-
-
-def targets(student: Student, teacher_vectors: NDArray[np.floating], pca: Pca) -> NDArray[np.float32]:
-    """What a student that is not left out learnt to give for these texts, (n, teacher's d) -> (n, dim)."""
-    train, whole = student.train, student.dim == pca.dim
-    if train.target == "full" or (whole and not train.whiten and not train.matryoshka):
-        return teacher_vectors.astype(np.float32)
-    return pca.reduce(teacher_vectors, student.dim, whiten=train.whiten)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.heads import (
     INVERSE_PENALTIES,
     LEARNING_RATES,
+    Classes,
     Data,
     Predict,
     linear,
@@ -28,34 +30,63 @@ HEADS: dict[str, tuple[Head, tuple[float, ...]]] = {
 """Each with the settings that dev rows choose from."""
 
 
-def score(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> dict[str, float]:
-    """Accuracy and F1 on the test rows of classifiers that are trained on the training rows' vectors.
+@dataclass(frozen=True)
+class Predictions:
+    """What classifiers make of the test rows."""
+
+    train: int
+    """How many rows they could be trained on."""
+    labels: int
+    """How many there are."""
+    classes: Classes
+    """The true classes of the test rows, (n,)."""
+    by_share: dict[float, list[Classes]]
+    """By share of the training rows, ascending and with 1, what each classifier predicts, (n,)."""
+
+
+def predict(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> Predictions:
+    """Train classifiers on the training rows' vectors, and let them classify the test rows.
 
     SRA (Wu et al. 2020) trains the student with its classifier. Here the vectors stay, so that teacher and
     students are compared on equal terms. The setting (learning rate or penalty) with the best accuracy on the
-    dev rows is taken, then the scores of `probe.seeds` classifiers are averaged. `accuracy@20%` is after
-    training on a fifth of the training rows; without a share it is after all. `spread` is the standard
-    deviation of the headline over the seeds.
-
-    F1 is that of the larger label where there are two (1 of 0 and 1), else the mean over the labels.
+    dev rows is taken for all of `probe.seeds` classifiers.
 
     Args:
         pairs: left_id, right_id (all null for single texts), label, subset (train, dev or test).
         embeddings: vectors of all texts.
-        probe: the classifier and what is reported.
+        probe: the classifier.
     """
     labels = _sorted(pairs.filter(subset="train")["label"].unique().to_list())
     train, dev, test = _scaled(pairs, embeddings, labels)
-    scores: dict[str, float] = {}
-    for fraction in sorted({1.0, *probe.fractions}):
-        with one_thread():
-            predicted = [predict(test.features) for predict in _classifiers(train, dev, probe, fraction)]
-        found = [_scores(one, test, len(labels)) for one in predicted]
-        suffix = "" if fraction == 1 else f"@{100 * fraction:g}%"
-        scores |= {f"{name}{suffix}": float(np.mean([one[name] for one in found])) for name in found[0]}
-        spread = float(np.std([one[probe.metric] for one in found]))
-    counts = {"train": len(train.classes), "test": len(test.classes), "labels": len(labels)}
-    return {**scores, "spread": spread, **counts}
+    with one_thread():
+        by_share = {
+            fraction: [classify(test.features) for classify in _classifiers(train, dev, probe, fraction)]
+            for fraction in sorted({1.0, *probe.fractions})
+        }
+    return Predictions(len(train.classes), len(labels), test.classes, by_share)
+
+
+def scores(predictions: Predictions, metric: str) -> dict[str, float]:
+    """Accuracy and F1, each the mean over the classifiers.
+
+    `accuracy@20%` is after training on a fifth of the training rows; without a share it is after all.
+    `spread` is the standard deviation of `metric` over the classifiers that were trained on all.
+
+    F1 is that of the larger label where there are two (1 of 0 and 1), else the mean over the labels.
+    """
+    found: dict[str, float] = {}
+    for share, predicted in predictions.by_share.items():
+        of_each = [_scores(one, predictions) for one in predicted]
+        suffix = "" if share == 1 else f"@{100 * share:g}%"
+        found |= {f"{name}{suffix}": float(np.mean([one[name] for one in of_each])) for name in of_each[0]}
+        spread = float(np.std([one[metric] for one in of_each]))
+    counts = {"train": predictions.train, "test": len(predictions.classes), "labels": predictions.labels}
+    return {**found, "spread": spread, **counts}
+
+
+def score(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> dict[str, float]:
+    """As `scores`, of what classifiers `predict`."""
+    return scores(predict(pairs, embeddings, probe), probe.metric)
 
 
 def pair_features(left: NDArray[np.floating], right: NDArray[np.floating]) -> list[NDArray[np.floating]]:
@@ -123,12 +154,13 @@ def _blocks(rows: pl.DataFrame, embeddings: Embeddings) -> list[NDArray[np.float
     return pair_features(left, embeddings.of(rows["right_id"].to_numpy()))
 
 
-def _scores(predicted: NDArray[np.int64], test: Data, labels: int) -> dict[str, float]:
+def _scores(predicted: Classes, predictions: Predictions) -> dict[str, float]:
     from sklearn.metrics import accuracy_score, f1_score
 
-    average = "binary" if labels == 2 else "macro"
-    f1 = f1_score(test.classes, predicted, average=average, zero_division=0.0)
-    return {"accuracy": float(accuracy_score(test.classes, predicted)), "f1": float(f1)}
+    classes = predictions.classes
+    average = "binary" if predictions.labels == 2 else "macro"
+    f1 = f1_score(classes, predicted, average=average, zero_division=0.0)
+    return {"accuracy": float(accuracy_score(classes, predicted)), "f1": float(f1)}
 
 
 def _sorted(labels: Sequence[str]) -> list[str]:

@@ -1,15 +1,12 @@
 """Confidence intervals of models' scores, and paired tests of students, from the scores of resamples."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from pipeline.artifacts.metrics import AVERAGE, KEPT
 from pipeline.evaluation.bootstrap import Row, interval, p_value
-
-AVERAGE = "average"
-KEPT = "kept"
 
 Rows = Mapping[str, Row]
 """A model's scores by task, each with those of the same resamples."""
@@ -60,7 +57,10 @@ def paired(student: str, other: str, rows: tuple[Rows, Rows], confidence: float)
     return found
 
 
-def runners_up(students: Mapping[str, Rows]) -> dict[str, str]:
-    """For each student the next-best by average; the last has none. Of equal ones the first named leads."""
-    ranked = sorted(students, key=lambda name: -average(students[name])[0])
-    return dict(pairwise(ranked))
+def opponents(students: Mapping[str, Rows]) -> dict[str, list[str]]:
+    """For the best student by average all others, for each other one the next-best; the last has none.
+
+    Of equal ones the first named leads.
+    """
+    best, *rest = sorted(students, key=lambda name: -average(students[name])[0])
+    return {best: rest} | {name: rest[at : at + 1] for at, name in enumerate(rest, start=1)}

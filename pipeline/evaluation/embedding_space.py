@@ -59,6 +59,12 @@ def positive_pairs(
     return rows["left_id"].to_numpy(), rows["right_id"].to_numpy()
 
 
+def matched(pairs: pl.DataFrame, how: Scoring) -> pl.DataFrame:
+    """The rows of retrieval or entity resolution in which the right side belongs to the query on the left."""
+    found = pairs.filter(pl.col("left_id").is_not_null())
+    return found.filter(pl.col("score") > 0) if how == "retrieval" else found
+
+
 def alignment(left: Vectors, right: Vectors) -> float:
     """Mean squared distance of positive pairs (n, d), (n, d) on the unit sphere. Wang & Isola 2020, eq. 1.
 
@@ -112,8 +118,7 @@ def _positive(pairs: pl.DataFrame, how: Scoring) -> pl.DataFrame:
     if how == "sts":
         least = pairs["score"].quantile(SIMILAR, "higher")
         return pairs.filter(pl.col("score") >= least, pl.col("score") > pl.col("score").min())
-    matched = pairs.filter(pl.col("left_id").is_not_null())
-    return matched.filter(pl.col("score") > 0) if how == "retrieval" else matched
+    return matched(pairs, how)
 
 
 def _nearest(vectors: Vectors) -> NDArray[np.intp]:

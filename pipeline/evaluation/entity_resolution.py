@@ -2,60 +2,78 @@
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from pipeline.evaluation import ranking
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.evaluation.geometry import normalised
+from pipeline.evaluation.ranking import TIE
 
 MAIN = "recall@1"
-TIE = 1e-6
-"""Cosines no further apart count as equal; the search is in single precision."""
 
 
-def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
-    """Recall@1 of exact search by cosine: the share of queries whose nearest entity is a match (SimTDE, 4.2).
+def resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
+    """Whether each query is resolved: whether the entity nearest to it by cosine is a match (SimTDE, 4.2).
 
     Every subset, a language for example, is searched on its own; its candidates are its distinct entities.
-    `recall@1` is the mean over the subsets (SimTDE, table 3), `recall@1_all` is over all queries together,
-    `recall@1/SUBSET` that of each. A query with several matches is resolved by any of them. One whose nearest
-    match ties with another entity is not resolved, so a collapsed model scores 0. An entity of the query's
-    own text is a candidate like any other.
+    A query with several matches is resolved by any of them. One whose nearest match ties with another entity
+    is not resolved, so a collapsed model scores 0. An entity of the query's own text is a candidate like any
+    other.
 
     Args:
         pairs: subset, left_id (query, or null), right_id (entity). Candidates: all right sides.
         embeddings: vectors of queries and entities.
+
+    Returns:
+        subset, left_id, resolved; ascending by the first two.
     """
     parts = sorted(pairs.group_by("subset"), key=lambda part: str(part[0]))
-    resolved = {str(name): _resolved(rows, embeddings) for (name,), rows in parts}
-    by_subset = {name: float(of_subset.mean()) for name, of_subset in resolved.items()}
+    return pl.concat(_resolved(rows.sort("left_id", "right_id"), embeddings) for _, rows in parts)
+
+
+def scores(pairs: pl.DataFrame, found: pl.DataFrame) -> dict[str, float]:
+    """Recall@1: the share of queries that are resolved.
+
+    `recall@1` is the mean over the subsets (SimTDE, table 3), `recall@1_all` is over all queries together,
+    `recall@1/SUBSET` that of each.
+
+    Args:
+        pairs: as `resolved` reads them.
+        found: what it gives.
+    """
+    by_subset = {
+        str(name): float(rows["resolved"].to_numpy().mean())
+        for (name,), rows in found.group_by("subset", maintain_order=True)
+    }
     return {
         "recall@1": float(np.mean(list(by_subset.values()))),
-        "recall@1_all": float(np.concatenate(list(resolved.values())).mean()),
+        "recall@1_all": float(found["resolved"].to_numpy().mean()),
         **{f"recall@1/{name}": value for name, value in by_subset.items()},
-        "queries": sum(len(of_subset) for of_subset in resolved.values()),
-        "entities": sum(rows["right_id"].n_unique() for _, rows in parts),
+        "queries": len(found),
+        "entities": len(pairs.select("subset", "right_id").unique()),
     }
 
 
-def _resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> NDArray[np.bool_]:
-    """Whether each query's nearest candidate is a match, (queries,)."""
-    import faiss
+def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
+    """As `scores`, of the queries that are `resolved`."""
+    return scores(pairs, resolved(pairs, embeddings))
 
+
+def _resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
+    """The queries of one subset."""
     candidates = np.unique(pairs["right_id"].to_numpy())
     answers = (
-        pairs.drop_nulls("left_id").group_by("left_id", maintain_order=True).agg(pl.col("right_id").unique())
+        pairs.drop_nulls("left_id")
+        .group_by("subset", "left_id", maintain_order=True)
+        .agg(pl.col("right_id").unique())
     )
-    index = faiss.IndexFlatIP(embeddings.vectors.shape[1])
-    index.add(normalised(embeddings.of(candidates)).astype(np.float32))
     # One more than the matches of any query, so that every query finds another entity, if there is one.
-    depth = min(max(map(len, answers["right_id"])) + 1, len(candidates))
-    queries = normalised(embeddings.of(answers["left_id"].to_numpy())).astype(np.float32)
-    similarity, found = index.search(queries, depth)
+    depth = max(map(len, answers["right_id"])) + 1
+    queries = ranking.unit(embeddings, answers["left_id"].to_numpy())
+    found = ranking.exact(ranking.unit(embeddings, candidates), queries, depth)
     match = np.stack(
         [
             np.isin(candidates[rows], ids)
-            for rows, ids in zip(found, answers["right_id"].to_list(), strict=True)
+            for rows, ids in zip(found.rows, answers["right_id"].to_list(), strict=True)
         ]
     )
-    nearest, nearest_other = (np.where(mask, similarity, -np.inf).max(axis=1) for mask in (match, ~match))
-    return nearest > nearest_other + TIE
+    nearest, nearest_other = (np.where(mask, found.cosines, -np.inf).max(axis=1) for mask in (match, ~match))
+    return answers.select("subset", "left_id", resolved=nearest > nearest_other + TIE)

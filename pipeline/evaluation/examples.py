@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.artifacts.examined import Disagreement, Examples, Nearest, Neighbour, TaskExamples
 from pipeline.core.params.evaluate import Probe, Scoring
+from pipeline.evaluation.embedding_space import matched
 from pipeline.evaluation.embeddings import Embeddings, Ids
 from pipeline.evaluation.geometry import cosines, normalised
 
@@ -30,6 +31,7 @@ class Question:
     """A text, what may lie near to it, and what belongs to it."""
 
     query: int
+    subset: str
     candidates: Ids
     relevant: tuple[int, ...]
 
@@ -102,7 +104,13 @@ def _nearest(
                 for side in near
             )
             relevant = tuple(text(one) for one in question.relevant[:NEIGHBOURS])
-            yield Nearest(query=text(question.query), relevant=relevant, teacher=teacher, student=student)
+            yield Nearest(
+                query=text(question.query),
+                subset=question.subset,
+                relevant=relevant,
+                teacher=teacher,
+                student=student,
+            )
 
 
 def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
@@ -111,21 +119,15 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
         texts = np.unique(pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().to_numpy())
         for query in np.unique(rows["left_id"].to_numpy())[:QUERIES].tolist():
             # The other side of a pair is no answer: it may mean the opposite.
-            yield Question(query, texts, ())
+            yield Question(query, "", texts, ())
         return
-    matched = _matched(rows, how)
-    asked = matched.select("subset", "left_id").unique().sort("left_id", "subset").head(QUERIES)
-    for subset, queries in sorted(asked.group_by("subset"), key=lambda part: str(part[0])):
-        of_subset = rows.filter(pl.col("subset") == subset[0])
+    asked = matched(rows, how).select("subset", "left_id").unique().sort("left_id", "subset").head(QUERIES)
+    for (subset,), queries in sorted(asked.group_by("subset"), key=lambda part: str(part[0])):
+        of_subset = rows.filter(pl.col("subset") == subset)
         candidates = np.unique(of_subset["right_id"].to_numpy())
         for query in queries["left_id"].sort().to_list():
-            relevant = _matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
-            yield Question(query, candidates, tuple(relevant.to_list()))
-
-
-def _matched(rows: pl.DataFrame, how: Scoring) -> pl.DataFrame:
-    found = rows.filter(pl.col("left_id").is_not_null())
-    return found.filter(pl.col("score") > 0) if how == "retrieval" else found
+            relevant = matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
+            yield Question(query, str(subset), candidates, tuple(relevant.to_list()))
 
 
 def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> pl.DataFrame:
@@ -139,11 +141,11 @@ def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> 
         return _some(rows.select("left_id", "right_id", gold), PAIRS, random)
     if isinstance(how, Probe):
         return _by_chance(rows["left_id"], rows["left_id"], PAIRS, random)
-    matched = _matched(rows, how)
+    judged = matched(rows, how)
     gold = pl.col("score") if how == "retrieval" else pl.lit(1.0, dtype=pl.Float32)
-    own = _some(matched.select("left_id", "right_id", gold.alias("gold")), PAIRS // 2, random)
+    own = _some(judged.select("left_id", "right_id", gold.alias("gold")), PAIRS // 2, random)
     chance = _by_chance(own["left_id"], rows["right_id"], PAIRS // 2, random)
-    known = chance.join(matched, on=["left_id", "right_id"], how="anti")
+    known = chance.join(judged, on=["left_id", "right_id"], how="anti")
     return pl.concat([own, known.with_columns(pl.lit(None, dtype=own["gold"].dtype).alias("gold"))])
 
 

@@ -9,15 +9,13 @@ import polars as pl
 from pipeline.core.params.search import FlatIndex, HnswIndex, Index, IvfIndex
 from pipeline.evaluation import ranking
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.evaluation.ranking import DEPTH, TOP, Collection, Found, Unit
+from pipeline.evaluation.ranking import DEPTH, TIE, TOP, Collection, Found, Unit
 
 if TYPE_CHECKING:
     import faiss
 
 LEAST_IN_A_LIST = 39
 """Vectors a centroid that faiss asks for."""
-TIE = 1e-6
-"""Cosines no further apart count as equal; the search is in single precision."""
 
 Row = dict[str, Any]
 """task, model, index, the settings that it got, and what was measured of it."""
@@ -47,7 +45,7 @@ def score_tasks(
 
 def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index]) -> Iterator[Row]:
     documents, queries = (ranking.unit(embeddings, ids) for ids in (task.documents, task.queries))
-    exact = search(build(FlatIndex(kind="flat"), documents), queries)
+    exact = ranking.exact(documents, queries)
     for spec in specs:
         index = build(spec, documents)
         found = search(index, queries)
@@ -104,11 +102,7 @@ def saved_bytes(index: "faiss.Index") -> int:
     """Bytes of an index as faiss saves it, which is what it takes in memory but for a few."""
     import faiss
 
-    sizes: list[int] = []
-    writer = faiss.PyCallbackIOWriter(lambda part: sizes.append(len(part)))  # type: ignore[attr-defined]
-    faiss.write_index(index, writer)
-    del writer  # which writes the rest
-    return sum(sizes)
+    return int(faiss.serialize_index(index).nbytes)
 
 
 def _share_of_nearest(found: Found, exact: Found) -> float:

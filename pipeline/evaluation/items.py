@@ -9,33 +9,43 @@ from numpy.typing import NDArray
 
 from pipeline.artifacts.examined import ITEMS_SCHEMA
 from pipeline.core.params.evaluate import Probe, Scoring
-from pipeline.evaluation import classification, entity_resolution, ranking, retrieval
+from pipeline.evaluation import classification, entity_resolution, ranking, retrieval, sts
+from pipeline.evaluation.classification import Predictions
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.evaluation.geometry import cosines
-from pipeline.evaluation.heads import one_thread
+from pipeline.evaluation.tasks import Scores
 
 
-def of_tasks(
+def score_tasks(
     tasks: Mapping[str, pl.DataFrame], scoring: Mapping[str, Scoring], embeddings: Embeddings
-) -> pl.DataFrame:
-    """The items of all tasks by one model: `task` and the columns of ITEMS_SCHEMA."""
-    parts = [of_task(group, scoring[name], embeddings) for name, group in tasks.items()]
-    return pl.concat(
-        part.select(pl.lit(name).alias("task"), *ITEMS_SCHEMA)
-        for name, part in zip(tasks, parts, strict=True)
+) -> tuple[Scores, pl.DataFrame]:
+    """Score every task by one model as `tasks.score_tasks` does, and keep the items that the scores are of.
+
+    What a score and its items share, searches and classifiers, is done once.
+
+    Returns:
+        The scores, and the items of all tasks: `task` and the columns of ITEMS_SCHEMA.
+    """
+    found = {name: score_task(group, scoring[name], embeddings) for name, group in tasks.items()}
+    items = pl.concat(
+        of_task.select(pl.lit(name).alias("task"), *ITEMS_SCHEMA) for name, (_, of_task) in found.items()
     )
+    return {name: scores for name, (scores, _) in found.items()}, items
 
 
-def of_task(pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings) -> pl.DataFrame:
-    """The items of one task by one model, as ITEMS_SCHEMA says, in an order that the pairs alone decide.
+def score_task(
+    pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings
+) -> tuple[dict[str, float], pl.DataFrame]:
+    """The scores of one task by one model, and its items as ITEMS_SCHEMA says.
 
     Args:
-        pairs: the task's rows, as `artifacts.pairs` says.
+        pairs: the task's rows, as `artifacts.pairs` says; they alone decide which items there are, and their
+            order.
         how: the scoring that the items' values make up.
         embeddings: vectors of all the task's texts.
     """
     if isinstance(how, Probe):
-        return _classified(pairs, embeddings, how)
+        predictions = classification.predict(pairs, embeddings, how)
+        return classification.scores(predictions, how.metric), _classified(pairs, predictions, how.metric)
     by = {"sts": _similarity, "retrieval": _retrieval, "entity_resolution": _entities}
     return by[how](pairs, embeddings)
 
@@ -64,58 +74,35 @@ def _items(
     )
 
 
-def _similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
-    left, right = (pairs[side] for side in ("left_id", "right_id"))
-    similarity = cosines(embeddings.of(left.to_numpy()), embeddings.of(right.to_numpy()))
-    return _items(left, similarity, right=right, gold=pairs["score"].to_numpy())
+def _similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+    similarity = sts.similarity(pairs, embeddings)
+    gold = pairs["score"].to_numpy()
+    return sts.scores(pairs, similarity), _items(
+        pairs["left_id"], similarity, right=pairs["right_id"], gold=gold
+    )
 
 
-def _retrieval(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
-    """The reciprocal rank of each query's first relevant document among the first 10."""
-    import faiss
-    import ir_measures
-
-    task = ranking.collection(pairs)
-    index = faiss.IndexFlatIP(embeddings.vectors.shape[1])
-    index.add(ranking.unit(embeddings, task.documents))
-    # As deep as `retrieval.score`, so that equal cosines are cut off at the same place.
-    depth = min(retrieval.DEPTH + 1, len(task.documents))
-    found = ranking.Found(*index.search(ranking.unit(embeddings, task.queries), depth))
-    run = ranking.ranked(task, found)
-    values = ir_measures.iter_calc([ir_measures.RR @ 10], task.relevance, run)
-    ranks = {one.query_id: one.value for one in values}
-    return _items(task.queries, np.array([ranks[str(query)] for query in task.queries]))
+def _retrieval(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+    """The reciprocal rank of each query's first relevant document."""
+    task, found = retrieval.search(pairs, embeddings)
+    return retrieval.scores(task, found), _items(task.queries, ranking.reciprocal_ranks(task, found))
 
 
-def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
+def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
     """Whether each query is resolved, subset by subset."""
-    queries: list[int] = []
-    subsets: list[str] = []
-    resolved: list[NDArray[np.bool_]] = []
-    for (name,), rows in sorted(pairs.group_by("subset"), key=lambda part: str(part[0])):
-        ordered = rows.sort("left_id", "right_id")
-        of_subset = ordered["left_id"].drop_nulls().unique(maintain_order=True).to_list()
-        queries += of_subset
-        subsets += [str(name)] * len(of_subset)
-        resolved.append(entity_resolution._resolved(ordered, embeddings))
-    left = pl.Series(queries, dtype=pl.UInt64)
-    return _items(left, np.concatenate(resolved).astype(np.float64), subset=subsets)
+    found = entity_resolution.resolved(pairs, embeddings)
+    values = found["resolved"].to_numpy()
+    return entity_resolution.scores(pairs, found), _items(
+        found["left_id"], values, subset=found["subset"].to_list()
+    )
 
 
-def _classified(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> pl.DataFrame:
+def _classified(pairs: pl.DataFrame, predictions: Predictions, metric: str) -> pl.DataFrame:
     """What the classifiers that are trained on all rows make of the test rows."""
-    labels = classification._sorted(pairs.filter(subset="train")["label"].unique().to_list())
-    train, dev, test = classification._scaled(pairs, embeddings, labels)
-    with one_thread():
-        predicted = [
-            predict(test.features) for predict in classification._classifiers(train, dev, probe, 1.0)
-        ]
+    predicted, classes = predictions.by_share[1.0], predictions.classes
     rows = pairs.filter(subset="test")
     left, right = rows["left_id"], rows["right_id"]
-    if probe.metric == "accuracy":
-        right_ones = np.mean([one == test.classes for one in predicted], axis=0)
-        return _items(left, right_ones, right=right)
-    runs = (
-        _items(left, one, right=right, gold=test.classes, run=number) for number, one in enumerate(predicted)
-    )
+    if metric == "accuracy":
+        return _items(left, np.mean([one == classes for one in predicted], axis=0), right=right)
+    runs = (_items(left, one, right=right, gold=classes, run=number) for number, one in enumerate(predicted))
     return pl.concat(runs)

@@ -1,6 +1,7 @@
-"""The ten documents that any search found for each query, and what they score."""
+"""The nearest documents that any search found for each query, and what they score."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +12,11 @@ from pipeline.evaluation.embeddings import Embeddings, Ids
 from pipeline.evaluation.geometry import normalised
 
 TOP = 10
-"""Documents of a query that count."""
+"""Documents of a query that count, but for recalls that look further."""
 DEPTH = TOP + 1
 """Documents that are looked up: a query's own text, which is no find, may be among them."""
+TIE = 1e-6
+"""Cosines no further apart count as equal; the search is in single precision."""
 
 Rows = NDArray[np.int64]
 Unit = NDArray[np.float32]
@@ -37,13 +40,13 @@ class Found:
     """The nearest documents of each query, by falling cosine."""
 
     cosines: NDArray[np.float32]
-    """(queries, DEPTH), or as many as there are documents."""
+    """(queries, depth), or as many as there are documents."""
     rows: Rows
     """Their rows among the documents; -1 where a search found no more."""
 
 
 def collection(pairs: pl.DataFrame) -> Collection:
-    """The queries, documents and judgements in the rows of a retrieval task, as `retrieval.score` reads them.
+    """The queries, documents and judgements in the rows of a retrieval task.
 
     Args:
         pairs: left_id (query, or null), right_id (document), score (relevance). Documents: all right sides.
@@ -61,8 +64,20 @@ def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
     return normalised(embeddings.of(wanted)).astype(np.float32)
 
 
+def exact(documents: Unit, queries: Unit, depth: int = DEPTH) -> Found:
+    """The nearest documents of each query, all being looked at. (documents, d), (queries, d)."""
+    import faiss
+
+    index = faiss.IndexFlatIP(documents.shape[1])
+    index.add(documents)
+    return Found(*index.search(queries, min(depth, len(documents))))
+
+
 def ranked(task: Collection, found: Found) -> dict[str, dict[str, float]]:
-    """Query -> document -> cosine, of what a search found; a query's own text only where it is judged."""
+    """Query -> document -> cosine, of what a search found.
+
+    A query's own text is no find, unless it is judged: BEIR ignores identical ids too.
+    """
     run: dict[str, dict[str, float]] = {}
     for query, rows, cosines in zip(task.queries, found.rows, found.cosines, strict=True):
         judged = task.relevance[str(query)]
@@ -74,11 +89,24 @@ def ranked(task: Collection, found: Found) -> dict[str, dict[str, float]]:
     return run
 
 
-def score(task: Collection, found: Found) -> dict[str, float]:
-    """MRR@10, recall@10 and nDCG@10 of what a search found."""
+def score(task: Collection, found: Found, recalls: Sequence[int] = (TOP,)) -> dict[str, float]:
+    """MRR@10, nDCG@10 and recall at each of `recalls`, of what a search found."""
     import ir_measures
     from ir_measures import RR, R, nDCG
 
-    names = {f"mrr@{TOP}": RR @ TOP, f"recall@{TOP}": R @ TOP, f"ndcg@{TOP}": nDCG @ TOP}
+    names = {
+        f"mrr@{TOP}": RR @ TOP,
+        **{f"recall@{depth}": R @ depth for depth in recalls},
+        f"ndcg@{TOP}": nDCG @ TOP,
+    }
     values = ir_measures.calc_aggregate(list(names.values()), task.relevance, ranked(task, found))
     return {name: float(values[measure]) for name, measure in names.items()}
+
+
+def reciprocal_ranks(task: Collection, found: Found) -> NDArray[np.float64]:
+    """Of each query's first relevant document among the first 10, (queries,); 0 where there is none."""
+    import ir_measures
+
+    values = ir_measures.iter_calc([ir_measures.RR @ TOP], task.relevance, ranked(task, found))
+    by_query = {one.query_id: one.value for one in values}
+    return np.array([by_query[str(query)] for query in task.queries])

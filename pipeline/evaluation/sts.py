@@ -2,6 +2,7 @@
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.geometry import cosines
@@ -9,21 +10,28 @@ from pipeline.evaluation.geometry import cosines
 MAIN = "spearman"
 
 
-def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
+def similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> NDArray[np.float64]:
+    """The cosine of each pair, (pairs,).
+
+    Args:
+        pairs: left_id, right_id.
+        embeddings: vectors of both sides.
+    """
+    return cosines(embeddings.of(pairs["left_id"].to_numpy()), embeddings.of(pairs["right_id"].to_numpy()))
+
+
+def scores(pairs: pl.DataFrame, similarity: NDArray[np.float64]) -> dict[str, float]:
     """Spearman's correlation of cosines and scores by both conventions.
 
     `spearman` puts all pairs together (the papers' "all"), `spearman_mean` is the mean over the subsets;
     `pearson` is over all pairs. A constant side has no rank order: its correlation is 0.
 
     Args:
-        pairs: left_id, right_id, score, subset.
-        embeddings: vectors of both sides.
+        pairs: score, subset.
+        similarity: their cosines, (pairs,).
     """
     from scipy.stats import pearsonr
 
-    similarity = cosines(
-        embeddings.of(pairs["left_id"].to_numpy()), embeddings.of(pairs["right_id"].to_numpy())
-    )
     gold = pairs["score"].to_numpy().astype(np.float64)
     subsets = pairs["subset"].to_numpy()
     per_subset = [
@@ -36,6 +44,11 @@ def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
         "pearson": 0.0 if constant else float(pearsonr(similarity, gold).statistic),
         "pairs": len(pairs),
     }
+
+
+def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
+    """As `scores`, of the `similarity` of the pairs."""
+    return scores(pairs, similarity(pairs, embeddings))
 
 
 def _spearman(similarity: np.ndarray, gold: np.ndarray) -> float:

@@ -1,13 +1,11 @@
 """Which differences between models are real, by the paired tests of stage `significance`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.reporting.inputs import AVERAGE, TEACHER, Comparison, Significance
 from pipeline.reporting.recommend import Pick
 from pipeline.reporting.tables import Leaderboard
-
-LEAST_P = 0.001
 
 
 @dataclass(frozen=True)
@@ -37,12 +35,12 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
     place = {row.model: at for at, row in enumerate(sorted(board.shipped, key=lambda row: -row.average))}
     tests = sorted(significance.paired, key=lambda test: place.get(test.student, len(place)))
     return Differences(
-        averages=tuple(_shown(test) for test in tests if test.task == AVERAGE),
-        tasks=tuple(_shown(test) for test in tests if test.task != AVERAGE),
+        averages=tuple(_shown(test, significance) for test in tests if test.task == AVERAGE),
+        tasks=tuple(_shown(test, significance) for test in tests if test.task != AVERAGE),
         note=(
             f"Both models score the same {significance.samples:,} resamples of each task's rows. Range: "
             f"{significance.confidence:.0%} of the differences; where it holds zero, the data cannot tell "
-            "the two apart."
+            "the two apart. Each test stands alone: there is no correction for how many there are."
         ),
     )
 
@@ -50,22 +48,24 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
 def caveats(picks: Sequence[Pick], board: Leaderboard, significance: Significance) -> list[str]:
     """What the recommendation must say: which models the best student cannot be told apart from."""
     best = picks[0].row.model
-    others = [row.model for row in board.shipped if row.model != best]
+    tests = {
+        row.model: significance.between(best, row.model, AVERAGE)
+        for row in board.shipped
+        if row.model != best
+    }
     found = []
-    if alike := _alike(best, others, significance):
+    if alike := [other for other, test in tests.items() if test and not test.real]:
         found.append(
             f"In average score {best} cannot be told apart from {_listed(alike)} on these tasks: choose "
             "between them by size and speed."
         )
+    if untested := [other for other, test in tests.items() if not test]:
+        # The averages that are shown are rounded: of students that tie, another may have been the best.
+        found.append(f"No test compares {best} with {_listed(untested)}.")
     test = significance.between(best, TEACHER, AVERAGE)
     if test and not test.real:
-        found.append(f"Nor can {best} be told apart from the teacher." if found else _no_loss(best))
+        found.append(f"Nor can {best} be told apart from the teacher." if alike else _no_loss(best))
     return found
-
-
-def _alike(best: str, others: Iterable[str], significance: Significance) -> list[str]:
-    tests = ((other, significance.between(best, other, AVERAGE)) for other in others)
-    return [other for other, test in tests if test and not test.real]
 
 
 def _no_loss(best: str) -> str:
@@ -76,7 +76,15 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _shown(test: Comparison) -> Difference:
+def _p(p: float, samples: int) -> str:
+    """A p-value, or that it is the least which so many resamples can show."""
+    least = 2 / (samples + 1)
+    if p <= least * (1 + 1e-5):  # metrics are rounded to six digits
+        return f"≤ {least:.1g}"
+    return f"{p:.1g}" if p < 0.001 else f"{p:.3f}"
+
+
+def _shown(test: Comparison, significance: Significance) -> Difference:
     better = "better" if test.difference > 0 else "worse"
     return Difference(
         student=test.student,
@@ -84,6 +92,6 @@ def _shown(test: Comparison) -> Difference:
         task=test.task,
         difference=f"{test.difference:+.3f}",
         interval=f"{test.low:+.3f} to {test.high:+.3f}",
-        p=f"< {LEAST_P}" if test.p < LEAST_P else f"{test.p:.3f}",
+        p=_p(test.p, significance.samples),
         verdict=f"yes, {better}" if test.real else "cannot tell",
     )

@@ -1,7 +1,7 @@
 """What the vectors find: nearest neighbours beside the teacher's, and where a student disagrees most."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.artifacts.examined import Examples, Neighbour
 from pipeline.reporting.inputs import TEACHER
@@ -21,6 +21,8 @@ class Example:
     """A text, what the task says belongs to it, and what each model finds, the teacher first."""
 
     query: str
+    subset: str
+    """Of the task; "" where it has none."""
     relevant: Sequence[str]
     columns: tuple[Column, ...]
 
@@ -68,14 +70,12 @@ def disagreements(examples: Mapping[str, Examples]) -> list[StudentView]:
 
 
 def _examples(task: str, examples: Mapping[str, Examples]) -> tuple[Example, ...]:
-    made: dict[str, Example] = {}
+    made: dict[tuple[str, str], Example] = {}
     for student, found in examples.items():
         for near in found[task].nearest if task in found else ():
-            known = made.get(near.query) or Example(
-                near.query, near.relevant, (Column(TEACHER, near.teacher),)
-            )
-            columns = (*known.columns, Column(student, near.student))
-            made[near.query] = Example(known.query, known.relevant, columns)
+            key = near.query, near.subset
+            known = made.get(key) or Example(*key, near.relevant, (Column(TEACHER, near.teacher),))
+            made[key] = replace(known, columns=(*known.columns, Column(student, near.student)))
     return tuple(made.values())
 
 

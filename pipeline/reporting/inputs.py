@@ -5,15 +5,15 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pipeline.artifacts.metrics import AVERAGE as AVERAGE
+from pipeline.artifacts.metrics import FINETUNED as FINETUNED
+from pipeline.artifacts.metrics import KEPT as KEPT
+from pipeline.artifacts.metrics import TEACHER as TEACHER
 from pipeline.core.errors import UserError
 
-TEACHER = "teacher"
 TEACHER_PCA = "teacher_pca"
 UNTRAINED = "untrained"
-AVERAGE = "average"
-KEPT = "kept"
 DISTILLED = "distilled"
-FINETUNED = "finetuned"
 
 
 Interval = tuple[float, float]

@@ -17,6 +17,7 @@ from pipeline.evaluation import asymmetric, budget, embedding_space, examples, i
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.training import guard
+from pipeline.training.targets import reduction
 
 BATCH_SIZE = 64
 
@@ -55,7 +56,12 @@ def main(
     dims = {stage: embeddings.vectors.shape[1] for stage, embeddings in students.items()}
     models = _teacher(block.view, dims["finetuned"], table["text_id"].to_numpy(), eval_vectors, pca_folder)
     models |= students
-    summary = _summary(models, test, scoring, params)
+    # Several models may have the same vectors, as a student that is not fine-tuned: these are scored once.
+    distinct = {id(embeddings): embeddings for embeddings in models.values()}
+    scored = {key: items.score_tasks(test, scoring, one) for key, one in distinct.items()}
+    by_model = {model: scored[id(embeddings)] for model, embeddings in models.items()}
+    summary = _summary({model: scores for model, (scores, _) in by_model.items()}, scoring, params)
+    summary["geometry"] = _geometry(models, test, scoring)
     fix = f"lower students.{name}.train.lr or change its loss"
     guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix)
     dims |= {model: models[model].vectors.shape[1] for model in ("teacher", "teacher_pca")}
@@ -65,7 +71,9 @@ def main(
         **_budget(block, models, test, params),
     }
     metrics.write({"student": name, "kind": block.kind, **shape, **summary, **in_use}, out)
-    _examine({model: models[model] for model in examined.MODELS}, test, scoring, table, examined_folder)
+    parts = [by_model[model][1].with_columns(pl.lit(model).alias("model")) for model in examined.MODELS]
+    shown = {model: models[model] for model in examined.MODELS}
+    _examine(pl.concat(parts), shown, test, scoring, table, examined_folder)
 
 
 def _teacher(
@@ -95,14 +103,11 @@ def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:
     )
 
 
-def _summary(
-    models: dict[str, Embeddings], test: dict[str, pl.DataFrame], scoring: dict[str, Any], params: Params
-) -> dict[str, Any]:
-    # Several models may have the same vectors, as a student that is not fine-tuned: these are scored once.
-    distinct = {id(embeddings): embeddings for embeddings in models.values()}
-    found = {key: evaluation.score_tasks(test, scoring, one) for key, one in distinct.items()}
-    scores = {model: found[id(embeddings)] for model, embeddings in models.items()}
-    main_metrics = {task: metric for task, metric in evaluation.main_metrics(scoring).items() if task in test}
+def _summary(scores: dict[str, evaluation.Scores], scoring: dict[str, Any], params: Params) -> dict[str, Any]:
+    known = scores["teacher"]
+    main_metrics = {
+        task: metric for task, metric in evaluation.main_metrics(scoring).items() if task in known
+    }
     return {
         "builtin": [task for task, spec in params.evaluate.tasks.items() if spec.kind.startswith("wordnet_")],
         "main": main_metrics,
@@ -113,7 +118,6 @@ def _summary(
             for model, values in scores.items()
             if model != "teacher"
         },
-        "geometry": _geometry(models, test, scoring),
     }
 
 
@@ -131,6 +135,7 @@ def _geometry(
 
 
 def _examine(
+    scores: pl.DataFrame,
     models: dict[str, Embeddings],
     test: dict[str, pl.DataFrame],
     scoring: dict[str, Any],
@@ -138,10 +143,6 @@ def _examine(
     out: Path,
 ) -> None:
     """Write what single items, texts and features look like to the teacher and to the student that ships."""
-    scores = [
-        items.of_tasks(test, scoring, embeddings).with_columns(pl.lit(model).alias("model"))
-        for model, embeddings in models.items()
-    ]
     ids = table["text_id"].to_numpy()
 
     def text(wanted: int) -> str:
@@ -150,7 +151,7 @@ def _examine(
     beside = (models["teacher"], models["finetuned"])
     shown = examples.of_tasks(test, scoring, beside, text)
     correlation = {model: embedding_space.correlation(one.vectors) for model, one in models.items()}
-    examined.write(pl.concat(scores), shown, correlation, out)
+    examined.write(scores, shown, correlation, out)
 
 
 def _search(
@@ -172,7 +173,7 @@ def _search(
         say(f"evaluate: no student queries among the teacher's documents: {left_out}")
     elif tasks:
         vectors_of_view = _vectors_of(vectors.open_set(eval_vectors), block.view, ids)
-        documents = Embeddings(ids, asymmetric.targets(block, vectors_of_view, fitted))
+        documents = Embeddings(ids, reduction(block, fitted)(vectors_of_view))
         found["asymmetric"] = asymmetric.score_tasks(tasks, shipped, documents)
     return {"asymmetric": {}, **found, "asymmetric_left_out": left_out}
 

@@ -92,7 +92,7 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
     return Inputs(
         teacher=teacher.kind if teacher.kind == "hashing" else teacher.model,
         settings=settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True),
-        earlier=None if last is None else json.loads(last),
+        earlier=None if last is None else _earlier(last),
         blocks={n: student.model_dump(mode="json") for n, student in settings.students.items()},
         students=[
             student_metrics(metrics.read(sources.metrics / f"{n}.json", f"evaluate@{n}"), n) for n in names
@@ -113,6 +113,20 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
         gates={m: gate_metrics(_stage(stages, "gate", m), m) for m in methods},
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
     )
+
+
+def _earlier(last: str) -> dict[str, Any] | None:
+    """The last report's params; None where they cannot be read, which is said."""
+    try:
+        found = json.loads(last)
+    except ValueError as error:
+        found, why = None, f"it is not JSON: {error}"
+    else:
+        why = "it holds no settings"
+    if isinstance(found, dict):
+        return found
+    say(f"report: the params.json in git's last commit is left out, as {why}; commit this report's")
+    return None
 
 
 def _stage(stages: Path, stage: str, name: str) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 The items of every task are drawn again, jointly for all models and independently for each task. So the
 intervals are about the choice of test items; another training might differ by more. Each student is compared
-with the teacher and with its runner-up, the student whose average is next below its own. A p-value is that of
-one comparison: of twenty students that are no better than another, one has p < 0.05 by chance, and no
-correction is made for that.
+with the teacher and with its runner-up, the student whose average is next below its own; the best student,
+which a report recommends, is compared with all others. A p-value is that of one comparison: of twenty
+students that are no better than another, one has p < 0.05 by chance, and no correction is made for that.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.artifacts import examined, metrics
+from pipeline.artifacts.metrics import FINETUNED, TEACHER
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.params.significance import Significance
 from pipeline.evaluation import bootstrap, comparison
 from pipeline.evaluation.bootstrap import Row
 
-TEACHER, FINETUNED = examined.MODELS
 TOLERANCE = 1e-5
 """How far a score in the metrics, which are rounded, may be from that of its items."""
 
@@ -140,11 +140,11 @@ def _summary(students: ByModel, teachers: ByModel, settings: Significance) -> di
     teacher = next(iter(teachers.values()))
     found = {TEACHER: comparison.intervals(teacher, teacher, confidence)}
     tests: list[dict[str, Any]] = []
-    runners_up = comparison.runners_up(students)
+    opponents = comparison.opponents(students)
     for name, rows in students.items():
         found[name] = comparison.intervals(rows, teachers[name], confidence)
         tests += comparison.paired(name, TEACHER, (rows, teachers[name]), confidence)
-        if other := runners_up.get(name):
+        for other in opponents[name]:
             tests += comparison.paired(name, other, (rows, students[other]), confidence)
     return {"samples": settings.samples, "confidence": confidence, "intervals": found, "paired": tests}
 

@@ -16,13 +16,12 @@ from pipeline.core.errors import UserError
 from pipeline.core.params.students import StudentBlock
 from pipeline.training.mapped import Rows, gather, in_parts, map_file
 from pipeline.training.mixture import Portion
+from pipeline.training.targets import Reduction, reduction
 from pipeline.training.tokens import Tokens
 
 MIN_DEV_TEXTS = 2
 SUMMED_ROWS = 1 << 16
 
-Reduction = Callable[[NDArray[np.floating]], NDArray[np.float32]]
-"""Teacher vectors (n, d) to targets (n, dim)."""
 Tokenise = Callable[[list[str]], Tokens]
 
 
@@ -126,31 +125,24 @@ def teacher_sample(view: str, vectors_folder: Path) -> Half:
 
 
 def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int, Reduction]:
-    """Vectors as they are for a student of the teacher's dimension, else their first principal components.
-
-    Whitened, or of several lengths, they are principal components at any dimension.
-    """
+    """The dimension of a student's targets, and what gives them."""
     fitted = pca.read(pca_folder, student.view)
     if student.train.target == "full":
         if student.dim != fitted.dim:
             _check_maps_dimensions(name, student, fitted.dim)
-        return fitted.dim, lambda found: found.astype(np.float32)
+        return fitted.dim, reduction(student, fitted)
     if student.dim > fitted.dim:
         raise UserError(
             f"students.{name}.dim is {student.dim}, above the {fitted.dim} dimensions of the teacher's "
             f"{student.view!r} view; choose {fitted.dim} or less, or train.target: full with a loss that "
             "maps one to the other"
         )
-    if student.train.whiten:
-        if student.dim > fitted.rank:
-            raise UserError(
-                f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors vary in "
-                f"{fitted.rank} directions; choose {fitted.rank} or less, or train.whiten: false"
-            )
-        return student.dim, lambda found: fitted.reduce(found, student.dim, whiten=True)
-    if student.dim == fitted.dim and not student.train.matryoshka:
-        return student.dim, lambda found: found.astype(np.float32)
-    return student.dim, lambda found: fitted.reduce(found, student.dim)
+    if student.train.whiten and student.dim > fitted.rank:
+        raise UserError(
+            f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors vary in "
+            f"{fitted.rank} directions; choose {fitted.rank} or less, or train.whiten: false"
+        )
+    return student.dim, reduction(student, fitted)
 
 
 def _check_maps_dimensions(name: str, student: StudentBlock, dim: int) -> None:

@@ -60,7 +60,6 @@ def test_two_students_with_difference_and_ratio():
     head, *body = rows(result)
     assert head == ["measure", "hpd", "potion", "difference", "ratio"]
     assert [row[0] for row in body] == MEASURES
-    assert result.stderr == ""
     size = read("reports/footprint.json")
     before, after = (
         [
@@ -74,6 +73,24 @@ def test_two_students_with_difference_and_ratio():
     )
     for row, a, b in zip(body, before, after, strict=True):
         assert [float(cell) for cell in row[1:]] == pytest.approx([a, b, b - a, b / a], rel=1e-5)
+
+
+def test_how_sure_the_averages_of_one_report_are_is_said():
+    both = "average with 95% interval: hpd 0.443 (0.428–0.458) and potion 0.353 (0.338–0.368); "
+    assert compare("hpd", "potion").stderr == (
+        f"{both}more apart than the choice of test rows explains (p = 0.002)\n"
+    )
+
+    def overlap(document):
+        for test in document["paired"]:
+            test.update(low=-0.1, high=0.1, p=0.31)
+
+    change("reports/significance.json", overlap)
+    assert compare("hpd", "potion").stderr == f"{both}the test rows cannot tell them apart (p = 0.31)\n"
+    change("reports/significance.json", lambda document: document["paired"].clear())
+    assert compare("hpd", "potion").stderr == f"{both}no test compares the two\n"
+    Path("reports/significance.json").unlink()
+    assert compare("hpd", "potion").stderr == ""
 
 
 @pytest.mark.parametrize("other", ["other/reports/metrics/hpd.json", "other/reports", "other"])

@@ -3,7 +3,6 @@ import pytest
 from small_retrieval import retrieval_task
 from small_students import static_block, transformer_block
 
-from pipeline.artifacts.pca import Pca
 from pipeline.core.params.students import Finetune, StaticStudent
 from pipeline.evaluation import asymmetric, retrieval
 from pipeline.evaluation.embeddings import Embeddings
@@ -61,27 +60,3 @@ def test_who_shares_the_teachers_space(student, reason):
 
 def test_a_projection_that_is_not_asked_for_leaves_nobody_out():
     assert Finetune.model_validate(FINETUNE).projection is None
-
-
-@pytest.mark.parametrize(
-    ("dim", "train", "expected"),
-    [
-        (3, {}, "reduced"),
-        (3, {"whiten": True}, "whitened"),
-        (5, {}, "full"),
-        (5, {"matryoshka": [2]}, "reduced"),
-        (5, {"whiten": True}, "whitened"),
-        (5, {"target": "full"}, "full"),
-    ],
-)
-def test_documents_are_the_students_targets(dim, train, expected):
-    rng = np.random.default_rng(0)
-    vectors = rng.normal(size=(20, 5)) * [5, 4, 3, 2, 1] + 1
-    centred = vectors - vectors.mean(axis=0)
-    _, singular, components = np.linalg.svd(centred, full_matrices=False)
-    variance = singular**2 / 20
-    reduced = np.stack([centred @ component for component in components], axis=1)[:, :dim]
-    wanted = {"full": vectors, "reduced": reduced, "whitened": reduced / np.sqrt(variance[:dim])}[expected]
-    student = block(**train).model_copy(update={"dim": dim})
-    found = asymmetric.targets(student, vectors, Pca(vectors.mean(axis=0), components, variance))
-    np.testing.assert_allclose(found, wanted, atol=1e-5)

@@ -43,8 +43,13 @@ def test_paired_differences_are_by_task_and_on_average():
     assert {(row["difference"], row["p"]) for row in itself} == {(0.0, 1.0)}
 
 
-def test_the_runner_up_is_the_next_best():
+def test_the_best_meets_all_others_and_each_other_the_next_best():
     names = {"low": 0.3, "best": 0.9, "same": 0.5, "also": 0.5}
     students = {name: {"t": np.full(3, score)} for name, score in names.items()}
-    assert comparison.runners_up(students) == {"best": "same", "same": "also", "also": "low"}
-    assert comparison.runners_up({"one": students["low"]}) == {}
+    assert comparison.opponents(students) == {
+        "best": ["same", "also", "low"],
+        "same": ["also"],
+        "also": ["low"],
+        "low": [],
+    }
+    assert comparison.opponents({"one": students["low"]}) == {"one": []}

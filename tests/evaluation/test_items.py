@@ -83,9 +83,10 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_items_make_up_the_headline(case):
     rows, how = CASES[case]
-    found = items.of_tasks({"t": rows}, {"t": how}, EMBEDDINGS)
+    scores, found = items.score_tasks({"t": rows}, {"t": how}, EMBEDDINGS)
+    assert scores == tasks.score_tasks({"t": rows}, {"t": how}, EMBEDDINGS)
     metric = tasks.main_metrics({"t": how})["t"]
-    score = tasks.score_tasks({"t": rows}, {"t": how}, EMBEDDINGS)["t"][metric]
+    score = scores["t"][metric]
     assert headline(found, metric) == pytest.approx(score, abs=1e-6)
     assert 0.05 < score < 1 or case == "sts"
     assert found["value"].null_count() == 0
@@ -98,22 +99,22 @@ def test_the_rows_alone_decide_which_items_there_are_and_their_order(case):
     rows, how = CASES[case]
     other = Embeddings(EMBEDDINGS.ids, VECTORS[::-1].copy())
     same = ["subset", "run", "item", "left_id", "right_id", "gold"]
-    first, second = (items.of_task(rows, how, embeddings) for embeddings in (EMBEDDINGS, other))
+    first, second = (items.score_task(rows, how, embeddings)[1] for embeddings in (EMBEDDINGS, other))
     assert first.select(same).equals(second.select(same))
     assert not first.equals(second)
 
 
 def test_items_name_their_texts():
     rows, how = CASES["retrieval"]
-    assert items.of_task(rows, how, EMBEDDINGS)["left_id"].to_list() == [*range(1, 101), 250]
+    assert items.score_task(rows, how, EMBEDDINGS)[1]["left_id"].to_list() == [*range(1, 101), 250]
     rows, how = CASES["sts"]
-    found = items.of_task(rows, how, EMBEDDINGS)
+    _, found = items.score_task(rows, how, EMBEDDINGS)
     assert found.select("left_id", "right_id").equals(rows.select("left_id", "right_id"))
     rows, how = CASES["entity_resolution"]
-    found = items.of_task(rows, how, EMBEDDINGS)
+    _, found = items.score_task(rows, how, EMBEDDINGS)
     assert set(found.filter(subset="fr")["left_id"]) == {*range(3, 91, 3), 400}
     rows, how = CASES["f1 of two"]
-    found = items.of_task(rows, how, EMBEDDINGS)
+    _, found = items.score_task(rows, how, EMBEDDINGS)
     assert (
         found.filter(run=1)["left_id"].to_list()
         == rows.filter(pl.col("subset") == "test")["left_id"].to_list()

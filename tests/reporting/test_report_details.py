@@ -1,16 +1,19 @@
 """Differences, changes, effort, what was added, budgets and examples."""
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from sample_report import sample_report
 
 from pipeline.artifacts import examined
 from pipeline.core.errors import UserError
 from pipeline.reporting import added, budget, changes, differences, effort, examples, heatmaps
 from pipeline.reporting.inputs import FinetuneMetrics, searches, significance, sizes, student_metrics
+from pipeline.reporting.page import render
 from pipeline.reporting.recommend import lead, picks
 from pipeline.reporting.tables import leaderboard, markdown, summary
 
@@ -69,7 +72,11 @@ def paired(student, other, low, high):
             [paired("hpd", "potion", -0.01, 0.03), paired("hpd", "teacher", -0.02, 0.01)],
             ["In average score hpd cannot be told apart from potion", "Nor can hpd be told apart"],
         ),
-        ([paired("hpd", "teacher", -0.02, 0.0)], ["In average score hpd cannot be told apart from the tea"]),
+        (
+            [paired("hpd", "potion", 0.01, 0.03), paired("hpd", "teacher", -0.02, 0.0)],
+            ["In average score hpd cannot be told apart from the tea"],
+        ),
+        ([paired("hpd", "teacher", -0.02, -0.01)], ["No test compares hpd with potion."]),
     ],
 )
 def test_the_recommendation_says_what_cannot_be_told_apart(tests, said):
@@ -87,11 +94,27 @@ def test_differences_are_split_by_average_and_task_with_the_best_student_first()
         ("potion", "hpd"),
     ]
     row = found.averages[0]
-    assert (row.difference, row.interval, row.p) == ("-0.019", "-0.032 to -0.007", "< 0.001")
+    assert (row.difference, row.interval, row.p) == ("-0.019", "-0.032 to -0.007", "0.004")
     assert row.verdict == "yes, worse"
     assert [(row.task, row.verdict, row.p) for row in found.tasks] == [
         ("relatedness", "cannot tell", "0.310")
     ]
+
+
+@pytest.mark.parametrize(
+    ("samples", "p", "shown"),
+    # As the metrics keep them: at least 2 / (samples + 1), with six digits.
+    [
+        (1000, 0.001998, "≤ 0.002"),
+        (1000, 0.003996, "0.004"),
+        (100, 0.019802, "≤ 0.02"),
+        (10**5, 4e-4, "0.0004"),
+    ],
+)
+def test_the_least_p_that_so_many_resamples_can_show_is_a_bound(samples, p, shown):
+    tests = [{**paired("hpd", "potion", 0.01, 0.03), "p": p}]
+    found = differences.differences(significance_with(samples=samples, paired=tests), board())
+    assert [row.p for row in found.averages] == [shown]
 
 
 def test_models_of_no_student_in_params_are_left_out_of_the_tests():
@@ -233,6 +256,34 @@ def test_examples_of_all_students_stand_beside_each_other_by_text():
         ("0.810", "4 of 2,000"),
         ("0.120", "1,806 of 2,000"),
     )
+
+
+def test_a_text_that_is_looked_for_in_several_subsets_is_an_example_in_each():
+    def found(student):
+        near = [
+            examined.Nearest(
+                query="Paris",
+                subset=subset,
+                relevant=(f"Paris ({subset})",),
+                teacher=(examined.Neighbour(text=f"Paris ({subset})", cosine=1, relevant=True),),
+                student=(examined.Neighbour(text=f"{student} {subset}", cosine=1, relevant=False),),
+            )
+            for subset in ("de", "fr")
+        ]
+        return {"names": examined.TaskExamples(nearest=tuple(near), pairs=0, disagreements=())}
+
+    (view,) = examples.nearest({name: found(name) for name in NAMES})
+    assert [(one.query, one.subset, one.relevant) for one in view.examples] == [
+        ("Paris", "de", ("Paris (de)",)),
+        ("Paris", "fr", ("Paris (fr)",)),
+    ]
+    for one in view.examples:
+        assert [(column.model, column.neighbours[0].text) for column in one.columns] == [
+            ("teacher", f"Paris ({one.subset})"),
+            *((name, f"{name} {one.subset}") for name in NAMES),
+        ]
+    report = dataclasses.replace(sample_report(), examples=(view,))
+    assert "Paris <small>in fr</small>" in render(report)
 
 
 def test_a_heat_map_is_a_png_of_four_pixels_a_cell_with_clipped_values():

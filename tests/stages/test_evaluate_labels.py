@@ -1,22 +1,23 @@
 """Tasks with labels, from the user's files through prepare, encode and evaluate."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluate_runs import prepare_and_encode, prepare_tasks
 from project import sentence
 from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.artifacts import examined, pairs, pca, student, texts
-from pipeline.artifacts.pca import Pca
+from pipeline.artifacts import examined, pairs, student, texts
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import load
 from pipeline.evaluation import classification
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.stages import encode, evaluate, prepare
+from pipeline.stages import evaluate
 from pipeline.students import static
 
 LABELS = ["no", "yes"]
@@ -29,6 +30,7 @@ TASKS = {
         "test": "alike_test.tsv",
         "head": "linear",
         "fractions": [0.2],
+        "seeds": 3,
     },
     "chosen": {"kind": "classification", "train": "colour.tsv", "test": "chosen.tsv", "split": "dev"},
 }
@@ -52,12 +54,7 @@ def prepared(folder, parts):
         students={"tiny": static_block().model_dump(mode="json")},
     )
     YAML().dump(document, Path("params.yaml"))
-    outs = {name: Path(f"{name}.parquet") for name in ("seed", "tasks", "finetune", "triplets")}
-    prepare.main(Path(), Path("wn"), eval_texts=Path("eval.parquet"), metrics=Path("prepare.json"), **outs)
-    encode.main(Path("eval.parquet"), Path("vectors"))
-    Path("pca").mkdir()
-    flat = Pca(np.zeros(TEACHER_DIM), np.eye(TEACHER_DIM), np.ones(TEACHER_DIM))
-    pca.write(flat, Path("pca/sentence.safetensors"))
+    prepare_and_encode()
     student.write(static.build(static_block(), parts), "tiny", Path("student"))
 
 
@@ -97,6 +94,21 @@ def test_teacher_and_student_are_scored_by_classifiers_on_their_own_vectors(prep
     assert "f1@20%" in metrics["scores"]["finetuned"]["alike"]
     headline = [metrics["scores"]["finetuned"][task][metric] for task, metric in metrics["main"].items()]
     assert metrics["average"]["finetuned"] == pytest.approx(np.mean(headline), rel=1e-5)
+
+
+def test_each_classifier_is_trained_once(prepared, monkeypatch):
+    trained = []
+    for name, (head, settings) in classification.HEADS.items():
+
+        def counted(train, dev, setting, seed, name=name, head=head):
+            trained.append(name)
+            return head(train, dev, setting, seed)
+
+        monkeypatch.setitem(classification.HEADS, name, (counted, settings))
+    run()
+    # By the teacher, the teacher at the student's dimension and the student: every learning rate, as `colour`
+    # has one seed; every penalty on a fifth and on all rows, and the other seeds of the fifth.
+    assert Counter(trained) == {"mlp": 3 * 4, "linear": 3 * (3 + 3 + TASKS["alike"]["seeds"] - 1)}
 
 
 def test_items_and_examples_are_kept_beside_the_scores(prepared):
@@ -140,7 +152,6 @@ def test_prepare_counts_the_rows_of_each_use_and_keeps_their_texts_out_of_the_co
 def test_a_label_that_is_never_trained_on_ends_prepare_with_one_message(prepared):
     Path("tasks.parquet").unlink()
     write("colour_test", "text\tlabel", [("red cat", "yes"), ("blue cat", "maybe")])
-    outs = {name: Path(f"{name}.parquet") for name in ("seed", "tasks", "finetune", "triplets")}
     with pytest.raises(UserError, match=r"colour_test\.tsv, row 2 of the data: .* the label 'maybe'"):
-        prepare.main(Path(), Path("wn"), eval_texts=Path("e.parquet"), metrics=Path("p.json"), **outs)
+        prepare_tasks("e.parquet", "p.json")
     assert not Path("tasks.parquet").exists()

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluate_runs import prepare_and_encode
 from project import sentence
 from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.artifacts import pairs, pca, student, texts
-from pipeline.artifacts.pca import Pca
+from pipeline.artifacts import pairs, student, texts
 from pipeline.core.errors import UserError
 from pipeline.evaluation import retrieval
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.stages import encode, evaluate, prepare, search_speed
+from pipeline.stages import evaluate, search_speed
 from pipeline.students import static
 
 INDEXES = [{"kind": "flat"}, {"kind": "ivf", "nlist": 2, "nprobe": 2}, {"kind": "hnsw", "m": 8}]
@@ -37,12 +37,7 @@ def prepared(folder, parts):
     qrels = ["query-id\tcorpus-id\tscore", *(f"q{n}\td{n}\t1" for n in range(12))]
     Path("find/qrels/test.tsv").write_text("\n".join(qrels))
     write_params()
-    outs = {name: Path(f"{name}.parquet") for name in ("seed", "tasks", "finetune", "triplets")}
-    prepare.main(Path(), Path("wn"), eval_texts=Path("eval.parquet"), metrics=Path("prepare.json"), **outs)
-    encode.main(Path("eval.parquet"), Path("vectors"))
-    Path("pca").mkdir()
-    flat = Pca(np.zeros(TEACHER_DIM), np.eye(TEACHER_DIM), np.ones(TEACHER_DIM))
-    pca.write(flat, Path("pca/sentence.safetensors"))
+    prepare_and_encode()
     student.write(static.build(static_block(dim=DIM), parts), "tiny", Path("students/tiny"))
 
 

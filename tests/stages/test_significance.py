@@ -20,7 +20,12 @@ RNG = np.random.default_rng(0)
 TEACHER = RNG.normal(size=(300, 12))
 TEACHER[150:] = TEACHER[:150] + RNG.normal(size=(150, 12))
 NOISE = RNG.normal(size=(300, 12))
-VECTORS = {"teacher": TEACHER, "good": TEACHER + 0.1 * NOISE, "bad": TEACHER + 3 * NOISE}
+VECTORS = {
+    "teacher": TEACHER,
+    "good": TEACHER + 0.1 * NOISE,
+    "bad": TEACHER + 3 * NOISE,
+    "worse": TEACHER + 9 * NOISE,
+}
 IDS = np.arange(1, 301, dtype=np.uint64)
 LEFT, RIGHT = range(1, 151), range(151, 301)
 GOLD = np.einsum("nd,nd->n", TEACHER[:150], TEACHER[150:]) + RNG.normal(size=150)
@@ -48,7 +53,8 @@ def write(name, model, rows=TASKS):
     """What evaluate writes of a student whose vectors are those of `model`."""
     embeddings = {"teacher": Embeddings(IDS, TEACHER), "finetuned": Embeddings(IDS, VECTORS[model])}
     scoring = {task: SCORING[task] for task in rows}
-    scores = {one: tasks.score_tasks(rows, scoring, found) for one, found in embeddings.items()}
+    scored = {one: items.score_tasks(rows, scoring, found) for one, found in embeddings.items()}
+    scores = {one: found for one, (found, _) in scored.items()}
     main = tasks.main_metrics(scoring)
     document = {
         "student": name,
@@ -61,10 +67,7 @@ def write(name, model, rows=TASKS):
         "average": {one: tasks.average(found, main) for one, found in scores.items()},
     }
     metrics.write(document, Path(f"metrics/{name}.json"))
-    parts = [
-        items.of_tasks(rows, scoring, found).with_columns(pl.lit(one).alias("model"))
-        for one, found in embeddings.items()
-    ]
+    parts = [of_items.with_columns(pl.lit(one).alias("model")) for one, (_, of_items) in scored.items()]
     eye = dict.fromkeys(examined.MODELS, np.eye(2))
     examined.write(pl.concat(parts), {}, eye, Path(f"examined/{name}"))
     return document
@@ -73,11 +76,15 @@ def write(name, model, rows=TASKS):
 @pytest.fixture
 def scored(folder):
     """Two students in the working folder, the worse one first."""
+    return write_students("bad", "good")
+
+
+def write_students(*names):
     block = static_block().model_dump(mode="json")
     settings = {"samples": 400, "confidence": 0.9}
-    document = small_params(students={"bad": block, "good": block}, significance=settings)
+    document = small_params(students=dict.fromkeys(names, block), significance=settings)
     YAML().dump(document, Path("params.yaml"))
-    return {name: write(name, name) for name in ("bad", "good")}
+    return {name: write(name, name) for name in names}
 
 
 def run():
@@ -138,6 +145,16 @@ def test_students_are_compared_with_the_teacher_and_the_runner_up(scored):
     assert (worse["p"], worse["high"] < 0) == (pytest.approx(2 / 401, rel=1e-4), True)
     assert tests["good", "bad", "average"]["low"] > 0
     assert tests["good", "teacher", "close"]["p"] > 0.01
+
+
+def test_the_best_student_is_compared_with_all_others(folder):
+    write_students("bad", "good", "worse")
+    compared = {(one["student"], one["other"]) for one in run()["paired"]}
+    assert compared == {
+        *((name, "teacher") for name in ("bad", "good", "worse")),
+        *(("good", other) for other in ("bad", "worse")),
+        ("bad", "worse"),
+    }
 
 
 def test_a_student_with_the_teachers_vectors_differs_by_nothing(scored):
