@@ -6,6 +6,7 @@ import shutil
 
 import dvc_contract
 import pytest
+from dvc.repo import Repo
 
 NEUTRAL = {
     "pipeline/core/atomic.py",
@@ -160,3 +161,22 @@ def test_every_uncached_out_is_a_metric_or_a_plot_but_for_the_report(repository)
     plain = re.findall(r"^ +outs:\n((?: +- .*\n| +cache.*\n)+)", before_report, flags=re.MULTILINE)
     assert plain
     assert not [block for block in plain if "cache:" in block]
+
+
+def test_the_report_waits_for_no_export(repository):
+    """A student that misses the gate of one format is still reported."""
+    stages = {stage.addressing: stage for stage in Repo(str(repository)).index.stages}
+    read = [dep.def_path for dep in stages["report"].deps]
+    waited_for = [
+        (name, out.def_path)
+        for name, stage in stages.items()
+        for out in stage.outs
+        if any(out.def_path == path or out.def_path.startswith(f"{path}/") for path in read)
+    ]
+    assert {name.partition("@")[0] for name, _ in waited_for} >= {
+        "prepare",
+        "distill",
+        "evaluate",
+        "footprint",
+    }
+    assert not [out for name, out in waited_for if name.startswith("export@")]
