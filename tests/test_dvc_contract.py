@@ -163,6 +163,14 @@ def test_every_uncached_out_is_a_metric_or_a_plot_but_for_the_report(repository)
     assert not [block for block in plain if "cache:" in block]
 
 
+def test_the_summary_is_all_that_dvc_calls_metrics(repository):
+    index = Repo(str(repository)).index
+    assert [out.def_path for out in index.metrics] == ["reports/summary.json"]
+    assert index._metrics == {}
+    measured = [out.def_path for out in index.outs if out.def_path.startswith("reports/")]
+    assert {"reports/metrics/hpd.json", "reports/footprint.json"} <= set(measured)
+
+
 def test_the_report_waits_for_no_export(repository):
     """A student that misses the gate of one format is still reported."""
     stages = {stage.addressing: stage for stage in Repo(str(repository)).index.stages}
