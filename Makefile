@@ -2,7 +2,7 @@
 #
 #   PYTHON  the interpreter of the environment          make setup PYTHON=python3.12
 #   VENV    where the environment lies                  make test VENV=/tmp/fresh
-#   TORCH   what pip is asked for as torch              make setup TORCH='torch==2.13.0 --index-url ...'
+#   TORCH   what pip is asked for as torch              make setup TORCH=torch==2.13.0+cpu
 #   ARGS    passed on to dvc, pytest, the benchmarks or pip-compile
 #                                                       make test ARGS='-k sts -x'
 

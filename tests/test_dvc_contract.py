@@ -6,6 +6,7 @@ import shutil
 
 import dvc_contract
 import pytest
+from dvc.repo import Repo
 from ruamel.yaml import YAML
 
 from pipeline.core.params.load import Params
@@ -171,3 +172,30 @@ def test_the_report_runs_again_when_a_setting_that_it_writes_down_changes(reposi
     """reports/params.json, with which the next report is compared, holds all blocks but `runtime`."""
     tracked = YAML(typ="safe").load(repository / "dvc.yaml")["stages"]["report"]["params"]
     assert tracked == sorted(Params.model_fields.keys() - {"runtime"})
+
+
+def test_the_summary_is_all_that_dvc_calls_metrics(repository):
+    index = Repo(str(repository)).index
+    assert [out.def_path for out in index.metrics] == ["reports/summary.json"]
+    assert index._metrics == {}
+    measured = [out.def_path for out in index.outs if out.def_path.startswith("reports/")]
+    assert {"reports/metrics/hpd.json", "reports/footprint.json"} <= set(measured)
+
+
+def test_the_report_waits_for_no_export(repository):
+    """A student that misses the gate of one format is still reported."""
+    stages = {stage.addressing: stage for stage in Repo(str(repository)).index.stages}
+    read = [dep.def_path for dep in stages["report"].deps]
+    waited_for = [
+        (name, out.def_path)
+        for name, stage in stages.items()
+        for out in stage.outs
+        if any(out.def_path == path or out.def_path.startswith(f"{path}/") for path in read)
+    ]
+    assert {name.partition("@")[0] for name, _ in waited_for} >= {
+        "prepare",
+        "distill",
+        "evaluate",
+        "footprint",
+    }
+    assert not [out for name, out in waited_for if name.startswith("export@")]

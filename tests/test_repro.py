@@ -55,6 +55,15 @@ def test_the_first_run_runs_every_stage_and_ends_with_a_report_of_every_model(pr
     assert set(scores) == {"teacher", "teacher_pca", "untrained", "distilled", "finetuned"}
 
 
+def test_the_metrics_of_dvc_are_a_line_a_model(project):
+    shown = json.loads(project.shell("dvc metrics show --json"))[""]["data"]
+    assert list(shown) == ["reports/summary.json"]
+    summary = shown["reports/summary.json"]["data"]
+    assert set(summary) == {"teacher", "hpd", "potion"}
+    assert all(set(values) <= {"avg", "kept", "mb", "ms"} for values in summary.values())
+    assert "Unexpected error" not in project.shell("dvc plots show --out shown")
+
+
 def test_a_second_run_runs_nothing(project):
     ran, said = project.repro()
     assert ran == set(), said
@@ -81,6 +90,11 @@ def test_editing_a_student_reruns_its_stages_and_the_report(project):
     ran, _ = project.repro()
     mine = {f"{stage}@potion" for stage in ("distill", "finetune", "evaluate", "export")}
     assert ran == {*mine, "significance", "footprint", "search_speed", "report"}
+    measured = (project.root / "reports/metrics/potion.json").read_bytes()
+    project.params["students"]["potion"]["train"]["lr"] = 1e-3
+    ran, _ = project.repro()
+    assert ran == {"report"}  # DVC's run-cache has the rest
+    assert (project.root / "reports/metrics/potion.json").read_bytes() != measured
 
 
 def test_editing_the_gate_reruns_neither_augment_nor_encode(project):

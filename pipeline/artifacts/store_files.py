@@ -17,6 +17,11 @@ from pipeline.core.atomic import PARTIAL, is_abandoned
 RECIPE = "recipe.json"
 INDEXES = "indexes"
 TRANSLATIONS = "back_translation"
+MTEB = "mteb"
+MTEB_OWNER = "distillation"
+"""What mteb calls the owner of our models: it keeps results in a folder OWNER__MODEL."""
+MTEB_LETTERS = 16
+"""Of a model's fingerprint, in that name."""
 STATE = ".safetensors"
 """How the state of a training ends; its inputs lie in a folder of that name without it."""
 
@@ -91,6 +96,16 @@ def trainings(cache: Path) -> list[Path]:
 def indexes(cache: Path) -> list[Path]:
     """The indexes of `pipeline search`: folders."""
     return sorted(path for path in (cache / INDEXES).glob("[!.]*") if path.is_dir())
+
+
+def mteb_results(cache: Path) -> list[Path]:
+    """The results of `pipeline mteb`: a folder a model and file of tasks, MTEB's own being one."""
+    return sorted((cache / MTEB).rglob(f"results/{MTEB_OWNER}__*"))
+
+
+def mteb_model(results: Path) -> str:
+    """The first letters of the fingerprint of the model that such results are of."""
+    return results.name.removeprefix(f"{MTEB_OWNER}__")
 
 
 def abandoned(cache: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ import typer
 
 from pipeline.artifacts import store_files
 from pipeline.artifacts.store_files import StoredRecipe
+from pipeline.core import fingerprint
 from pipeline.core.atomic import remove_abandoned
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import load
@@ -18,16 +19,26 @@ from pipeline.core.progress import progress, say
 
 PARAMS = Path("params.yaml")
 VECTORS = Path("data/vectors")
+STUDENTS = Path("data/finetuned")
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "used by")
 NONE = "-"
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Cache = Annotated[Path | None, typer.Option(help="The cache, if not runtime.cache of the params file.")]
 Vectors = Annotated[Path, typer.Option(help="The published sets, whose manifests name recipes.")]
+Students = Annotated[Path, typer.Option(help="Where students lie, whose results of `mteb` are in use.")]
 
 
-def list_recipes(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vectors = VECTORS) -> None:
-    """List the recipes with what uses them, interrupted trainings, and what killed runs left half-written."""
+def list_recipes(
+    params_file: ParamsFile = PARAMS,
+    cache: Cache = None,
+    vectors: Vectors = VECTORS,
+    students: Students = STUDENTS,
+) -> None:
+    """List the recipes with what uses them, interrupted trainings, and what killed runs left half-written.
+
+    The indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
+    """
     folder = _folder(cache, params_file)
     used = _users(folder, params_file, vectors)
     rows = []
@@ -40,6 +51,9 @@ def list_recipes(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors:
         rows.append((path.stem, "interrupted training", NONE, NONE, size, NONE))
     for path in store_files.indexes(folder):
         rows.append((path.name, "search index", NONE, NONE, str(store_files.size(path)), NONE))
+    for path, user in _mteb_results(folder, used, students).items():
+        name, size = store_files.mteb_model(path), str(store_files.size(path))
+        rows.append((name, "mteb results", NONE, NONE, size, user or NONE))
     if left := store_files.abandoned(folder):
         rows.append((NONE, _count(left), NONE, NONE, str(sum(map(store_files.size, left))), NONE))
     _show(rows)
@@ -80,20 +94,27 @@ def prune(
     params_file: ParamsFile = PARAMS,
     cache: Cache = None,
     vectors: Vectors = VECTORS,
+    students: Students = STUDENTS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
 ) -> None:
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
-    Without names the indexes of `pipeline search` go too: the next search makes them anew. What killed runs
-    left half-written goes in any case.
+    Without names the indexes of `pipeline search` go too, which the next search makes anew, and the results
+    of `pipeline mteb` whose model is gone. What killed runs left half-written goes in any case.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
+    others: list[tuple[str, str, Path]] = []
     if fingerprints:
         chosen = list(dict.fromkeys(_find(letters, recipes) for letters in fingerprints))
     else:
         used = _users(folder, params_file, vectors)
         chosen = [stored for stored in recipes if not used[stored.fingerprint]]
+        others += [(path.name, "search index", path) for path in store_files.indexes(folder)]
+        results = _mteb_results(folder, used, students)
+        others += [
+            (store_files.mteb_model(path), "mteb results", path) for path in results if not results[path]
+        ]
     freed = 0
     done = "would remove" if dry_run else "removed"
     if left := store_files.abandoned(folder):
@@ -101,9 +122,9 @@ def prune(
         typer.echo(f"{done}\t{NONE}\t{_count(left)}\t{freed}")
         if not dry_run:
             remove_abandoned(left)
-    for path in [] if fingerprints else store_files.indexes(folder):
+    for name, what, path in others:
         size = store_files.size(path)
-        typer.echo(f"{done}\t{path.name}\tsearch index\t{size}")
+        typer.echo(f"{done}\t{name}\t{what}\t{size}")
         freed += size
         if not dry_run:
             shutil.rmtree(path)
@@ -131,6 +152,15 @@ def _users(folder: Path, params_file: Path, vectors: Path) -> dict[str, list[str
         + ([params_file.name] if _may_be_of(teacher, stored.recipe) else [])
         for stored in store_files.recipes(folder)
     }
+
+
+def _mteb_results(folder: Path, used: Mapping[str, Sequence[str]], students: Path) -> dict[Path, str]:
+    """Each model's results of `pipeline mteb`: of which student, of a teacher whose recipe is used, or ''."""
+    found = {path: store_files.mteb_model(path) for path in store_files.mteb_results(folder)}
+    folders = sorted(path for path in students.glob("[!.]*") if path.is_dir()) if found else []
+    known = {fingerprint.of_folder(path)[: store_files.MTEB_LETTERS]: path.name for path in folders}
+    known |= {recipe: "teacher" for recipe, users in used.items() if users}
+    return {path: known.get(model, "") for path, model in found.items()}
 
 
 def _may_be_of(teacher: Teacher, recipe: dict[str, Any]) -> bool:

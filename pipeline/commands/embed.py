@@ -149,19 +149,23 @@ def _writer(out: Path | None, dim: int) -> Iterator[Write]:
     if out is None:
         yield _print
         return
-    with atomic_file(out) as temporary, ThreadPoolExecutor(1) as beside:
-        with _open_file(temporary, dim) if out.suffix == ".parquet" else temporary.open("wb") as file:
-            write = partial(_write_table if out.suffix == ".parquet" else _write_lines, file)
-            waiting: list[Future[None]] = []
+    parquet = out.suffix == ".parquet"
+    with (
+        atomic_file(out) as temporary,
+        _open_file(temporary, dim) if parquet else temporary.open("wb") as file,
+        ThreadPoolExecutor(1) as beside,  # innermost: what it writes ends before the file is closed
+    ):
+        write = partial(_write_table if parquet else _write_lines, file)
+        waiting: list[Future[None]] = []
 
-            def write_beside(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-                while waiting:
-                    waiting.pop().result()
-                waiting.append(beside.submit(write, texts, vectors))
-
-            yield write_beside
+        def write_beside(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
             while waiting:
                 waiting.pop().result()
+            waiting.append(beside.submit(write, texts, vectors))
+
+        yield write_beside
+        while waiting:
+            waiting.pop().result()
 
 
 def _open_file(path: Path, dim: int) -> pq.ParquetWriter:

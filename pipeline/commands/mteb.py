@@ -1,9 +1,7 @@
 """`pipeline mteb`: tasks of the library `mteb` on the teacher and the students."""
 
 import importlib.util
-import inspect
 import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,11 +12,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from pipeline.artifacts import metrics
-from pipeline.commands import tabular
+from pipeline.artifacts import metrics, store_files
+from pipeline.commands import mteb_tasks, tabular
 from pipeline.commands.embed import find_student, known_students
-from pipeline.commands.encoders import load_student
+from pipeline.commands.encoders import open_encoders
 from pipeline.core import fingerprint
+from pipeline.core.atomic import disk_errors
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import Params, load
 from pipeline.core.progress import say
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from mteb import AbsTask
 
 TEACHER = metrics.TEACHER
-CACHE = "mteb"
-MODULE = "pipeline_mteb_tasks"
-"""The name under which a file of tasks is imported."""
+BATCH_SIZE = 64
 Scores = dict[str, float | None]
 """Task -> main score; None where it is no number."""
 Encode = Callable[[list[str], Any], NDArray[np.floating]]
@@ -61,11 +58,14 @@ def mteb(
     students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
     params_file: Annotated[Path, typer.Option("--params", help="The params file.")] = Path("params.yaml"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...: for students.")] = "auto",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Score anew what is kept: the data of a task have changed.")
+    ] = False,
 ) -> None:
     """Score models on MTEB's tasks, or on your own: a row a task, a column a model.
 
     A result is kept under runtime.cache by what the model's files hold; a task of your own also by the file
-    that defines it. MTEB's tasks are downloaded once.
+    that defines it, but not by what that file reads: then say --fresh. MTEB's tasks are downloaded once.
     """
     _check_installed()
     params = load(params_file)
@@ -73,18 +73,15 @@ def mteb(
         _teacher(params) if name == TEACHER else _student(name, students, device)
         for name in names or [TEACHER, *known_students(students)]
     ]
-    kept = Path(params.runtime.cache) / CACHE
-    wanted = (
-        [(task, kept / "defined" / fingerprint.of_file(define)) for task in _defined(define)]
-        if define
-        else []
-    )
-    wanted += [(task, kept / "listed") for task in _listed(tasks, benchmark)]
+    kept = Path(params.runtime.cache) / store_files.MTEB
+    own = mteb_tasks.defined(define) if define else []
+    wanted = [(task, kept / "defined" / fingerprint.of_file(define)) for task in own if define]
+    wanted += [(task, kept / "listed") for task in mteb_tasks.listed(tasks, benchmark)]
     if not wanted:
         raise UserError("name what to run with --tasks, --benchmark or --define")
     found: dict[str, Scores] = {}
     for model in models:
-        results = {task.metadata.name: _run(model, task, place) for task, place in wanted}
+        results = {task.metadata.name: _run(model, task, place, fresh=fresh) for task, place in wanted}
         found[model.name] = {name: result["main_score"] for name, result in results.items()}
         document = {"model": model.name, "average": _mean(found[model.name]), "tasks": results}
         metrics.write(document, out / f"{model.name}.json")
@@ -114,74 +111,39 @@ def _student(name: str, students: Path, device: str) -> _Model:
 
     @cache
     def opened() -> Encode:
-        model = load_student(folder, device)
-        how = {"query": model.encode_query, "document": model.encode_document}
-
-        def encode(texts: list[str], role: object) -> NDArray[np.floating]:
-            return how.get(getattr(role, "value", ""), model.encode)(texts, show_progress_bar=False)
-
-        return encode
+        ways = open_encoders(folder, device, BATCH_SIZE)
+        how = {"query": ways.queries, "document": ways.documents}
+        return lambda texts, role: how.get(getattr(role, "value", ""), ways.texts)(texts)
 
     return _Model(folder.name, fingerprint.of_folder(folder), opened)
 
 
-def _defined(file: Path) -> "list[AbsTask]":
-    """One of each task that a Python file defines, in its order."""
-    from mteb import AbsTask
-
-    if not file.is_file():
-        raise UserError(f"{file} does not exist; name a Python file with subclasses of mteb's AbsTask")
-    spec = importlib.util.spec_from_file_location(MODULE, file)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{file} is no Python file; its name has to end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[MODULE] = module
-    spec.loader.exec_module(module)
-    found = [
-        one()
-        for one in vars(module).values()
-        if inspect.isclass(one) and issubclass(one, AbsTask) and one.__module__ == MODULE
-    ]
-    if not found:
-        raise UserError(f"{file} defines no task: no subclass of mteb's AbsTask")
-    return found
-
-
-def _listed(tasks: str, benchmark: str | None) -> "list[AbsTask]":
-    """MTEB's own tasks by name."""
-    from mteb import get_benchmark, get_tasks
-
-    names = [name.strip() for name in tasks.split(",") if name.strip()]
-    try:
-        listed = list(get_tasks(tasks=names)) if names else []
-        return listed + (list(get_benchmark(benchmark).tasks) if benchmark else [])
-    except KeyError as error:
-        raise UserError(f"mteb knows no such task or benchmark: {error.args[0]}") from None
-
-
-def _run(model: _Model, task: "AbsTask", place: Path) -> dict[str, Any]:
+def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[str, Any]:
     """Score a model on a task, or read what is kept: the main score, and that by split and subset."""
-    from datasets.exceptions import DatasetsError
-    from httpx import HTTPError
     from mteb import ResultCache, evaluate
     from mteb.models import ModelMeta
 
+    class Kept(ResultCache):
+        """MTEB's results in files."""
+
+        def save_to_cache(self, *args: Any, **options: Any) -> None:  # noqa: ANN401
+            """Write a result."""
+            with disk_errors(place):
+                super().save_to_cache(*args, **options)
+
+    with disk_errors(place):
+        kept = Kept(place)
     say(f"{model.name}: {task.metadata.name}")
-    described = {"name": f"distillation/{model.key[:16]}", "revision": model.key, "loader": _loader(model)}
-    try:
-        result = evaluate(
-            ModelMeta.create_empty(overwrites=described),
-            task,
-            cache=ResultCache(place),
-            co2_tracker=False,
-            show_progress_bar=False,
-        ).task_results[0]
-    except (DatasetsError, OSError, HTTPError) as error:
-        reason = str(error).strip().splitlines()[:1]
-        raise UserError(
-            f"the data of {task.metadata.name} cannot be read ({' '.join(reason) or type(error).__name__}); "
-            "MTEB's tasks are downloaded from the hub when they are first run"
-        ) from None
+    name = f"{store_files.MTEB_OWNER}/{model.key[: store_files.MTEB_LETTERS]}"
+    described = {"name": name, "revision": model.key, "loader": _loader(model)}
+    result = evaluate(
+        ModelMeta.create_empty(overwrites=described),
+        task,
+        cache=kept,
+        overwrite_strategy="always" if fresh else "only-missing",
+        co2_tracker=False,
+        show_progress_bar=False,
+    ).task_results[0]
     by_split = {
         split: {str(one["hf_subset"]): _finite(one["main_score"]) for one in subsets}
         for split, subsets in result.scores.items()
@@ -208,7 +170,8 @@ def _loader(model: _Model) -> Callable[..., Any]:
 
 
 def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    """The same whether mteb has just found it or reads it from what it keeps, which has six decimals."""
+    return round(float(value), 6) if math.isfinite(value) else None
 
 
 def _mean(scores: Scores) -> float | None:

@@ -67,7 +67,8 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     python = ["*.py"] if code else []
-    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm", *python]
+    # Its card comes along, so that its licence is known offline too.
+    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm", "README.md", *python]
     try:
         return Path(
             snapshot_download(

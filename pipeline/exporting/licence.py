@@ -8,6 +8,7 @@ from pathlib import Path
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StudentBlock
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher
+from pipeline.core.progress import say
 from pipeline.encoders.locate import PACKAGE, find_model
 
 CARD = "README.md"
@@ -72,15 +73,19 @@ def _of_card(model: str, revision: str | None) -> str | None:
 def _card(model: str, revision: str | None) -> Path | None:
     """A model's README.md, from the hub where it is from there."""
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
 
     try:
         if model.startswith(PACKAGE) or Path(model).is_dir():
             path = find_model(model, "model") / CARD
         else:
             path = Path(hf_hub_download(model, CARD, revision=revision))
-    except (HfHubHTTPError, OSError, ValueError, UserError):
-        return None  # the model is gone or the hub out of reach, but its student is here
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError, UserError) as error:
+        # Its student is here all the same. A model without a card is no fault.
+        if not isinstance(error, EntryNotFoundError) or isinstance(error, LocalEntryNotFoundError):
+            reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__
+            say(f"the licence of {model} could not be looked up ({reason}): the model card calls it unknown")
+        return None
     return path if path.is_file() else None
 
 

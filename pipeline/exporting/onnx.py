@@ -69,7 +69,8 @@ def _graph(model: "SentenceTransformer") -> "ModelProto":
             external_data=False,
             verbose=False,
         )
-    assert program is not None
+    if program is None:
+        raise RuntimeError("torch.onnx.export gave no program")
     proto: ModelProto = program.model_proto
     # Shapes of what lies between are inferred again by whoever needs them, after quantisation too.
     for holder in (proto, proto.graph, *proto.graph.node, *proto.graph.input, *proto.graph.output):

@@ -29,18 +29,25 @@ class OnnxEncoder:
             UserError: the folder is damaged, or onnxruntime has no such device.
         """
         import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
         from tokenizers import Tokenizer
 
         self._config = read_config(folder)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors, which are raised too
         providers = _providers(device, onnxruntime.get_available_providers())
+        # They have no class in common; what its C++ does not name ends as a RuntimeError.
+        own = [one for one in vars(state).values() if isinstance(one, type) and issubclass(one, Exception)]
+        known: tuple[type[Exception], ...] = (RuntimeError, *own)
         try:
             self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        except Exception as error:  # tokenizers raises no narrower one
+            raise UserError(f"{folder / TOKENIZER} is damaged ({error}); export the student again") from None
+        try:
             self._session = onnxruntime.InferenceSession(
                 str(folder / self._config.model), options, providers=providers
             )
-        except Exception as error:  # both libraries raise bare ones of their own
+        except known as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"{folder} cannot be loaded on device {device!r}: {reason}") from None
         self.dim = self._config.dim

@@ -1,5 +1,6 @@
 """A local model, loaded from its folder, and the parts of it that students start from."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,6 +14,7 @@ from pipeline.encoders.locate import find_model
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Module
     from sentence_transformers.base.modules import Transformer as TransformerModule
     from transformers import PreTrainedTokenizerBase
 
@@ -23,7 +25,7 @@ def find_teacher(params: TransformerTeacher, key: str = "teacher.model") -> Path
 
 
 def load_model(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTransformer":
-    """The model of a folder in the precision that is asked for.
+    """The model of a folder, its encoder in the precision that is asked for, what follows in float32.
 
     Raises:
         UserError: it cannot be loaded, says nothing of its pooling, or has no fast tokenizer.
@@ -51,6 +53,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
             model = SentenceTransformer(
                 str(folder), device=where, trust_remote_code=params.trust_remote_code, model_kwargs=weights
             )
+            _read_heads(model, folder)
         else:
             code = {"trust_remote_code": params.trust_remote_code}
             encoder = TransformerModule(
@@ -70,11 +73,18 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         raise UserError(
             "teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)"
         )
-    encoder, *others = model
-    encoder.to(getattr(torch, params.precision))
-    for module in others:  # they read the encoder's states in float32
-        module.float()
+    model[0].to(getattr(torch, params.precision))
     return model.eval()
+
+
+def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
+    """Read the weights behind the encoder again, in float32: they were rounded to the encoder's precision."""
+    listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    for module, described in zip(list(model)[1:], listed[1:], strict=True):
+        dtypes = {str(weights.dtype) for weights in module.parameters()}
+        if dtypes - {"torch.float32"}:
+            head = cast("Module", module.float())
+            head.load_torch_weights(str(folder), subfolder=described["path"], model=head)
 
 
 def encoder_of(model: "SentenceTransformer") -> "TransformerModule":

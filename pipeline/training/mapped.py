@@ -39,13 +39,25 @@ def gather(array: NDArray, starts: Rows, lengths: Rows) -> NDArray:
     Raises:
         OSError: the file has become shorter.
     """
-    if not isinstance(array, np.memmap):
+    if not isinstance(array, np.memmap) or array.filename is None or not array.flags.c_contiguous:
         return array[positions(starts, lengths)]
     found = np.empty((int(lengths.sum()), *array.shape[1:]), array.dtype)
-    content, at, row_bytes = found.reshape(-1).view(np.uint8).data, 0, array.strides[0]
+    content, first, row_bytes = found.reshape(-1).view(np.uint8).data, _place(array), array.strides[0]
     with Path(str(array.filename)).open("rb", buffering=0) as file:
         for start, length in zip(starts.tolist(), (lengths * row_bytes).tolist(), strict=True):
-            if os.preadv(file.fileno(), [content[at : at + length]], start * row_bytes) < length:
-                raise OSError(f"{array.filename} ends before row {start}")
-            at += length
+            part, content = content[:length], content[length:]
+            at = first + start * row_bytes
+            while part:
+                read = os.preadv(file.fileno(), [part], at)  # may be less than is asked for
+                if not read:
+                    raise OSError(f"{array.filename} ends before row {start}")
+                part, at = part[read:], at + read
     return found
+
+
+def _place(array: np.memmap) -> int:
+    """Where in its file a mapped array or a slice of one starts, in bytes: `offset` is the whole one's."""
+    whole = array
+    while isinstance(whole.base, np.memmap):
+        whole = whole.base
+    return int(whole.offset + array.ctypes.data - whole.ctypes.data)

@@ -2,6 +2,8 @@ import json
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
 from pipeline.commands import embed as command
+from pipeline.core.errors import UserError
 from pipeline.teachers.hashing import letter_tokenizer
 
 DIM = 8
@@ -133,6 +136,42 @@ def test_a_student_that_gives_nan_leaves_no_output(tmp_path: Path) -> None:
     result = embed(tmp_path, "--out", str(out), student="nan", stdin=b"text\n")
     assert result.exit_code == 1
     assert "not finite" in result.stderr
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("suffix", "write", "is_open"),
+    [
+        ("parquet", "_write_table", lambda file: file.is_open),
+        ("jsonl", "_write_lines", lambda file: not file.closed),
+    ],
+)
+def test_a_failure_waits_for_what_is_written_beside(
+    students: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+    write: str,
+    is_open: Callable,
+) -> None:
+    real, seen = getattr(command, write), []
+
+    def slow(file: object, texts: list[str], vectors: np.ndarray) -> None:
+        time.sleep(0.2)
+        seen.append(is_open(file))
+        real(file, texts, vectors)
+        seen.append(is_open(file))
+
+    def failing(encode: object, texts: list[str], folder: Path) -> Iterator[tuple[list[str], np.ndarray]]:
+        yield texts[:1], np.zeros((1, DIM), np.float32)
+        raise UserError("the second chunk cannot be embedded")
+
+    monkeypatch.setattr(command, write, slow)
+    monkeypatch.setattr(command, "encoded", failing)
+    out = tmp_path / "out" / f"vectors.{suffix}"
+    result = embed(students, "--out", str(out), stdin=b"one\ntwo\n")
+    assert "the second chunk cannot be embedded" in result.stderr
+    assert seen == [True, True]
     assert list(out.parent.iterdir()) == []
 
 

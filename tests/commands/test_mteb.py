@@ -19,6 +19,7 @@ from pipeline.commands import mteb as command
 from pipeline.core.params.evaluate import Probe
 from pipeline.evaluation import classification, retrieval, sts
 from pipeline.evaluation.embeddings import Embeddings
+from pipeline.exporting import onnx
 from pipeline.students import static
 
 pytest.importorskip("mteb")
@@ -195,14 +196,98 @@ def classified_by_us(data, embeddings):
 def test_what_is_kept_needs_no_model_until_the_student_changes(folder, monkeypatch):
     assert run("tiny", "--define", "mine.py").exit_code == 0
     before = written("tiny")
-    real, opened = command.load_student, []
-    monkeypatch.setattr(command, "load_student", lambda *args: opened.append(args) or real(*args))
+    real, opened = command.open_encoders, []
+    monkeypatch.setattr(command, "open_encoders", lambda *args: opened.append(args) or real(*args))
     Path("reports/mteb/tiny.json").unlink()
     assert run("tiny", "--define", "mine.py").exit_code == 0
     assert (written("tiny"), opened) == (before, [])
     Path("data/finetuned/tiny/README.md").write_text("another")
     run("tiny", "--define", "mine.py")
     assert len(opened) == 1
+
+
+def test_an_onnx_folder_scores_as_its_student_does(folder):
+    onnx.export(student.read(Path("data/finetuned/tiny"), "x")).write(Path("exported/onnx"))
+    result = run("tiny", "exported/onnx", "--define", "mine.py")
+    assert result.exit_code == 0, result.stderr
+    scores = [[task["main_score"] for task in written(n)["tasks"].values()] for n in ("tiny", "onnx")]
+    assert scores[1] == pytest.approx(scores[0], abs=1e-4)
+
+
+def test_a_task_reads_other_data_when_asked_for_fresh_scores(folder):
+    assert run("tiny", "--define", "mine.py").exit_code == 0
+    before = written("tiny")
+    data = local_data()
+    data["sts"]["score"] = data["sts"]["score"][::-1]
+    Path("data.json").write_text(json.dumps(data))
+    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert written("tiny") == before
+    assert run("tiny", "--define", "mine.py", "--fresh").exit_code == 0
+    after = written("tiny")
+    assert after["tasks"]["LocalSTS"] != before["tasks"]["LocalSTS"]
+    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert written("tiny") == after
+
+
+def test_the_cache_lists_results_and_prunes_those_of_models_that_are_gone(folder):
+    assert run("--define", "mine.py").exit_code == 0
+    listed = CliRunner().invoke(app, ["cache", "list"]).stdout.splitlines()
+    rows = [line.split("\t") for line in listed if "mteb results" in line]
+    assert sorted(row[-1] for row in rows) == ["-", "tiny"]  # no vectors of the teacher are kept
+    assert all(int(row[-2]) > 1000 for row in rows)
+    Path("data/finetuned/tiny/README.md").write_text("another")
+    pruned = CliRunner().invoke(app, ["cache", "prune"]).stdout.splitlines()
+    assert [line.split("\t")[2] for line in pruned] == ["mteb results"] * 2
+    assert not list(Path(".cache/mteb").rglob("*.json"))
+
+
+ABSTRACT = """
+from mteb import AbsTask
+class Base(AbsTask):
+    pass
+"""
+BAD_FILES = {
+    "a typing mistake": ("x = 1\ny = = 2\n", "bad.py, line 2: SyntaxError: invalid syntax"),
+    "a missing package": ("\n\nimport no_such_package\n", "bad.py, line 3: ModuleNotFoundError: No module"),
+    "only a base class": (ABSTRACT, "bad.py defines no task: Base lacks _calculate_descriptive_stat"),
+    "no metadata": (
+        TASKS + "\n\nclass Bare(AbsTaskSTS):\n    pass\n",
+        "bad.py: Bare: AttributeError: ",
+    ),
+    "an own constructor": (
+        TASKS + "\n    def __init__(self):\n        super().__init__()\n        1 / 0\n",
+        "bad.py, line 52: LocalClassification: ZeroDivisionError: division by zero",
+    ),
+    "data of other names": (
+        TASKS.replace('DATA["sts"]', 'DATA["pairs"]'),
+        "bad.py, line 28: the data of LocalSTS cannot be read: KeyError: 'pairs'",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_FILES)
+def test_a_mistake_in_a_file_of_tasks_is_told_with_its_line(folder, fault):
+    content, message = BAD_FILES[fault]
+    Path("bad.py").write_text(content)
+    result = run("tiny", "--define", "bad.py")
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_base_class_beside_tasks_is_no_task(folder):
+    Path("mine.py").write_text(ABSTRACT + TASKS)
+    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert set(written("tiny")["tasks"]) == set(SCORES)
+
+
+def test_results_that_cannot_be_kept_are_no_fault_of_the_data(folder):
+    Path(".cache").mkdir()
+    Path(".cache/mteb").write_text("in the way")
+    result = run("tiny", "--define", "mine.py")
+    assert result.exit_code == 1
+    assert ".cache/mteb" in result.stderr
+    assert "cannot be written (Not a directory)" in result.stderr
 
 
 @pytest.mark.parametrize(

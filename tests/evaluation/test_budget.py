@@ -116,7 +116,7 @@ def test_whole_float32_vectors_score_as_the_tasks_do_and_others_are_measured_by_
     assert found[16, "float32"]["scores"]["find"] == pytest.approx(retrieval.score(pairs, short)["mrr@10"])
 
 
-def test_int8_is_fitted_on_the_documents():
+def test_int8_is_fitted_on_the_documents(monkeypatch):
     pairs, embeddings = retrieval_task(dim=8)
     # Documents lie close together, queries all over the place: a fit on queries leaves documents a few steps.
     embeddings.vectors[30:] = 0.02 * embeddings.vectors[30:] + np.eye(8)[0]

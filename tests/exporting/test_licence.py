@@ -2,6 +2,7 @@ import pytest
 from small_students import static_block, transformer_block
 
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher
+from pipeline.encoders.locate import find_model
 from pipeline.exporting.licence import licences
 
 
@@ -61,6 +62,39 @@ def test_of_teachers_without_files(model):
     asked, local = licences(api, static_block())
     assert "through an API, whose terms apply" in asked.said
     assert local.identifier == "mit"
+
+
+def test_a_card_that_cannot_be_had_is_told(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert of("someone/no-such-model") == [(None, "unknown; check it")]
+    assert "the licence of someone/no-such-model could not be looked up" in capsys.readouterr().err
+
+
+def test_a_card_that_came_with_the_model_is_read_offline(monkeypatch, tmp_path, capsys):
+    wanted = []
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download",
+        lambda *_, allow_patterns, **__: wanted.extend(allow_patterns) or str(tmp_path),
+    )
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "tokenizer.json").touch()
+    find_model("owner/tiny", "teacher.model")
+    assert "README.md" in wanted
+    cached = tmp_path / "models--owner--tiny"
+    (cached / "snapshots" / "0123").mkdir(parents=True)
+    (cached / "snapshots" / "0123" / "README.md").write_text("---\nlicense: mit\n---\n")
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("0123")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert of("owner/tiny") == [("mit", "mit, by its model card")]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_model_without_a_card_is_no_fault(model, capsys):
+    of(model(None))
+    assert capsys.readouterr().err == ""
 
 
 def test_what_else_a_student_starts_from_counts(model):

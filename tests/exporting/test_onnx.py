@@ -105,7 +105,10 @@ def test_a_module_without_an_onnx_form_is_named():
         (lambda folder: (folder / "config.json").unlink(), "config.json cannot be read"),
         (lambda folder: (folder / "config.json").write_text("{}"), "config.json is damaged"),
         (lambda folder: (folder / "model.onnx").write_bytes(b"x"), "cannot be loaded on device 'cpu'"),
-        (lambda folder: (folder / "tokenizer.json").unlink(), "cannot be loaded on device 'cpu'"),
+        (lambda folder: (folder / "model.onnx").write_bytes(b""), "cannot be loaded on device 'cpu'"),
+        (lambda folder: (folder / "model.onnx").unlink(), "cannot be loaded on device 'cpu'"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json is damaged .No such file"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), "tokenizer.json is damaged"),
     ],
 )
 def test_a_damaged_folder_ends_with_one_message(exported, tmp_path, change, said):
@@ -113,6 +116,12 @@ def test_a_damaged_folder_ends_with_one_message(exported, tmp_path, change, said
     change(folder)
     with pytest.raises(UserError, match=said):
         OnnxEncoder(folder)
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(exported, monkeypatch):
+    monkeypatch.setattr("pipeline.exporting.session._providers", lambda *_: 7)
+    with pytest.raises(TypeError):
+        OnnxEncoder(exported("static")[1])
 
 
 def test_a_device_that_onnxruntime_lacks(exported):

@@ -126,13 +126,31 @@ def test_every_kind_runs_from_its_card_in_an_environment_of_its_runtime(work, pa
     expected = student.read(Path("finetuned"), "x").encode(HARD)
     for name, program in found.items():
         runtime = "onnx" if name.startswith("onnx") else name
-        if runtime == "sentence-transformers" and kind not in ("static", "bilstm"):
-            continue  # the import alone takes seconds: one kind with layers and one without
+        if runtime == "sentence-transformers":
+            continue  # the import alone takes seconds: the next test has all kinds in one run
         call = "encode" if runtime == "onnx" else "model.encode"
         ending = PRINT.format(encode=call, texts=HARD, forbidden=FORBIDDEN[runtime])
         assert "(2, 8)" in run_alone(program + ending, packages[runtime], Path("out"))
         close = {"atol": 0.05} if name == "onnx-int8" else {"atol": 3e-6, "rtol": 1e-4}
         np.testing.assert_allclose(np.load("out/vectors.npy"), expected, **close)
+
+
+def test_all_kinds_run_from_their_cards_where_sentence_transformers_is_alone(
+    work, packages, tmp_path, monkeypatch
+):
+    whole, expected = "import os\n", {}
+    for kind in BLOCKS:
+        (tmp_path / kind).mkdir()
+        monkeypatch.chdir(tmp_path / kind)
+        work(kind, formats=["sentence-transformers"])
+        program = programs(Path("out/README.md").read_text())["sentence-transformers"]
+        ending = PRINT.format(encode="model.encode", texts=HARD, forbidden=FORBIDDEN["sentence-transformers"])
+        whole += f"os.chdir({str(Path('out').absolute())!r})\n{program}{ending}"
+        expected[kind] = student.read(Path("finetuned"), "x").encode(HARD)
+    assert run_alone(whole, packages["sentence-transformers"], tmp_path).count("(2, 8)") == len(BLOCKS)
+    for kind, vectors in expected.items():
+        found = np.load(tmp_path / kind / "out/vectors.npy")
+        np.testing.assert_allclose(found, vectors, atol=3e-6, rtol=1e-4)
 
 
 def test_metrics_tell_size_parity_and_score(work):

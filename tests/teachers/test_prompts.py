@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+from sentence_transformers.sentence_transformer.modules import LayerNorm, Normalize, Pooling
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -62,6 +62,21 @@ def test_further_modules_of_the_model_are_applied(load, bert, tmp_path):
     assert teacher.dims == {"sentence": 4, "token_mean": 16, "cls": 16}
     assert found.shape == (5, 4)
     np.testing.assert_allclose(found, model.encode(TEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_heads_of_an_encoder_in_lower_precision_keep_all_their_digits(load, bert, tmp_path, precision):
+    modules = [Transformer(str(bert)), Pooling(16, "mean"), Dense(16, 8), LayerNorm(8), Dense(8, 4)]
+    model = SentenceTransformer(modules=modules, device="cpu")
+    model.save(str(tmp_path / "heads"))
+    low = load(tmp_path / "heads", precision=precision)
+    encoder, *heads = low.module
+    assert {str(weights.dtype) for weights in encoder.parameters()} == {f"torch.{precision}"}
+    for head, trained in zip(heads, list(model)[1:], strict=True):
+        for name, weights in trained.state_dict().items():
+            np.testing.assert_array_equal(head.state_dict()[name], weights, strict=True)
+    found = low.encode(TEXTS, ["sentence"])["sentence"]
+    assert 0 < np.abs(found - model.encode(TEXTS)).max() < 0.05
 
 
 def test_a_model_that_lowers_its_texts(load, bert, tmp_path):

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +26,34 @@ def test_gather_joins_slices_of_an_array_and_of_a_file(both, spans):
         expected = np.concatenate([array[:0], *(array[start : start + length] for start, length in spans)])
         assert np.array_equal(gather(array, starts, lengths), expected)
     assert positions(starts, lengths).tolist() == [at for s, length in spans for at in range(s, s + length)]
+
+
+@pytest.mark.parametrize(
+    "part", [slice(5, None), slice(5, 12), slice(None, None, 2), slice(None, None, -1), slice(20, None)]
+)
+def test_gather_from_a_slice_of_a_file(both, part):
+    array, mapped = both
+    starts = np.array([0, 1] if len(array[part]) else [], np.int64)
+    lengths = np.full(len(starts), 3)
+    expected = np.concatenate([array[:0], *(array[part][start : start + 3] for start in starts)])
+    assert np.array_equal(gather(mapped[part], starts, lengths), expected)
+    assert np.array_equal(gather(mapped[part][:9][:7], starts, lengths), expected)
+    assert np.array_equal(gather(mapped[part].copy(), starts, lengths), expected)
+
+
+def test_gather_from_a_file_that_is_mapped_behind_its_head(tmp_path):
+    array = np.arange(40, dtype=np.int32).reshape(20, 2)
+    (tmp_path / "array.bin").write_bytes(bytes(12) + array.tobytes())
+    mapped = np.memmap(tmp_path / "array.bin", np.int32, "r", offset=12, shape=(20, 2))
+    assert gather(mapped[3:], np.array([4]), np.array([2])).tolist() == array[7:9].tolist()
+
+
+def test_the_system_may_give_less_than_is_asked_for(both, monkeypatch):
+    array, mapped = both
+    whole = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda file, parts, at: whole(file, [parts[0][:3]], at))
+    found = gather(mapped, np.array([2, 9]), np.array([4, 1]))
+    assert np.array_equal(found, np.concatenate([array[2:6], array[9:10]]))
 
 
 def test_a_file_that_has_become_shorter_is_told(tmp_path):
