@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from local_mteb import SCORES, TASKS
 from project import WORDS, sentence
 from ruamel.yaml import YAML
 from small_params import small_params
@@ -23,58 +24,6 @@ from pipeline.exporting import onnx
 from pipeline.students import static
 
 pytest.importorskip("mteb")
-
-TASKS = """
-import json
-from pathlib import Path
-
-from datasets import Dataset, DatasetDict
-from mteb import TaskMetadata
-from mteb.abstasks.classification import AbsTaskClassification
-from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb.abstasks.sts import AbsTaskSTS
-from sklearn.linear_model import LogisticRegression
-
-DATA = json.loads(Path(__file__).with_name("data.json").read_text())
-
-
-def about(kind, score):
-    where = {"path": "local", "revision": "1"}
-    return TaskMetadata(
-        name=f"Local{kind}", type=kind, main_score=score, description="local", dataset=where,
-        eval_splits=["test"], eval_langs=["eng-Latn"], category="t2t", modalities=["text"],
-    )
-
-
-class LocalSTS(AbsTaskSTS):
-    metadata = about("STS", "cosine_spearman")
-    min_score, max_score = 0, 5
-
-    def load_data(self, *args, **kwargs):
-        self.dataset = DatasetDict({"test": Dataset.from_dict(DATA["sts"])})
-        self.data_loaded = True
-
-
-class LocalRetrieval(AbsTaskRetrieval):
-    metadata = about("Retrieval", "ndcg_at_10")
-
-    def load_data(self, *args, **kwargs):
-        texts = {part: Dataset.from_list(DATA[part]) for part in ("queries", "corpus")}
-        self.dataset = {"default": {"test": {**texts, "relevant_docs": DATA["qrels"], "top_ranked": None}}}
-        self.data_loaded = True
-
-
-class LocalClassification(AbsTaskClassification):
-    metadata = about("Classification", "f1")
-    evaluator_model = LogisticRegression(C=DATA["inverse_penalty"], max_iter=1000)
-    samples_per_label = 20
-
-    def load_data(self, *args, **kwargs):
-        self.dataset = DatasetDict({part: Dataset.from_dict(DATA[part]) for part in ("train", "test")})
-        self.data_loaded = True
-"""
-SCORES = {"LocalSTS": "spearman", "LocalRetrieval": "ndcg@10", "LocalClassification": "f1"}
-"""The tasks, and our names of their scores."""
 
 
 def local_data():
