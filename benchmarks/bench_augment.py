@@ -36,7 +36,7 @@ from pipeline.corpus.wordnet_files import open_wordnet
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 NLTK_DATA = REPOSITORY / "data" / "raw" / "nltk_data"
-SENTENCES = Path("shared", "data", "unlabelled", "sentences.txt.gz")
+SENTENCES = REPOSITORY.parent / "shared" / "data" / "unlabelled" / "sentences.txt.gz"
 RESOURCES = Resources(NLTK_DATA, Path("data/teacher"), Path(), "cpu")
 OURS, LIBRARY, UNTAGGED, KEPT = "ours", "SynonymAug", "SynonymAug, no tagger", "engine: nlpaug"
 TRAINED_ON = 2_000
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--million", type=int, default=1_000_000)
-    parser.add_argument("--file", type=Path, default=find_sentences())
+    parser.add_argument("--file", type=Path, default=SENTENCES)
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.alone:
@@ -104,12 +104,6 @@ def trained(texts: list[str], tags: Synonyms) -> PerceptronTagger:
     tagger = PerceptronTagger(load=False)
     tagger.train([tags.pos_tag(text.split()) for text in texts if text.split()], nr_iter=3)
     return tagger
-
-
-def find_sentences() -> Path:
-    """The shared sentences, beside the repository or in /work."""
-    beside = REPOSITORY.parent / SENTENCES
-    return beside if beside.exists() else Path("/work") / SENTENCES
 
 
 def read(path: Path, count: int) -> pl.DataFrame:

@@ -28,7 +28,7 @@ def test_yaml_snippets_are_valid_params(repository):
             student["view"] = params["encode"]["views"][0]
         models.append(check(params, Path("README.md")).teacher.model)
     assert models[:2] == ["BAAI/bge-small-en-v1.5", "text-embedding-3-small"]
-    assert len(models) == 3
+    assert len(models) == 4
 
 
 def test_linked_files_are_there(repository):

@@ -1,6 +1,8 @@
 """New texts by synonym substitution from WordNet (HPD sec. 4.3)."""
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import polars as pl
@@ -62,7 +64,7 @@ def substitute(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> pl.
 
 
 def _parts(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> Iterator[pl.DataFrame]:
-    with progress("substituting synonyms", len(texts), "texts") as advance:
+    with _no_garbage(), progress("substituting synonyms", len(texts), "texts") as advance:
         for part in texts.select("text_id", "text").iter_slices(_ROWS):
             ids = part["text_id"].to_numpy()
             states = _states(ids, params.seed, params.variants).tolist()
@@ -73,6 +75,18 @@ def _parts(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> Iterato
             ]
             yield pl.DataFrame({"parent_id": np.repeat(ids, params.variants), "text": made}, schema=SCHEMA)
             advance(len(part))
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Keep Python from looking for cycles: there are none, and it would go through all of WordNet."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _states(ids: NDArray[np.uint64], seed: int, variants: int) -> NDArray[np.uint64]:

@@ -255,10 +255,10 @@ class Lexicon:
                     if spelling in spellings:
                         yield form, pos, lemma
 
-    def _read_phrases(self) -> tuple[dict[str, tuple[Reading, ...]], dict[str, int]]:
-        """Spellings of lemmas of several words -> readings; their first two words -> the most words."""
+    def _read_phrases(self) -> tuple[dict[str, tuple[Reading, ...]], dict[str, dict[str, int]]]:
+        """Spellings of lemmas of several words -> readings; first word -> second word -> the most words."""
         phrases: dict[str, tuple[Reading, ...]] = {}
-        longest: dict[str, int] = {}
+        longest: dict[str, dict[str, int]] = {}
         for pos, lemma in self._senses.of:
             words = lemma.split(" ")
             if not 2 <= len(words) <= LONGEST or not lemma.replace(" ", "").isalpha():
@@ -266,8 +266,9 @@ class Lexicon:
             for form, spellings in inflect(lemma, pos, self._senses.exceptions[pos]).items():
                 for spelling in spellings:
                     phrases[spelling] = (*phrases.get(spelling, ()), (form, pos, lemma))
-                    start = spelling if len(words) == 2 else " ".join(spelling.split(" ", 2)[:2])
-                    longest[start] = max(len(words), longest.get(start, 0))
+                    first, second, *_ = spelling.split(" ", 2)
+                    most = longest.setdefault(first, {})
+                    most[second] = max(len(words), most.get(second, 0))
         return phrases, longest
 
 

@@ -7,6 +7,7 @@ met, so that most of a text costs one look-up a word. Only the words that chance
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 from pipeline.augmenters.wordnet_contexts import (
     AFTER,
@@ -18,7 +19,7 @@ from pipeline.augmenters.wordnet_contexts import (
 from pipeline.augmenters.wordnet_lexicon import Choices, Lexicon, Word
 
 OPENING, CLOSING = "\"'([{“‘", ".,;:!?)]}\"'”’…"
-_PUNCTUATION = frozenset(OPENING + CLOSING)
+_CLOSING = frozenset(CLOSING)
 _PIECE = re.compile(rf"([{re.escape(OPENING)}]*)([a-z]+)([{re.escape(CLOSING)}]*)")
 _MOST_PIECES = 250_000
 """Pieces in the table, at most; it is emptied when full."""
@@ -63,6 +64,19 @@ class Pieces(dict[str, Piece | None]):
         return None if word is None else (before, word, after)
 
 
+class Beginnings(dict[str, dict[str, int] | None]):
+    """What stands between two spaces -> its word's part of `Lexicon.longest`, if a phrase begins with it."""
+
+    def __init__(self, longest: dict[str, dict[str, int]]) -> None:
+        self._longest = longest
+
+    def __missing__(self, piece: str) -> dict[str, int] | None:
+        if len(self) >= _MOST_PIECES:
+            self.clear()
+        found = self[piece] = self._longest.get(piece.lstrip(OPENING))
+        return found
+
+
 class Rewriter:
     """Substitutes words in one text after another; what it makes of one depends on nothing before it."""
 
@@ -72,6 +86,7 @@ class Rewriter:
         self._lexicon, self._rate, self._tagger, self._fits = lexicon, rate, tagger, fits
         self._pieces, self._poorer = Pieces(lexicon.word), Pieces(partial(lexicon.word, loose=True))
         self._phrases: dict[str, Word | None] = {}
+        self._beginnings = Beginnings(lexicon.longest)
 
     def rewrite(self, text: str, state: int) -> str:
         """A text with about `rate` of its words, and at least one, substituted where that is possible.
@@ -96,13 +111,17 @@ class Rewriter:
             if not written:
                 return text
         out: list[str | None] = [*tokens]
+        shorter = False
         for at, (length, before, spelling, after) in written.items():
             if shouted:
                 spelling = spelling.upper()
             elif not at and keys is not tokens and tokens[0] != keys[0]:
                 spelling = spelling[0].upper() + spelling[1:]
-            out[at : at + length] = [before + spelling + after, *[None] * (length - 1)]
-        return " ".join(piece for piece in out if piece is not None)
+            out[at] = before + spelling + after
+            if length > 1:
+                out[at + 1 : at + length] = [None] * (length - 1)
+                shorter = True
+        return " ".join([piece for piece in out if piece is not None] if shorter else cast("list[str]", out))
 
     def _begins(self, tokens: list[str]) -> bool:
         """Whether a text's first word has a capital, if any, for being the first, as far as one can tell."""
@@ -130,7 +149,9 @@ class Rewriter:
                 at, length, piece = found
             else:
                 length, piece = 1, pieces[keys[at]]
-            if piece is None or (taken and not taken.isdisjoint(range(at, at + length))):
+            if piece is None or (taken and at in taken):
+                continue
+            if length > 1 and not taken.isdisjoint(range(at + 1, at + length)):
                 continue
             before, word, after = piece
             allowed = AFTER.get(keys[at - 1], UNKNOWN) if at and not before else UNKNOWN
@@ -145,25 +166,28 @@ class Rewriter:
                 continue
             state = (state * _MULTIPLIER + _INCREMENT) & _MASK
             written[at] = length, before, choices.draw(state >> 32), after
-            taken.update(range(at, at + length))
+            taken.add(at)
+            if length > 1:
+                taken.update(range(at + 1, at + length))
             wanted -= length
         return written
 
     def _phrase(self, keys: list[str], at: int) -> tuple[int, int, Piece | None] | None:
         """The phrase of which a word is part: where it begins, how many words, and it (None: to be left)."""
-        longest, last = self._lexicon.longest, len(keys) - 1
+        beginnings, last = self._beginnings, len(keys) - 1
         for start in (at - 2, at - 1, at):
             if not 0 <= start < last:
                 continue
-            first, second = keys[start], keys[start + 1]
-            pair = first + " " + second
-            if pair not in longest:
-                if first[:1] not in _PUNCTUATION and second[-1:] not in _PUNCTUATION:
-                    continue
-                pair = first.lstrip(OPENING) + " " + second.rstrip(CLOSING)
-                if pair not in longest:
-                    continue
-            for length in range(longest[pair], max(1, at - start), -1):
+            most = beginnings[keys[start]]
+            if most is None:
+                continue
+            second = keys[start + 1]
+            longest = most.get(second)
+            if longest is None and second[-1:] in _CLOSING:
+                longest = most.get(second.rstrip(CLOSING))
+            if longest is None:
+                continue
+            for length in range(longest, max(1, at - start), -1):
                 span = " ".join(keys[start : start + length])
                 spelling = span.lstrip(OPENING).rstrip(CLOSING)
                 if spelling in self._lexicon.phrases:
