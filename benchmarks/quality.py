@@ -3,8 +3,8 @@
 `python benchmarks/quality.py NAME [--data FOLDER] [--folder FOLDER]` copies the project to a folder of its
 own, with `quality/NAME.yaml` as params.yaml and FOLDER's data under data/raw, and runs `dvc repro` there; a
 second call goes on where the first one stopped. Students that it does not name are those of params.yaml.
-Scores are written to `results/quality_NAME.json`; of students NAME_0, NAME_1, ... that differ in their seed,
-the means and standard deviations.
+Scores are written to `results/quality_NAME.json`; of students that differ in `train.seed` alone, the means
+and standard deviations, by the first one's name.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
     stages = [f"evaluate@{name}" for name in students] + ["significance", "search_speed"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["dvc", "repro", *stages], cwd=folder, check=True, env={**os.environ, "PATH": path})
-    found = over_seeds(rows(folder, students))
+    found = over_seeds(rows(folder, students), params["students"])
     report(f"quality_{args.name}", found, f"python benchmarks/quality.py {args.name}")
 
 
@@ -66,9 +66,17 @@ def lay_out(folder: Path, params: dict[str, Any], data: Path) -> None:
     slices(data, folder / "data" / "raw" / "slices")
 
 
-def over_seeds(found: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Rows of models that differ in a last number alone become their means, with standard deviations."""
-    table = pl.DataFrame(found).with_columns(model=pl.col("model").str.replace(r"_\d+$", ""))
+def over_seeds(found: list[dict[str, object]], students: dict[str, Any]) -> list[dict[str, object]]:
+    """Rows of students that differ in `train.seed` alone become their means, with standard deviations."""
+
+    def group(name: str) -> str:
+        """The first student that is the same but for its seed."""
+        unseeded = {
+            other: {**block, "train": {**block["train"], "seed": None}} for other, block in students.items()
+        }
+        return next((other for other in unseeded if unseeded[other] == unseeded.get(name)), name)
+
+    table = pl.DataFrame(found).with_columns(model=pl.col("model").map_elements(group, pl.String))
     if table["model"].is_unique().all():
         return found
     scores = pl.exclude("model")
@@ -99,7 +107,10 @@ def rows(folder: Path, students: list[str]) -> list[dict[str, object]]:
     for name, state, told in models:
         scores = {task: 100 * told["scores"][state][task][told["main"][task]] for task in told["main"]}
         kept = sum(scores[task] / found[0][task] for task in scores) / len(scores) if found else 1.0
-        found.append({"model": name, **scores, "mean": sum(scores.values()) / len(scores), "kept": kept})
+        stage = folder / "reports" / "stages" / f"distill_{name}.json"
+        steps = json.loads(stage.read_text())["steps"] if found else None
+        mean = sum(scores.values()) / len(scores)
+        found.append({"model": name, "steps": steps, **scores, "mean": mean, "kept": kept})
     return found
 
 

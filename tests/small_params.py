@@ -8,7 +8,7 @@ def small_params(**blocks: dict[str, Any]) -> dict[str, Any]:
     return {
         "teacher": {"kind": "hashing", "dim": 16},
         "corpus": {"sources": [{"kind": "files", "path": "texts.csv"}], "dev_fraction": 0.2},
-        "augment": {"wordnet": {"enabled": False}},
+        "augment": {"wordnet": {"enabled": False}, "back_translation": {}},
         "encode": {"views": ["sentence"]},
         "gate": {"wordnet": {}, "back_translation": None},
         "pca": {},

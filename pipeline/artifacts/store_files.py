@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.artifacts import vectors
+from pipeline.artifacts import translations, vectors
 from pipeline.artifacts.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.core import fingerprint
 from pipeline.core.atomic import PARTIAL, is_abandoned
 
 RECIPE = "recipe.json"
 INDEXES = "indexes"
-TRANSLATIONS = "back_translation"
 MTEB = "mteb"
 MTEB_OWNER = "distillation"
 """What mteb calls the owner of our models: it keeps results in a folder OWNER__MODEL."""
@@ -112,7 +111,7 @@ def abandoned(cache: Path) -> list[Path]:
     """What killed processes left half-written."""
     partial = (
         path
-        for kind in ("vectors", "training", INDEXES, TRANSLATIONS)
+        for kind in ("vectors", "training", "gate", INDEXES, translations.FOLDER)
         for path in (cache / kind).rglob(f"{PARTIAL}*")
     )
     return sorted(path for path in partial if is_abandoned(path))

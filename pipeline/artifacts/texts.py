@@ -56,7 +56,7 @@ def read_sample(path: Path) -> pl.DataFrame:
 
 def ids(path: Path, split: str | None) -> NDArray[np.uint64]:
     """Ascending ids (n,) of a text set's rows, or of those of one split."""
-    stage, schema = _columns(split)
+    stage, schema = _columns(path, split)
     batches = _stream(path, {"text_id": pl.UInt64, **schema}, split, stage)
     parts = [batch["text_id"].to_numpy() for batch in batches]
     found = np.concatenate([np.empty(0, np.uint64), *parts])
@@ -66,13 +66,13 @@ def ids(path: Path, split: str | None) -> NDArray[np.uint64]:
 
 def read_slice(path: Path, start: int, stop: int) -> list[str]:
     """The texts of rows `start` to `stop` of any text set; the others are not kept in memory."""
-    with readable(path, "prepare augment"):
+    with readable(path, _columns(path, None)[0]):
         return pl.scan_parquet(path).select("text").slice(start, stop - start).collect()["text"].to_list()
 
 
 def stream(path: Path, split: str | None) -> Iterator[list[str]]:
     """The texts of the same rows, in the same order, some at a time."""
-    stage, schema = _columns(split)
+    stage, schema = _columns(path, split)
     for batch in _stream(path, {"text": pl.String, **schema}, split, stage):
         yield batch["text"].to_pylist()
 
@@ -85,9 +85,12 @@ def _stream(path: Path, schema: Schema, split: str | None, stage: str) -> Iterat
             yield batch if split is None else batch.filter(pc.equal(batch["split"], split))
 
 
-def _columns(split: str | None) -> tuple[str, dict[str, type[pl.DataType]]]:
+def _columns(path: Path, split: str | None) -> tuple[str, dict[str, type[pl.DataType]]]:
     """The stage that writes a text set, and the columns that choose its rows."""
-    return ("prepare augment", {}) if split is None else ("prepare", {"split": pl.String})
+    if split is not None:
+        return "prepare", {"split": pl.String}
+    stage = {"augmented": "augment", "gated": "gate"}.get(path.parent.name)
+    return f"{stage}@{path.stem}" if stage else "prepare", {}
 
 
 def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path) -> None:

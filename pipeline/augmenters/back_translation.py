@@ -1,14 +1,12 @@
 """Back-translation (Sennrich et al. 2016; HPD sec. 4.3): what comes back of a text from other languages."""
 
-import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 
-from pipeline.artifacts.translations import Translations
+from pipeline.artifacts.translations import FOLDER, Translations
 from pipeline.augmenters.back_translation_models import BLOCK, EXTRA, Model, find_pivots, missing_packages
 from pipeline.augmenters.interface import Resources
 from pipeline.core import fingerprint
@@ -103,18 +101,24 @@ def translated(
 
 
 def chunks(texts: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:
-    """Texts with ascending ids, split by the first bits of the id into about `most` or fewer.
+    """Texts with ascending ids, `most` or fewer together: the range of ids is halved while it holds more.
 
     What is translated together must not depend on how a run went: a chunk is in the cache whole or not at
     all (or lacks what a smaller corpus did not have). So a run that is killed gives what an undisturbed one
     does, draws included.
     """
-    bits = max(0, math.ceil(math.log2(max(1, len(texts)) / most)))
-    edges = np.array([index << (ID_BITS - bits) for index in range(1, 1 << bits)], np.uint64)
-    cuts = [0, *np.searchsorted(texts["text_id"].to_numpy(), edges).tolist(), len(texts)]
-    for start, stop in pairwise(cuts):
-        if stop > start:
+    ids = texts["text_id"].to_numpy()
+
+    def halved(start: int, stop: int, low: int, size: int) -> Iterator[pl.DataFrame]:
+        if stop - start > most:
+            middle = low + size // 2
+            cut = int(np.searchsorted(ids, np.uint64(middle)))
+            yield from halved(start, cut, low, size // 2)
+            yield from halved(cut, stop, middle, size // 2)
+        elif stop > start:
             yield texts[start:stop]
+
+    yield from halved(0, len(texts), 0, 1 << ID_BITS)
 
 
 def seed_of(texts: pl.DataFrame, recipe: dict[str, Any]) -> int:
@@ -139,5 +143,5 @@ def load_translator(
             from pipeline.augmenters import back_translation_ctranslate2
 
             return back_translation_ctranslate2.Translator(
-                pivot, params, resources.device, resources.cache / "back_translation"
+                pivot, params, resources.device, resources.cache / FOLDER
             )

@@ -127,14 +127,19 @@ def convert(model: Model, compute_type: str, cache: Path) -> Path:
 
 def _starts_from_zero(model: Model) -> bool:
     """Whether the vector of the padding token, a Marian model's first, is zero, as Marian itself has it."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     row = int(model.config["pad_token_id"])
     for file in sorted(model.folder.glob("*.safetensors")):
-        with safe_open(file, framework="pt") as weights:
-            for name in EMBEDDINGS.intersection(weights.keys()):
-                if bool(weights.get_slice(name)[row : row + 1].any()):
-                    return False
+        try:
+            with safe_open(file, framework="pt") as weights:
+                for name in EMBEDDINGS.intersection(weights.keys()):
+                    if bool(weights.get_slice(name)[row : row + 1].any()):
+                        return False
+        except (OSError, SafetensorError) as error:
+            raise UserError(
+                f"{model.key}.model: {model.folder.name}/{file.name} cannot be read ({error}); get it again"
+            ) from None
     return True
 
 

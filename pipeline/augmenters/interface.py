@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Resources:
-    """Paths and the device of a run; only the first two can change a result."""
+    """Paths and the device of a run."""
 
     wordnet: Path
     """NLTK's data folder."""

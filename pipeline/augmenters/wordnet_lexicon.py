@@ -74,7 +74,9 @@ _DETACHED = {
     "t": (("est", ""), ("st", ""), ("iest", "y")),
 }
 """Last letter of a form -> endings and what the lemma has in their place."""
-_VOWEL_SOUND = re.compile(r"(?!uni(?!n)|use|usu|uti|ute|eu|one|once|ura|uro)[aeiou]|hour|hono|hones|heir")
+_VOWEL_SOUND = re.compile(
+    r"(?!uni(?![nmd])|unanim|ubiq|u[kr][aiou]|us[eu]|ut[eio]|eu|ewe|one(?!r)|once)[aeiou]|hour|hono|hones|heir"
+)
 
 
 class Choices:

@@ -38,6 +38,11 @@ Tagger = Callable[[Sequence[str]], list[int]]
 """What every piece of a text may be: inflections, 0 for what is left alone."""
 
 
+def lowered(token: str) -> str:
+    """In small letters, where it has no letters but ASCII's: the Kelvin sign would become a k."""
+    return token.lower() if token.isascii() else token
+
+
 class Pieces(dict[str, Piece | None]):
     """What stands between two spaces -> its word, if it has one that may be substituted."""
 
@@ -99,8 +104,8 @@ class Rewriter:
         pieces = self._pieces
         shouted = len(tokens) > _ACRONYMS and text.isupper()
         if shouted:
-            keys = [token.lower() for token in tokens]
-        elif self._poorer[first := tokens[0].lower()] and self._begins(tokens):
+            keys = [self._unshouted(token) for token in tokens]
+        elif self._poorer[first := lowered(tokens[0])] and self._begins(tokens):
             keys = [first, *tokens[1:]]
         places = [at for at, key in enumerate(keys) if pieces[key]]
         written = self._substitute(keys, places, state, pieces, 0) if places else None
@@ -122,6 +127,11 @@ class Rewriter:
                 out[at + 1 : at + length] = [None] * (length - 1)
                 shorter = True
         return " ".join([piece for piece in out if piece is not None] if shorter else cast("list[str]", out))
+
+    def _unshouted(self, token: str) -> str:
+        """A word of a text in capitals without them, unless it may be a name."""
+        low = lowered(token)
+        return token if low.strip(OPENING + CLOSING) in self._lexicon.names else low
 
     def _begins(self, tokens: list[str]) -> bool:
         """Whether a text's first word has a capital, if any, for being the first, as far as one can tell."""
@@ -154,7 +164,7 @@ class Rewriter:
             if length > 1 and not taken.isdisjoint(range(at + 1, at + length)):
                 continue
             before, word, after = piece
-            allowed = AFTER.get(keys[at - 1], UNKNOWN) if at and not before else UNKNOWN
+            allowed = _after(keys[at - 1], begins=bool(before)) if at else UNKNOWN
             if allowed_at:
                 allowed = allowed & MARKS | allowed_at[at]
             if not after and length == 1 and at < last:
@@ -187,7 +197,7 @@ class Rewriter:
                 longest = most.get(second.rstrip(CLOSING))
             if longest is None:
                 continue
-            for length in range(longest, max(1, at - start), -1):
+            for length in range(min(longest, len(keys) - start), max(1, at - start), -1):
                 span = " ".join(keys[start : start + length])
                 spelling = span.lstrip(OPENING).rstrip(CLOSING)
                 if spelling in self._lexicon.phrases:
@@ -200,3 +210,9 @@ class Rewriter:
         if phrase not in self._phrases:
             self._phrases[phrase] = self._lexicon.phrase(phrase)
         return self._phrases[phrase]
+
+
+def _after(previous: str, *, begins: bool) -> int:
+    """What may follow a piece; where a quotation or a bracket begins, an article alone matters."""
+    allowed = AFTER.get(previous.lstrip(OPENING), UNKNOWN)
+    return allowed & MARKS | UNKNOWN & ~MARKS if begins else allowed

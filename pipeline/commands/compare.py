@@ -12,6 +12,7 @@ from pipeline.commands import tabular
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.reporting import tables
+from pipeline.reporting.differences import p_value
 from pipeline.reporting.inputs import AVERAGE, TEACHER, significance, sizes, student_metrics
 from pipeline.reporting.tables import Leaderboard, Row
 
@@ -185,10 +186,11 @@ def _say_how_sure(report: Path, one: Row, other: Row) -> None:
     test = found.between(one.model, other.model, AVERAGE)
     if test is None:
         said = "no test compares the two"
-    elif test.real:
-        said = f"more apart than the choice of test rows explains (p = {test.p:.2g})"
     else:
-        said = f"the test rows cannot tell them apart (p = {test.p:.2g})"
+        p = p_value(test.p, found.samples)
+        p = p if p.startswith("≤") else f"= {p}"
+        apart = "more apart than the choice of test rows explains"
+        said = f"{apart if test.real else 'the test rows cannot tell them apart'} (p {p})"
     say(f"average with {found.confidence:.0%} interval: {averages}; {said}")
 
 

@@ -28,7 +28,7 @@ class Derived:
     """`texts.AUGMENTED_SCHEMA`."""
     dropped: dict[str, int]
     """Rows by the first reason that speaks against them."""
-    changed_tokens: float | None
+    novelty: float | None
     """Mean over the kept texts of the share of the parent's different words that are gone; None without
     texts."""
 
@@ -40,7 +40,7 @@ def new_texts(
 
     Reasons, in this order: `empty`, `unchanged` (but for case, accents and punctuation), `too_short`,
     `too_long`, `length_ratio`, `language`, `kept_tokens`, `evaluation_text`, then `seed_text` (of any split)
-    and `duplicate` (of an earlier row).
+    and `duplicate` (of an earlier row of this method).
 
     Args:
         made: columns `parent_id` and `text`, in an order that does not depend on chance.

@@ -1,5 +1,8 @@
 """Model cards."""
 
+from collections.abc import Collection
+
+from pipeline.core.params import mixture
 from pipeline.core.params.students import StudentBlock
 from pipeline.core.params.teacher import HashingTeacher, Teacher
 
@@ -32,8 +35,13 @@ vectors = StaticModel.from_pretrained("{name}").encode(["A sentence.", "Another 
 """
 
 
-def model_card(name: str, kind: str, student: StudentBlock, teacher: Teacher) -> str:
-    """The README.md of a student's folder: what it is, where it comes from, how to load it."""
+def model_card(
+    name: str, kind: str, student: StudentBlock, teacher: Teacher, augmented: Collection[str]
+) -> str:
+    """The README.md of a student's folder: what it is, where it comes from, how to load it.
+
+    `augmented` names the text sets that were made, of which those that the student reads are told.
+    """
     from huggingface_hub import ModelCard, ModelCardData
 
     origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else teacher.model
@@ -43,6 +51,7 @@ def model_card(name: str, kind: str, student: StudentBlock, teacher: Teacher) ->
         pipeline_tag="sentence-similarity",
         tags=["sentence-transformers", "distillation"],
     )
+    texts = [item for item in student.train.texts.items() if item[0] in {"seed", *augmented}]
     static = STATIC.format(name=name) if kind == "static" else ""
     return str(
         ModelCard(
@@ -55,12 +64,7 @@ def model_card(name: str, kind: str, student: StudentBlock, teacher: Teacher) ->
                 view=student.view,
                 static=static,
                 loss=student.loss.kind,
-                texts=", ".join(_portion(*portion) for portion in student.train.texts.items()),
+                texts=", ".join(mixture.said(*read) for read in texts),
             )
         )
     )
-
-
-def _portion(name: str, proportion: float) -> str:
-    """A text set, and how often an epoch reads it where that is not once."""
-    return name if proportion == 1 else f"{name} (each {proportion:g} times an epoch)"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.core.params import mixture
 from pipeline.core.params.corpus import Source
 from pipeline.core.params.export import Format
 from pipeline.core.params.load import Params
@@ -123,13 +124,14 @@ def _quality(metrics: dict[str, Any]) -> str:
 
 def _data(name: str, params: Params) -> str:
     block = params.student(name)
+    read, translation = block.train.texts, params.augment.back_translation
     rows = [f"- {_source(source)}" for source in params.corpus.sources]
-    if "wordnet" in block.train.texts and params.augment.wordnet.enabled:
-        rows.append("- the same texts with synonyms from WordNet")
-    translation = params.augment.back_translation
-    if "back_translation" in block.train.texts and translation.enabled:
+    if "wordnet" in read and params.augment.wordnet.enabled:
+        rows.append("- " + mixture.said("the same texts with synonyms from WordNet", read["wordnet"]))
+    if "back_translation" in read and translation.enabled:
         models = {step.model for pivot in translation.pivots for step in pivot}
-        rows.append(f"- the same texts translated and back by {', '.join(sorted(models))}")
+        translated = f"the same texts translated and back by {', '.join(sorted(models))}"
+        rows.append("- " + mixture.said(translated, read["back_translation"]))
     if block.finetune:
         rows.append(f"- fine-tuning: {', '.join(_triplets(data, params) for data in block.finetune.data)}")
     return "\n".join(rows) + "\n"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.core.params import mixture
 from pipeline.reporting.inputs import DISTILLED, FINETUNED, UNTRAINED, FinetuneMetrics, StudentMetrics
 from pipeline.reporting.tables import NOTHING, percent, score
 
@@ -72,16 +73,11 @@ def by_augmentation(students: Sequence[StudentMetrics], blocks: Mapping[str, Map
         for less in average:
             ours, theirs = (blocks[name]["train"]["texts"] for name in (more, less))
             if theirs.items() < ours.items() and _but_texts(blocks[more]) == _but_texts(blocks[less]):
-                texts = ", ".join(_times(name, ours[name]) for name in ours if name not in theirs)
+                texts = ", ".join(mixture.said(name, ours[name]) for name in ours if name not in theirs)
                 scores = f"{score(average[less])} to {score(average[more])}"
                 change = gain(average[less], average[more])
                 found.append(f"The texts of {texts} took {less} to {more} from {scores} ({change}).")
     return found
-
-
-def _times(name: str, proportion: float) -> str:
-    """A text set, and how often an epoch reads it where that is not once."""
-    return name if proportion == 1 else f"{name} (each {proportion:g} times an epoch)"
 
 
 def gain(before: float | None, after: float | None) -> str:

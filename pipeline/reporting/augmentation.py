@@ -60,15 +60,19 @@ def became(augment: Mapping[str, AugmentMetrics], gates: Mapping[str, GateMetric
     rows += [
         ("texts kept", "what students are trained on", [f"{number:,}" for number in kept.values()]),
         (
-            "novelty",
-            "kept of all that were made",
+            "share kept",
+            "of all that were made",
             [_share(kept[n], made.made) for n, made in augment.items()],
         ),
-        ("rate", "kept for each source text", [_rate(kept[n], made.texts_in) for n, made in augment.items()]),
         (
-            "words changed",
-            "of the source text, on average, before the teacher's gate",
-            [_percent(made.changed_tokens) for made in augment.values()],
+            "texts a source",
+            "kept for each source text",
+            [_rate(kept[n], made.texts_in) for n, made in augment.items()],
+        ),
+        (
+            "novelty",
+            "share of the source's words that are gone, on average, before the teacher's gate",
+            [_percent(made.novelty) for made in augment.values()],
         ),
         (
             "teacher's similarity",

@@ -76,7 +76,7 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _p(p: float, samples: int) -> str:
+def p_value(p: float, samples: int) -> str:
     """A p-value, or that it is the least which so many resamples can show."""
     least = 2 / (samples + 1)
     if p <= least * (1 + 1e-5):  # metrics are rounded to six digits
@@ -92,6 +92,6 @@ def _shown(test: Comparison, significance: Significance) -> Difference:
         task=test.task,
         difference=f"{test.difference:+.3f}",
         interval=f"{test.low:+.3f} to {test.high:+.3f}",
-        p=_p(test.p, significance.samples),
+        p=p_value(test.p, significance.samples),
         verdict=f"yes, {better}" if test.real else "cannot tell",
     )

@@ -102,7 +102,7 @@ class AugmentMetrics(_Read):
     texts_in: int
     made: int
     dropped: dict[str, int] = {}
-    changed_tokens: float | None = None
+    novelty: float | None = None
     """Mean share of the source text's words that are gone."""
 
 

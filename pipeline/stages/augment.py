@@ -50,9 +50,8 @@ def main(
         "made": len(made),
         "rows_out": len(derived.texts),
         "dropped": derived.dropped,
-        "kept_share": len(derived.texts) / len(made) if len(made) else None,
         "rate": len(derived.texts) / len(chosen) if len(chosen) else None,
-        "changed_tokens": derived.changed_tokens,
+        "novelty": derived.novelty,
     }
     metrics_file.write(counts, metrics)
 

@@ -47,7 +47,7 @@ def main(
     if isinstance(learner, LearnsWords):
         streams = (texts.stream(source.texts, source.split) for source in opened.train)
         learner.learn_words(chain.from_iterable(streams))
-    card = model_card(name, block.kind, block, params.teacher)
+    card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {
         "block": block.model_dump(mode="json", exclude={"finetune"}),

@@ -82,7 +82,8 @@ def main(
     best = min(points, key=lambda point: point.dev_value)
     if projection or best.step > 0:
         shipped = block.model_copy(update={"dim": projection or block.dim})
-        student.write(learner, model_card(name, block.kind, shipped, params.teacher), out)
+        card = model_card(name, block.kind, shipped, params.teacher, params.augment.enabled)
+        student.write(learner, card, out)
     else:
         _copy(distilled, out)
     curves.write(points, "dev_score", -1, curve)

@@ -43,7 +43,7 @@ def main(
         with disk_errors(scratch), atomic_folder(scratch) as folder:
             ids, parents = (table[name].to_numpy() for name in ("text_id", "parent_id"))
             found = drift.similarities(ids, parents, sets[1], sets[0], folder / "parents.bin")
-        shutil.rmtree(scratch)
+        shutil.rmtree(scratch, ignore_errors=True)
         similarity = pl.Series("similarity", found)
         dropped = drift.reasons(similarity, gate)
     judged = table.with_columns(similarity, dropped)

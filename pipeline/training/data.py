@@ -99,7 +99,7 @@ def open_corpus(
     if not sum(source.portion().rows for source in train):
         raise UserError(
             f"students.{name}.train.texts: {', '.join(student.train.texts)} holds no training text; "
-            "add seed, or enable augment.wordnet"
+            "add seed, enable `augment:` of a set that is named, or widen its gates"
         )
     return Corpus(train, dev, student.view, target_dim, reduce)
 

@@ -140,6 +140,9 @@ def test_chunks_follow_from_the_texts_and_hold_each_once():
     texts = table(SENTENCES)
     parts = list(chunks(texts, 20))
     assert [row for part in parts for row in part["text_id"]] == texts["text_id"].to_list()
-    assert len(parts) == 32
+    assert max(len(part) for part in parts) <= 20
+    lowest = texts.head(50)  # as `limit` takes them: from a corner of the range of ids
+    assert max(len(part) for part in chunks(lowest, 20)) <= 20
+    assert sum(len(part) for part in chunks(lowest, 20)) == 50
     assert list(chunks(texts.clear(), 20)) == []
     assert [len(part) for part in chunks(texts, 1000)] == [len(texts)]

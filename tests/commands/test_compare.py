@@ -78,7 +78,7 @@ def test_two_students_with_difference_and_ratio():
 def test_how_sure_the_averages_of_one_report_are_is_said():
     both = "average with 95% interval: hpd 0.443 (0.428–0.458) and potion 0.353 (0.338–0.368); "
     assert compare("hpd", "potion").stderr == (
-        f"{both}more apart than the choice of test rows explains (p = 0.002)\n"
+        f"{both}more apart than the choice of test rows explains (p ≤ 0.002)\n"
     )
 
     def overlap(document):
@@ -86,7 +86,7 @@ def test_how_sure_the_averages_of_one_report_are_is_said():
             test.update(low=-0.1, high=0.1, p=0.31)
 
     change("reports/significance.json", overlap)
-    assert compare("hpd", "potion").stderr == f"{both}the test rows cannot tell them apart (p = 0.31)\n"
+    assert compare("hpd", "potion").stderr == f"{both}the test rows cannot tell them apart (p = 0.310)\n"
     change("reports/significance.json", lambda document: document["paired"].clear())
     assert compare("hpd", "potion").stderr == f"{both}no test compares the two\n"
     Path("reports/significance.json").unlink()

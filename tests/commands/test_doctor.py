@@ -51,7 +51,11 @@ def test_nothing_is_missing(project: Path) -> None:
             "teacher",
             "there is no folder './no/folder'",
         ),
-        ({"augment": {"wordnet": {}}}, "wordnet", "used by augment.wordnet; make setup"),
+        (
+            {"augment": {"wordnet": {}, "back_translation": {}}},
+            "wordnet",
+            "used by augment.wordnet; make setup",
+        ),
         (
             {"evaluate": {"tasks": {"mine": {"kind": "retrieval", "path": "beir"}}}},
             "files",

@@ -23,7 +23,9 @@ def test_text_sets_are_a_list_or_a_map_to_proportions():
     assert read_texts({"wordnet": 0.5, "seed": 2}) == {"wordnet": 0.5, "seed": 2}
     params = small_params()
     del params["students"]["tiny"]["train"]["texts"]
-    assert check(params, Path("params.yaml")).students["tiny"].train.texts == {"seed": 1, "wordnet": 1}
+    assert check(params, Path("params.yaml")).students["tiny"].train.texts == dict.fromkeys(
+        ["seed", "wordnet", "back_translation"], 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,10 @@ def test_a_gate_needs_the_view_that_it_compares():
     student = {**small_params()["students"]["tiny"], "view": "token_mean"}
     blocks = {"encode": {"views": ["token_mean"]}, "students": {"tiny": student}}
     with pytest.raises(UserError, match=r"gate\.wordnet compares the view 'sentence'.* or set gate\.wordnet"):
-        read(augment={"wordnet": {}}, **blocks)
-    read(augment={"wordnet": {"enabled": False}}, **blocks)
-    read(augment={"wordnet": {}}, gate={"wordnet": None, "back_translation": None}, **blocks)
+        read(augment={"wordnet": {}, "back_translation": {}}, **blocks)
+    read(augment={"wordnet": {"enabled": False}, "back_translation": {}}, **blocks)
+    read(
+        augment={"wordnet": {}, "back_translation": {}},
+        gate={"wordnet": None, "back_translation": None},
+        **blocks,
+    )

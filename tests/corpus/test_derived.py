@@ -103,12 +103,12 @@ def test_shares_of_tokens_and_ratios_are_those_of_plain_python():
         made = judged([(PARENT, text) for text in texts[1:]], kept_tokens=least)
         assert set(made.texts["text"]) == {text for text in texts[1:] if kept[text] >= least}
         changed = [1 - kept[text] for text in made.texts["text"]]
-        assert made.changed_tokens == pytest.approx(sum(changed) / len(changed))
+        assert made.novelty == pytest.approx(sum(changed) / len(changed))
     for low, high in ((0.1, 1.0), (1.0, 3.0), (1.1, 1.2)):
         made = judged([(PARENT, text) for text in texts[1:]], length_ratio=(low, high))
         fits = {text for text in texts[1:] if low <= len(text) / len(PARENT) <= high}
         assert set(made.texts["text"]) == fits
-    assert judged([(PARENT, PARENT)]).changed_tokens is None
+    assert judged([(PARENT, PARENT)]).novelty is None
 
 
 def test_without_bounds_a_text_has_as_many_words_as_the_seed_texts_have():
@@ -157,7 +157,7 @@ def test_any_cut_into_parts_gives_the_same(monkeypatch):
     monkeypatch.setattr(derived, "ROWS_AT_A_TIME", 3)
     parts = judged(pairs)
     assert parts.texts.equals(whole.texts)
-    assert (parts.dropped, parts.changed_tokens) == (whole.dropped, whole.changed_tokens)
+    assert (parts.dropped, parts.novelty) == (whole.dropped, whole.novelty)
 
 
 def test_two_texts_of_one_id(monkeypatch):

@@ -18,7 +18,8 @@ PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def card(kind: str = "static", teacher=MINILM) -> str:
-    return model_card("tiny", kind, static_block() if kind == "static" else transformer_block(), teacher)
+    block = static_block() if kind == "static" else transformer_block()
+    return model_card("tiny", kind, block, teacher, {"wordnet"})
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_it_says_what_the_student_is_and_where_it_comes_from():
 def test_it_says_in_what_proportion_texts_were_read():
     block = static_block(train={"texts": {"seed": 1, "wordnet": 0.5}})
     assert "Training texts: seed, wordnet (each 0.5 times an epoch)." in model_card(
-        "tiny", "static", block, MINILM
+        "tiny", "static", block, MINILM, {"wordnet", "back_translation"}
     )
 
 

@@ -130,4 +130,9 @@ class Augment(Block):
     """One block a method; each writes data/augmented/METHOD.parquet."""
 
     wordnet: WordNetAugment
-    back_translation: BackTranslationAugment = BackTranslationAugment()
+    back_translation: BackTranslationAugment
+
+    @property
+    def enabled(self) -> set[str]:
+        """The methods that make texts."""
+        return {name for name, method in self if method.enabled}

@@ -23,3 +23,8 @@ Texts = Annotated[
     dict[TextSet, Proportion],
     BeforeValidator(_once_each, json_schema_input_type=tuple[TextSet, ...] | dict[TextSet, Proportion]),
 ]
+
+
+def said(name: str, proportion: float) -> str:
+    """A text set, and how often an epoch reads it where that is not once."""
+    return name if proportion == 1 else f"{name} (each {proportion:g} times an epoch)"
