@@ -27,6 +27,7 @@ from pipeline.stages import (
 )
 
 RECIPES = sorted((Path(__file__).resolve().parent.parent / "recipes").glob("*.yaml"))
+METHODS = ("wordnet", "back_translation")
 ROWS = 60
 BATCH = 16
 TEACHER_WIDTH, BERT_WIDTH, LAYERS = 32, 16, 2
@@ -114,18 +115,16 @@ def prepared(wordnet: Path) -> None:
     evaluated, counts = outs.pop("eval"), Path("counts.json")
     prepare.main(raw=Path("data/raw"), wordnet=wordnet, eval_texts=evaluated, metrics=counts, **outs)
     teacher_parts.main(Path("teacher"))
-    made = Path("augmented/wordnet.parquet")
-    augment.main("wordnet", outs["seed"], evaluated, wordnet, Path("teacher"), made, counts)
-    for name, texts in {
-        "seed": outs["seed"],
-        "wordnet": made,
-        "eval": evaluated,
-        "finetune": outs["finetune"],
-    }.items():
+    made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}
+    for method, texts in made.items():
+        augment.main(method, outs["seed"], evaluated, wordnet, Path("teacher"), texts, counts)
+    sets = {"seed": outs["seed"], **made, "eval": evaluated, "finetune": outs["finetune"]}
+    for name, texts in sets.items():
         encode.main(texts, Path("vectors") / name)
-    vectors = Path("vectors/wordnet"), Path("vectors/seed")
-    gated, sample = Path("gated/wordnet.parquet"), Path("gated_sample/wordnet.parquet")
-    gate.main("wordnet", made, outs["seed"], *vectors, gated, sample, counts)
+    for method, texts in made.items():
+        vectors = Path("vectors") / method, Path("vectors/seed")
+        gated, sample = (Path(folder) / f"{method}.parquet" for folder in ("gated", "gated_sample"))
+        gate.main(method, texts, outs["seed"], *vectors, gated, sample, counts)
     fit_pca.main(outs["seed"], Path("vectors/seed"), Path("pca"), counts)
     mine.main(outs["triplets"], Path("vectors/finetune"), Path("mined.parquet"), counts)
 

@@ -76,6 +76,7 @@ def main(
     portions = tuple(source.portion() for source in opened.train)
     trainer = distillation.Distillation(learner, objective, train, dev, block.train, world, portions)
     points = trainer.run(name, checkpoint, params.runtime.checkpoint_seconds)
+    world.wait()  # the others may still read the inputs that the first one clears away
     if not world.leads:
         return
     health = guard.describe(trainer.dev_vectors())
