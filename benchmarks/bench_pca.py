@@ -103,8 +103,8 @@ def main() -> None:
 
 def alone(name: str, folder: Path) -> None:
     """Run one contender in this process, which has everything imported, and print what it took."""
-    import faiss  # noqa: F401
-    import sklearn.decomposition  # noqa: F401
+    import faiss  # noqa: F401 - what is timed must not import it
+    import sklearn.decomposition  # noqa: F401 - likewise
 
     vectors = open_set(folder)
     pages = int(Path("/proc/self/statm").read_text().split()[1])

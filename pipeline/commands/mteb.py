@@ -126,7 +126,7 @@ def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[st
     class Kept(ResultCache):
         """MTEB's results in files."""
 
-        def save_to_cache(self, *args: Any, **options: Any) -> None:  # noqa: ANN401
+        def save_to_cache(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as mteb calls it
             """Write a result."""
             with disk_errors(place):
                 super().save_to_cache(*args, **options)

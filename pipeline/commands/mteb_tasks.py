@@ -74,7 +74,7 @@ def _downloading(task: "AbsTask") -> Callable[..., None]:
     """A task's own `load_data`, what it fails of being told."""
     load = task.load_data
 
-    def load_data(*args: Any, **options: Any) -> None:  # noqa: ANN401
+    def load_data(*args: Any, **options: Any) -> None:  # noqa: ANN401 - any task's own
         from datasets.exceptions import DatasetsError
         from httpx import HTTPError
 

@@ -15,7 +15,11 @@ from ruamel.yaml import YAML
 from small_params import small_params
 
 from pipeline.artifacts import texts
-from pipeline.augmenters import back_translation_ctranslate2, back_translation_transformers
+from pipeline.augmenters import (
+    back_translation_ctranslate2,
+    back_translation_nlpaug,
+    back_translation_transformers,
+)
 from pipeline.core.errors import report_user_errors
 from pipeline.stages.augment import main
 
@@ -24,6 +28,7 @@ PRELOADED = (ctranslate2, nltk)
 OUT = Path("augmented/back_translation.parquet")
 ENGINES = {
     "ctranslate2": back_translation_ctranslate2.Translator,
+    "nlpaug": back_translation_nlpaug.Translator,
     "transformers": back_translation_transformers.Translator,
 }
 
@@ -71,11 +76,6 @@ def run_slowly(folder: Path, log: Path, seconds: float) -> None:
 
         engine.translate = slow  # type: ignore[method-assign]
     report_user_errors(augment)()
-
-
-def asked(log: Path) -> list[list[str]]:
-    """The chunks that a run began to translate."""
-    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def stored() -> set[int]:

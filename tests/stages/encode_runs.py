@@ -92,11 +92,6 @@ def run_slowly(folder: Path, log: Path, seconds: float) -> None:
     report_user_errors(encode)()
 
 
-def asked(log: Path) -> list[list[str]]:
-    """The pieces that a run asked its teacher for."""
-    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-
-
 def run_short_of_disk(folder: Path, limit: int) -> None:
     """In a process of its own: the stage where no file can grow beyond so many bytes."""
     os.chdir(folder)

@@ -1,5 +1,4 @@
 import json
-import random
 import shutil
 import sys
 from itertools import chain
@@ -9,8 +8,8 @@ import augment_runs
 import polars as pl
 import pytest
 import small_translation
-from augment_runs import OUT, SENTENCES, asked, augment, run_slowly, stored, write_inputs
-from killed import kill_after
+from augment_runs import OUT, SENTENCES, augment, run_slowly, stored, write_inputs
+from killed import asked, kill_many, starter
 
 from pipeline.artifacts import texts
 from pipeline.core.errors import UserError
@@ -27,14 +26,7 @@ def pivot(translator):
 
 @pytest.fixture
 def start(folder, processes):
-    """Start the stage in a process of its own, with an engine that notes its chunks and is so slow."""
-
-    def start(log, seconds):
-        process = processes.Process(target=run_slowly, args=(folder, log, seconds))
-        process.start()
-        return process
-
-    return start
+    return starter(processes, run_slowly, folder)
 
 
 def test_new_texts_are_what_comes_back_changed(folder, pivot):
@@ -59,7 +51,7 @@ def test_disabled_needs_neither_models_nor_packages(folder, monkeypatch):
     assert texts.read_augmented(OUT).is_empty()
 
 
-@pytest.mark.parametrize(("engine", "decoding"), [("ctranslate2", DRAWN), ("transformers", SEARCHED)])
+@pytest.mark.parametrize(("engine", "decoding"), [("ctranslate2", DRAWN), ("nlpaug", SEARCHED)])
 def test_kills_cost_no_finished_chunk_and_no_byte(folder, pivot, start, engine, decoding):
     sentences = SENTENCES[::2]
     write_inputs(pivot, sentences, engine=engine, decoding=decoding, chunk_texts=10)
@@ -69,15 +61,7 @@ def test_kills_cost_no_finished_chunk_and_no_byte(folder, pivot, start, engine, 
     shutil.rmtree(".cache")
     OUT.unlink()
 
-    moments = random.Random(5)
-    for kill in range(KILLS):
-        before, log = stored(), folder / f"asked {kill}"
-        process, begun = start(log, 0.1), moments.randrange(3)
-        kill_after(process, lambda log=log, begun=begun: len(asked(log)) >= begun, moments, seconds=0.2)
-        assert not OUT.exists()
-        assert not before & {texts.text_id(text) for text in chain(*asked(log))}
-        assert all(chunk in chunks for chunk in asked(log))
-    kept = len(stored())
+    kept = len(kill_many(start, folder, chunks, kills=KILLS, within=3, slow=0.1, out=OUT, stored=stored))
     assert 0 < kept < len(sentences)
 
     start(log := folder / "rest", 0).join()

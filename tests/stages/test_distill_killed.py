@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 from distill_runs import OUTS, kept, made, noted, run_slowly, write_project
-from killed import kill_after
+from killed import kill_after, starter
 
 KILLS = 10
 STUDENTS = {
@@ -28,14 +28,7 @@ STUDENTS = {
 
 @pytest.fixture
 def start(folder, processes):
-    """Start the stage in a process of its own, which notes what it does here and waits so long each time."""
-
-    def start(log, seconds):
-        process = processes.Process(target=run_slowly, args=(folder, log, seconds))
-        process.start()
-        return process
-
-    return start
+    return starter(processes, run_slowly, folder)
 
 
 @pytest.mark.parametrize("kind", STUDENTS)

@@ -1,4 +1,3 @@
-import random
 import shutil
 from itertools import chain
 from pathlib import Path
@@ -6,7 +5,6 @@ from pathlib import Path
 import pytest
 from encode_runs import (
     OUT,
-    asked,
     encode,
     published,
     run_slowly,
@@ -15,9 +13,9 @@ from encode_runs import (
     write_params,
     write_texts,
 )
-from killed import kill_after
+from killed import asked, kill_many, starter
 
-from pipeline.artifacts import encoding, texts, vectors
+from pipeline.artifacts import encoding, vectors
 from pipeline.core.errors import UserError
 
 KILLS = 20
@@ -32,14 +30,7 @@ def seed(folder):
 
 @pytest.fixture
 def start(folder, processes):
-    """Start the stage in a process of its own, with a teacher that notes its pieces here and is so slow."""
-
-    def start(log, seconds):
-        process = processes.Process(target=run_slowly, args=(folder, log, seconds))
-        process.start()
-        return process
-
-    return start
+    return starter(processes, run_slowly, folder)
 
 
 def test_twenty_kills_cost_no_finished_piece_and_no_byte(folder, seed, start):
@@ -50,15 +41,7 @@ def test_twenty_kills_cost_no_finished_piece_and_no_byte(folder, seed, start):
     shutil.rmtree(".cache")
     shutil.rmtree(OUT)
 
-    moments = random.Random(5)
-    for kill in range(KILLS):
-        before, log = stored_ids(), folder / f"asked {kill}"
-        process, begun = start(log, 0.01), moments.randrange(8)
-        kill_after(process, lambda log=log, begun=begun: len(asked(log)) >= begun, moments, seconds=0.015)
-        assert not OUT.exists()
-        assert not before & {texts.text_id(text) for text in chain(*asked(log))}
-        assert all(piece in pieces for piece in asked(log))
-    kept = len(stored_ids())
+    kept = len(kill_many(start, folder, pieces, kills=KILLS, within=8, slow=0.01, out=OUT, stored=stored_ids))
     assert 0 < kept < len(seed)
 
     start(log := folder / "rest", 0).join()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from distill_runs import kept, noted
 from finetune_runs import finetune_params, finetune_slowly, write_inputs
-from killed import kill_after
+from killed import kill_after, starter
 
 KILLS = 10
 OUTS = ("out", "metrics.json", "curve.tsv")
@@ -24,12 +24,7 @@ def made(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", ["static", "transformer"])
 def test_kills_at_random_moments_cost_the_step_at_hand_and_no_byte(folder, parts, processes, kind):
     write_inputs(kind, finetune_params(epochs=10, negatives=1), parts)
-
-    def start(log, seconds):
-        process = processes.Process(target=finetune_slowly, args=(folder, log, seconds))
-        process.start()
-        return process
-
+    start = starter(processes, finetune_slowly, folder)
     start(folder / "undisturbed", 0).join()
     expected, steps = made(folder), noted(folder / "undisturbed").count("step")
     assert {name.partition("/")[0] for name in expected} == set(OUTS)
