@@ -17,7 +17,10 @@ from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 
 MODELS = (metrics.TEACHER, metrics.FINETUNED)
+COSINE, CLASS, RESOLVED = "cosine", "class", "resolved"
+"""Measures of items."""
 ITEMS_SCHEMA: Schema = {
+    "measure": pl.String,
     "subset": pl.String,
     "run": pl.UInt32,
     "item": pl.UInt32,
@@ -30,15 +33,15 @@ ITEMS_SCHEMA: Schema = {
 
 - item: a number from 0 on, the same for all models of all students. An item is a pair, a query or a test row.
 - left_id, right_id: its texts; right_id is null for a query and for a single text.
-- subset: of which the headline is the mean (entity resolution), else "".
-- value, gold: by the task's headline. spearman: the cosine and the human score. mrr@10: the query's
-  reciprocal rank. recall@1: 1 where the query is resolved. accuracy: the share of classifiers that are right.
-  f1: the predicted and the true class, as numbers from 0 on. gold is null but for spearman and f1.
-- run: the classifier, from 0 on, where the headline is f1; else 0.
+- measure: what the value is. COSINE: gold is the human score. CLASS: the predicted class, gold is the true
+  one, as numbers from 0 on; `class@20%` after training on that share of the rows. RESOLVED: 1 where the query
+  is. Else the metric of which it is the query's own value, as mrr@10. gold is null but for the first two.
+- subset: the part of the task that the item belongs to, "" where it has none.
+- run: the classifier, from 0 on; else 0.
 """
 SCORES_SCHEMA: Schema = {"model": pl.String, "task": pl.String, **ITEMS_SCHEMA}
 """scores.parquet: of `teacher` and `finetuned`, the items of every test task."""
-KEY = ["task", "subset", "run", "item", "left_id", "right_id", "gold"]
+KEY = ["task", "measure", "subset", "run", "item", "left_id", "right_id", "gold"]
 """What the rows of all models have in common."""
 SCORES, EXAMPLES, CORRELATION = "scores.parquet", "examples.json", "correlation.safetensors"
 

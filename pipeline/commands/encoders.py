@@ -17,7 +17,9 @@ from pipeline.exporting.session import OnnxEncoder
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["auto", "float32", "bfloat16"]
+BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
+"""Any of these makes a CPU multiply bfloat16 faster than float32."""
 Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to vectors (n, dim)."""
 
@@ -41,13 +43,14 @@ def open_encoders(folder: Path, device: str, batch_size: int, precision: Precisi
         folder: a sentence-transformers folder with safetensors weights, or an ONNX folder of `export`.
         device: `auto`, or torch's name of one.
         batch_size: texts a batch, of a model that sentence-transformers or onnxruntime runs.
-        precision: of a packed transformer's products; other models have float32 alone.
+        precision: of a packed transformer's products; other models have float32 alone. `auto`: bfloat16
+            where the processor multiplies it.
 
     Raises:
         UserError: it is damaged, there is no such device, or the model does not run in that precision.
     """
     packed = _runs_packed(folder)
-    if precision != "float32" and not packed:
+    if precision == "bfloat16" and not packed:
         raise UserError(
             f"--precision {precision}: {folder} runs in float32; only transformer students without prompts "
             "run in other precisions"
@@ -63,7 +66,7 @@ def open_encoders(folder: Path, device: str, batch_size: int, precision: Precisi
     if _is_table(folder) and device in ("auto", "cpu"):
         encode = _table(folder)
     elif packed:
-        encode = _packed(folder, device, precision)
+        encode = _packed(folder, device, _fastest(device) if precision == "auto" else precision)
     else:
         encode = _batched(load_student(folder, device).encode, batch_size)
     return _alike(encode)
@@ -128,7 +131,20 @@ def _runs_packed(folder: Path) -> bool:
     return set(read_json(place / "config.json").get("architectures") or ()) <= FAMILIES.keys()
 
 
-def _packed(folder: Path, device: str, precision: Precision) -> Encode:
+def _fastest(device: str) -> Literal["float32", "bfloat16"]:
+    import torch
+
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda"):
+        native = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        capabilities = torch.cpu.get_capabilities() if device == "cpu" else {}
+        native = any(capabilities.get(name) for name in BFLOAT16)
+    return "bfloat16" if native else "float32"
+
+
+def _packed(folder: Path, device: str, precision: Literal["float32", "bfloat16"]) -> Encode:
     from pipeline.core.params.runtime import Runtime
     from pipeline.core.params.teacher import TransformerTeacher
     from pipeline.teachers.transformer import Transformer

@@ -1,20 +1,24 @@
-"""Bootstrap: a task's headline score when its items are drawn again, by chance and with replacement.
+"""Bootstrap: a task's scores when its items are drawn again, by chance and with replacement.
 
 Throughout, a row of scores is first the score itself, of all items once, and then that of every resample:
 (1 + samples,). What is computed from rows, a mean or a difference, is a row again.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.artifacts.examined import CLASS, COSINE, RESOLVED
+
 Row = NDArray[np.float64]
 """(1 + samples,): the score itself, then those of the resamples."""
 Counts = NDArray[np.float64]
 """(b, n): how often each item is in each of b resamples."""
+
+Key = TypeVar("Key")
 
 AT_A_TIME = 2**21
 """Counts that are held at a time, (16 MB), whatever the number of items."""
@@ -28,52 +32,84 @@ class Statistic(Protocol):
         ...
 
 
-def statistic(items: pl.DataFrame, metric: str, labels: int) -> Statistic:
-    """The headline score of a task from one model's items.
+def statistics(items: pl.DataFrame, labels: int) -> dict[str, Statistic]:
+    """The scores of a task by metric, from one model's items.
 
     Args:
         items: of one task and model, as artifacts.examined.ITEMS_SCHEMA says.
-        metric: the task's headline.
-        labels: how many there are, which f1 has to know: of two it is that of the larger.
+        labels: how many there are, which F1 has to know: of two it is that of the larger.
     """
-    runs = [part for _, part in sorted(items.group_by("run"), key=lambda part: part[0])]
-    ordered = [part.sort("item") for part in runs]
-    values, gold = (np.stack([part[name].to_numpy() for part in ordered]) for name in ("value", "gold"))
-    if metric == "spearman":
-        return Spearman(values[0], gold[0])
-    if metric == "f1":
-        return F1(values.astype(np.int64), gold.astype(np.int64), binary=labels == 2)
-    return Mean(values[0], strata(items))
+    within = strata(items)
+    found: dict[str, Statistic] = {}
+    for (measure,), rows in items.group_by("measure", maintain_order=True):
+        runs = [part.sort("item") for _, part in sorted(rows.group_by("run"), key=lambda part: part[0])]
+        values, gold = (np.stack([part[name].to_numpy() for part in runs]) for name in ("value", "gold"))
+        found |= _of_measure(str(measure), values, gold, within, labels)
+    return found
 
 
-def strata(items: pl.DataFrame) -> list[NDArray[np.intp]]:
-    """Rows of the items of each subset; a task without subsets is one."""
-    subsets = items.filter(run=0).sort("item")["subset"].to_numpy()
-    return [np.flatnonzero(subsets == name) for name in np.unique(subsets)]
+def _of_measure(
+    measure: str,
+    values: NDArray[np.float64],
+    gold: NDArray[np.float64],
+    within: dict[str, NDArray[np.intp]],
+    labels: int,
+) -> dict[str, Statistic]:
+    """The scores of values and gold (runs, n) by metric."""
+    if measure == COSINE:
+        cosines, human = values[0], gold[0]
+        each = [Spearman(cosines[rows], human[rows], rows) for rows in within.values()]
+        return {
+            "spearman": Spearman(cosines, human),
+            "spearman_mean": lambda counts: np.mean([of(counts) for of in each], axis=0),
+            "pearson": Pearson(cosines, human),
+        }
+    if measure.startswith(CLASS):
+        predicted, true = values.astype(np.int64), gold.astype(np.int64)
+        share = measure.removeprefix(CLASS)
+        right = (predicted == true).mean(axis=0)
+        return {
+            f"accuracy{share}": Mean(right, [np.arange(len(right))]),
+            f"f1{share}": F1(predicted, true, binary=labels == 2),
+        }
+    if measure == RESOLVED:
+        of_subset = {f"recall@1/{name}": Mean(values[0], [rows]) for name, rows in within.items()}
+        return {
+            "recall@1": Mean(values[0], list(within.values())),
+            "recall@1_all": Mean(values[0], [np.arange(values.shape[1])]),
+            **of_subset,
+        }
+    return {measure: Mean(values[0], list(within.values()))}
+
+
+def strata(items: pl.DataFrame) -> dict[str, NDArray[np.intp]]:
+    """Rows of the items by subset; a task without subsets is one."""
+    subsets = items.filter(run=0, measure=items["measure"][0]).sort("item")["subset"].to_numpy()
+    return {str(name): np.flatnonzero(subsets == name) for name in np.unique(subsets)}
 
 
 def resampled(
-    statistics: Mapping[str, Statistic], within: list[NDArray[np.intp]], samples: int, key: tuple[int, ...]
-) -> dict[str, Row]:
-    """Each model's score, and its scores on the same resamples of the items.
+    statistics: Mapping[Key, Statistic], within: list[NDArray[np.intp]], samples: int, key: tuple[int, ...]
+) -> dict[Key, Row]:
+    """Each statistic's score, and its scores on the same resamples of the items.
 
     Items are drawn within their subset, as many as it has (Efron and Tibshirani 1993, ch. 6 and 8): the
     subsets are what the score is about, their items are a sample.
 
     Args:
-        statistics: by model.
+        statistics: by model, or by whatever tells them apart.
         within: the rows of each subset.
         samples: how many resamples.
         key: decides which they are.
     """
     items = sum(map(len, within))
-    parts: dict[str, list[NDArray[np.float64]]] = {
-        model: [of(np.ones((1, items)))] for model, of in statistics.items()
+    parts: dict[Key, list[NDArray[np.float64]]] = {
+        name: [of(np.ones((1, items)))] for name, of in statistics.items()
     }
     for counts in _draws(within, samples, np.random.default_rng(key)):
-        for model, of in statistics.items():
-            parts[model].append(of(counts))
-    return {model: np.concatenate(found) for model, found in parts.items()}
+        for name, of in statistics.items():
+            parts[name].append(of(counts))
+    return {name: np.concatenate(found) for name, found in parts.items()}
 
 
 def interval(row: Row, confidence: float) -> tuple[float, float]:
@@ -97,7 +133,7 @@ class Mean:
     """The mean of the subsets' means."""
 
     def __init__(self, values: NDArray[np.float64], within: list[NDArray[np.intp]]) -> None:
-        self._shares = np.empty(len(values))
+        self._shares = np.zeros(len(values))
         for rows in within:
             self._shares[rows] = values[rows] / (len(rows) * len(within))
 
@@ -106,10 +142,32 @@ class Mean:
         return counts @ self._shares
 
 
+class Pearson:
+    """The correlation of two sides (n,); 0 where a side is constant."""
+
+    def __init__(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
+        x, y = (side - side.mean() for side in (left, right))
+        self._moments = np.stack([x, y, x * x, y * y, x * y], axis=1)
+
+    def __call__(self, counts: Counts) -> NDArray[np.float64]:
+        """(b, n) -> (b,)."""
+        x, y, xx, yy, xy = (counts @ self._moments / counts.sum(axis=1, keepdims=True)).T
+        square = (xx - x * x) * (yy - y * y)
+        scale = np.sqrt(np.maximum(square, 0))
+        return np.divide(xy - x * y, scale, out=np.zeros_like(x), where=scale > 0)
+
+
 class Spearman:
     """The rank correlation of two sides (n,), ties at their average rank; 0 where a side is constant."""
 
-    def __init__(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
+    def __init__(
+        self,
+        left: NDArray[np.float64],
+        right: NDArray[np.float64],
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
+        """`rows`: those of all items that the sides are of, where they are not all."""
+        self._rows = rows
         self._sides = [np.unique(side, return_inverse=True)[1] for side in (left, right)]
         self._orders = [np.argsort(places, kind="stable") for places in self._sides]
         self._starts = [
@@ -119,6 +177,7 @@ class Spearman:
 
     def __call__(self, counts: Counts) -> NDArray[np.float64]:
         """(b, n) -> (b,)."""
+        counts = counts if self._rows is None else counts[:, self._rows]
         drawn = counts.sum(axis=1, keepdims=True)
         ranks, squares = [], []
         for places, order, starts in zip(self._sides, self._orders, self._starts, strict=True):

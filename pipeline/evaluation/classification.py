@@ -77,11 +77,15 @@ def scores(predictions: Predictions, metric: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for share, predicted in predictions.by_share.items():
         of_each = [_scores(one, predictions) for one in predicted]
-        suffix = "" if share == 1 else f"@{100 * share:g}%"
-        found |= {f"{name}{suffix}": float(np.mean([one[name] for one in of_each])) for name in of_each[0]}
+        found |= {name + suffix(share): float(np.mean([one[name] for one in of_each])) for name in of_each[0]}
         spread = float(np.std([one[metric] for one in of_each]))
     counts = {"train": predictions.train, "test": len(predictions.classes), "labels": predictions.labels}
     return {**found, "spread": spread, **counts}
+
+
+def suffix(share: float) -> str:
+    """What marks a metric after training on a share of the rows: `@20%`; nothing for all."""
+    return "" if share == 1 else f"@{100 * share:g}%"
 
 
 def score(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The items that a task's headline score is made of: pairs, queries or test rows, each with its own value."""
+"""The items that a task's scores are made of: pairs, queries or test rows, each with its own values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.artifacts.examined import ITEMS_SCHEMA
+from pipeline.artifacts.examined import CLASS, COSINE, ITEMS_SCHEMA, RESOLVED
 from pipeline.core.params.evaluate import Probe, Scoring
 from pipeline.evaluation import classification, entity_resolution, ranking, retrieval, sts
 from pipeline.evaluation.classification import Predictions
@@ -45,23 +45,25 @@ def score_task(
     """
     if isinstance(how, Probe):
         predictions = classification.predict(pairs, embeddings, how)
-        return classification.scores(predictions, how.metric), _classified(pairs, predictions, how.metric)
+        return classification.scores(predictions, how.metric), _classified(pairs, predictions)
     by = {"sts": _similarity, "retrieval": _retrieval, "entity_resolution": _entities}
     return by[how](pairs, embeddings)
 
 
 def _items(
+    measure: str,
     left: NDArray[np.uint64] | pl.Series,
     value: NDArray[np.number],
     *,
     right: pl.Series | None = None,
     gold: NDArray[np.number] | None = None,
-    subset: list[str] | None = None,
+    subset: pl.Series | None = None,
     run: int = 0,
 ) -> pl.DataFrame:
     count = len(left)
     columns: dict[str, Any] = {
-        "subset": subset or [""] * count,
+        "measure": [measure] * count,
+        "subset": [""] * count if subset is None else subset,
         "run": [run] * count,
         "item": np.arange(count),
         "left_id": left,
@@ -78,14 +80,21 @@ def _similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, 
     similarity = sts.similarity(pairs, embeddings)
     gold = pairs["score"].to_numpy()
     return sts.scores(pairs, similarity), _items(
-        pairs["left_id"], similarity, right=pairs["right_id"], gold=gold
+        COSINE,
+        pairs["left_id"],
+        similarity,
+        right=pairs["right_id"],
+        gold=gold,
+        subset=pairs["subset"],
     )
 
 
 def _retrieval(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
-    """The reciprocal rank of each query's first relevant document."""
+    """What each query scores by every metric."""
     task, found = retrieval.search(pairs, embeddings)
-    return retrieval.scores(task, found), _items(task.queries, ranking.reciprocal_ranks(task, found))
+    values = ranking.by_query(task, found, retrieval.RECALLS)
+    parts = (_items(metric, task.queries, of_queries) for metric, of_queries in values.items())
+    return retrieval.scores(task, values), pl.concat(parts)
 
 
 def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
@@ -93,16 +102,16 @@ def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, fl
     found = entity_resolution.resolved(pairs, embeddings)
     values = found["resolved"].to_numpy()
     return entity_resolution.scores(pairs, found), _items(
-        found["left_id"], values, subset=found["subset"].to_list()
+        RESOLVED, found["left_id"], values, subset=found["subset"]
     )
 
 
-def _classified(pairs: pl.DataFrame, predictions: Predictions, metric: str) -> pl.DataFrame:
-    """What the classifiers that are trained on all rows make of the test rows."""
-    predicted, classes = predictions.by_share[1.0], predictions.classes
+def _classified(pairs: pl.DataFrame, predictions: Predictions) -> pl.DataFrame:
+    """What each classifier makes of the test rows."""
     rows = pairs.filter(subset="test")
-    left, right = rows["left_id"], rows["right_id"]
-    if metric == "accuracy":
-        return _items(left, np.mean([one == classes for one in predicted], axis=0), right=right)
-    runs = (_items(left, one, right=right, gold=classes, run=number) for number, one in enumerate(predicted))
-    return pl.concat(runs)
+    left, right, gold = rows["left_id"], rows["right_id"], predictions.classes
+    return pl.concat(
+        _items(CLASS + classification.suffix(share), left, one, right=right, gold=gold, run=run)
+        for share, predicted in predictions.by_share.items()
+        for run, one in enumerate(predicted)
+    )

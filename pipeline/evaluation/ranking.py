@@ -89,8 +89,10 @@ def ranked(task: Collection, found: Found) -> dict[str, dict[str, float]]:
     return run
 
 
-def score(task: Collection, found: Found, recalls: Sequence[int] = (TOP,)) -> dict[str, float]:
-    """MRR@10, nDCG@10 and recall at each of `recalls`, of what a search found."""
+def by_query(
+    task: Collection, found: Found, recalls: Sequence[int] = (TOP,)
+) -> dict[str, NDArray[np.float64]]:
+    """MRR@10, nDCG@10 and recall at each of `recalls` of each query, (queries,), of what a search found."""
     import ir_measures
     from ir_measures import RR, R, nDCG
 
@@ -99,14 +101,16 @@ def score(task: Collection, found: Found, recalls: Sequence[int] = (TOP,)) -> di
         **{f"recall@{depth}": R @ depth for depth in recalls},
         f"ndcg@{TOP}": nDCG @ TOP,
     }
-    values = ir_measures.calc_aggregate(list(names.values()), task.relevance, ranked(task, found))
-    return {name: float(values[measure]) for name, measure in names.items()}
+    values = {
+        (one.measure, one.query_id): float(one.value)
+        for one in ir_measures.iter_calc(list(names.values()), task.relevance, ranked(task, found))
+    }
+    return {
+        name: np.array([values[measure, str(query)] for query in task.queries])
+        for name, measure in names.items()
+    }
 
 
-def reciprocal_ranks(task: Collection, found: Found) -> NDArray[np.float64]:
-    """Of each query's first relevant document among the first 10, (queries,); 0 where there is none."""
-    import ir_measures
-
-    values = ir_measures.iter_calc([ir_measures.RR @ TOP], task.relevance, ranked(task, found))
-    by_query = {one.query_id: one.value for one in values}
-    return np.array([by_query[str(query)] for query in task.queries])
+def score(task: Collection, found: Found, recalls: Sequence[int] = (TOP,)) -> dict[str, float]:
+    """The means over the queries of what `by_query` gives."""
+    return {name: float(values.mean()) for name, values in by_query(task, found, recalls).items()}

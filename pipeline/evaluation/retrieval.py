@@ -1,6 +1,10 @@
 """Retrieval: is the relevant document among the nearest?"""
 
+from collections.abc import Mapping
+
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from pipeline.evaluation import ranking
 from pipeline.evaluation.embeddings import Embeddings
@@ -24,12 +28,13 @@ def search(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[Collection, Fou
     return task, ranking.exact(documents, queries, DEPTH + 1)
 
 
-def scores(task: Collection, found: Found) -> dict[str, float]:
-    """MRR@10, recall@1, @10 and @100, and nDCG@10 of what `search` found."""
-    measured = ranking.score(task, found, RECALLS)
+def scores(task: Collection, by_query: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
+    """MRR@10, recall@1, @10 and @100, and nDCG@10, of what `ranking.by_query` gives by them."""
+    measured = {metric: float(values.mean()) for metric, values in by_query.items()}
     return {**measured, "queries": len(task.queries), "documents": len(task.documents)}
 
 
 def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
     """As `scores`, of what `search` finds."""
-    return scores(*search(pairs, embeddings))
+    task, found = search(pairs, embeddings)
+    return scores(task, ranking.by_query(task, found, RECALLS))

@@ -117,7 +117,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         spread=_spread(standalone["uniformity_alignment"], lying) if lying else None,
         heatmaps=tuple(_picture(model, png) for model, png in maps.items()),
         geometry=sections.geometry(inputs.students),
-        classifiers=sections.classifiers(inputs.students),
+        scores=sections.scores(inputs.students, inputs.significance),
         curves=tuple(_curve(panel, "first to last evaluation") for panel in panels),
         training=sections.training(inputs.distill),
         efforts=tuple(_efforts(inputs)),

@@ -140,6 +140,8 @@ class Significance(_Read):
     confidence: float
     intervals: dict[str, dict[str, Interval | None]]
     """Model -> task, "average" or "kept" -> interval."""
+    metrics: dict[str, dict[str, dict[str, Interval]]]
+    """Model -> task -> metric -> interval, of every score."""
     paired: tuple[Comparison, ...]
 
     def interval(self, model: str, measure: str) -> Interval | None:

@@ -14,7 +14,7 @@ from pipeline.reporting.effort import Effort
 from pipeline.reporting.examples import StudentView, TaskView
 from pipeline.reporting.figures import PALETTE
 from pipeline.reporting.recommend import RULE, Pick, lead
-from pipeline.reporting.sections import Counts, Measures
+from pipeline.reporting.sections import Counts, Measures, Scores
 from pipeline.reporting.tables import Leaderboard
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Report:
     spread: Figure | None
     heatmaps: tuple[Picture, ...]
     geometry: Measures
-    classifiers: Measures
+    scores: Scores
     curves: tuple[Figure, ...]
     training: Measures
     efforts: tuple[Effort, ...]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.reporting.inputs import FINETUNED, TEACHER, UNTRAINED, StudentMetrics
-from pipeline.reporting.tables import NOTHING, number, score
+from pipeline.reporting.inputs import FINETUNED, TEACHER, UNTRAINED, Significance, StudentMetrics
+from pipeline.reporting.tables import NOTHING, number, score, span
 
 MEANINGS = {
     "teacher_norm": "mean length of the teacher's vectors",
@@ -44,6 +44,24 @@ class Measures:
     """(name, meaning, one value a model)."""
 
 
+@dataclass(frozen=True)
+class ScoreRow:
+    """One metric of a task; of each model its score and the ends of the interval."""
+
+    task: str
+    metric: str
+    headline: bool
+    values: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A table with a column a model and a row a metric; a task's headline comes first."""
+
+    models: tuple[str, ...]
+    rows: tuple[ScoreRow, ...]
+
+
 def geometry(students: Sequence[StudentMetrics]) -> Measures:
     """How the vectors of the teacher and of each shipped student lie in space."""
     columns = {TEACHER: students[0].geometry.get(TEACHER, {})}
@@ -51,30 +69,32 @@ def geometry(students: Sequence[StudentMetrics]) -> Measures:
     return _measures(columns)
 
 
-def classifiers(students: Sequence[StudentMetrics]) -> Measures:
-    """Accuracy and F1 of each task with labels, by share of its training rows: teacher and what ships.
-
-    Without rows where no task has labels.
-    """
+def scores(students: Sequence[StudentMetrics], significance: Significance) -> Scores:
+    """Every metric of every task with its interval: the teacher and what ships."""
     scored = {TEACHER: students[0].scores[TEACHER]} | {m.student: m.scores[FINETUNED] for m in students}
-    seen = {
-        (task, _share(metric), metric.partition("@")[0])
-        for tasks in scored.values()
-        for task, found in tasks.items()
-        for metric in found
-        if "accuracy" in found and metric.partition("@")[0] in ("accuracy", "f1")
-    }
+    main = {task: metric for metrics in students for task, metric in metrics.main.items()}
     rows = []
-    for task, share, metric in sorted(seen):
-        key = metric if share == 100 else f"{metric}@{share:g}%"
-        values = tuple(score(tasks.get(task, {}).get(key)) for tasks in scored.values())
-        rows.append((f"{task} › {metric}", "" if share == 100 else f"with {share:g}% of the labels", values))
-    return Measures(tuple(scored), tuple(rows))
+    for task, headline in main.items():
+        found = dict.fromkeys(
+            metric for model in scored for metric in significance.metrics.get(model, {}).get(task, {})
+        )
+        for metric in sorted(found, key=lambda name: (name != headline, _order(name))):
+            values = tuple(
+                (
+                    score(tasks.get(task, {}).get(metric)),
+                    span(significance.metrics.get(model, {}).get(task, {}).get(metric)),
+                )
+                for model, tasks in scored.items()
+            )
+            rows.append(ScoreRow(task, metric, metric == headline, values))
+    return Scores(tuple(scored), tuple(rows))
 
 
-def _share(metric: str) -> float:
-    """Percent of the training rows that a classifier's metric is after: 20 of `accuracy@20%`."""
-    return float(metric.partition("@")[2].rstrip("%") or 100)
+def _order(metric: str) -> tuple[str, float]:
+    """By name, then by what stands after it: recall@1, @10, @100; accuracy, then accuracy@20%."""
+    name, _, after = metric.partition("@")
+    digits = after.rstrip("%")
+    return name, float(digits) if digits.isdigit() else 0.0
 
 
 def training(stages: Mapping[str, Mapping[str, Any]]) -> Measures:

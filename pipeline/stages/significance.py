@@ -27,7 +27,9 @@ TOLERANCE = 1e-5
 """How far a score in the metrics, which are rounded, may be from that of its items."""
 
 ByModel = dict[str, dict[str, Row]]
-"""Student -> task -> scores, of the students or of the teacher beside each."""
+"""Student -> task -> headline scores, of the students or of the teacher beside each."""
+ByMetric = dict[str, dict[str, list[float]]]
+"""Task -> metric -> the ends of its interval."""
 
 
 class Scored(BaseModel):
@@ -57,10 +59,14 @@ def main(
     scored = {n: _read_scored(metrics_folder, n) for n in names}
     items = {n: examined.read_scores(examined_folder / n, n) for n in names}
     _check_shared(items, scored)
-    students, teachers = (
-        _resampled(items, scored, model, params.significance) for model in (FINETUNED, TEACHER)
+    settings = params.significance
+    (students, by_metric), (teachers, beside) = (
+        _resampled(items, scored, model, settings) for model in (FINETUNED, TEACHER)
     )
-    metrics.write(_summary(students, teachers, params.significance), out)
+    # The teacher's intervals are those beside the first student: where its sentence vectors are encoded, it
+    # is the same beside all. A student is compared with the teacher beside itself.
+    by_metric[TEACHER] = beside[names[0]]
+    metrics.write({**_summary(students, teachers, settings), "metrics": by_metric}, out)
 
 
 def _read_scored(folder: Path, name: str) -> Scored:
@@ -104,38 +110,43 @@ def _resampled(
     scored: Mapping[str, Scored],
     model: str,
     settings: Significance,
-) -> ByModel:
+) -> tuple[ByModel, dict[str, ByMetric]]:
     """The scores of one model of each student on the resamples, which are the same for every model.
+
+    Returns:
+        Of each student the headline scores by task, and the interval of every score.
 
     Raises:
         UserError: a score in the metrics is not that of the items.
     """
     rows: ByModel = {name: {} for name in items}
-    for task, metric in next(iter(scored.values())).main.items():
+    intervals: dict[str, ByMetric] = {name: {} for name in items}
+    for task, main in next(iter(scored.values())).main.items():
         parts = {name: table.filter(task=task, model=model) for name, table in items.items()}
         statistics = {
-            name: bootstrap.statistic(part, metric, int(scored[name].measure(model, task, "labels") or 0))
+            (name, metric): statistic
             for name, part in parts.items()
+            for metric, statistic in bootstrap.statistics(
+                part, int(scored[name].measure(model, task, "labels") or 0)
+            ).items()
         }
-        within = bootstrap.strata(next(iter(parts.values())))
+        within = [*bootstrap.strata(next(iter(parts.values()))).values()]
         found = bootstrap.resampled(statistics, within, settings.samples, (settings.seed, *task.encode()))
-        for name, row in found.items():
+        for (name, metric), row in found.items():
             score = scored[name].measure(model, task, metric)
             if score is None or abs(score - row[0]) > TOLERANCE:
                 raise UserError(
-                    f"{task} of {name}: its metrics give the {model} {score}, its test items {row[0]:.6g}; "
-                    f"run `dvc repro -f evaluate@{name}`"
+                    f"{task} of {name}: its metrics give the {model} {metric} {score}, its test items "
+                    f"{row[0]:.6g}; run `dvc repro -f evaluate@{name}`"
                 )
-            rows[name][task] = row
-    return rows
+            if metric == main:
+                rows[name][task] = row
+            intervals[name].setdefault(task, {})[metric] = [*bootstrap.interval(row, settings.confidence)]
+    return rows, intervals
 
 
 def _summary(students: ByModel, teachers: ByModel, settings: Significance) -> dict[str, Any]:
-    """What reports/significance.json holds.
-
-    The teacher's intervals are those beside the first student: where the teacher's sentence vectors are
-    encoded, it is the same beside all. A student is compared with the teacher beside itself.
-    """
+    """The intervals of the headline scores, of their average and of what is kept, and the paired tests."""
     confidence = settings.confidence
     teacher = next(iter(teachers.values()))
     found = {TEACHER: comparison.intervals(teacher, teacher, confidence)}

@@ -12,6 +12,7 @@ from pipeline.core.errors import UserError
 ITEMS = pl.DataFrame(
     {
         "task": ["a"] * 2 + ["b"],
+        "measure": ["cosine"] * 2 + ["resolved"],
         "subset": [""] * 3,
         "run": [0] * 3,
         "item": [0, 1, 0],

@@ -3,6 +3,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
 
@@ -58,6 +59,26 @@ def test_a_transformer_runs_in_bfloat16_near_by(students):
         for precision in ("float32", "bfloat16")
     )
     assert 0 < np.abs(near - exact).max() < 0.02 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(
+    ("has", "chosen"), [({"avx512_bf16": True}, "bfloat16"), ({"avx2": True}, "float32")]
+)
+def test_auto_takes_bfloat16_where_the_processor_multiplies_it(students, monkeypatch, has, chosen):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+    found = [
+        open_encoders(students / "transformer", "cpu", 64, precision).texts(WANTED)
+        for precision in ("auto", chosen)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("kind", ["bilstm", "static"])
+def test_auto_is_float32_where_a_model_has_no_other_precision(students, kind):
+    auto, exact = (
+        open_encoders(students / kind, "cpu", 64, one).texts(WANTED) for one in ("auto", "float32")
+    )
+    np.testing.assert_array_equal(auto, exact)
 
 
 @pytest.mark.parametrize("kind", ["bilstm", "static"])

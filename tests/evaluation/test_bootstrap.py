@@ -6,7 +6,7 @@ from sklearn.metrics import f1_score
 
 from pipeline.artifacts.examined import ITEMS_SCHEMA
 from pipeline.evaluation import bootstrap
-from pipeline.evaluation.bootstrap import F1, Mean, Spearman
+from pipeline.evaluation.bootstrap import F1, Mean, Pearson, Spearman
 
 RNG = np.random.default_rng(0)
 COSINES = np.round(RNG.normal(size=120), 1)
@@ -20,9 +20,10 @@ def drawn(items, samples, seed=0):
     return rows, np.stack([np.bincount(row, minlength=items) for row in rows]).astype(float)
 
 
-def table(value, gold=None, subset=None, run=0):
+def table(measure, value, gold=None, subset=None, run=0):
     count = len(value)
     columns = {
+        "measure": [measure] * count,
         "subset": subset or [""] * count,
         "run": [run] * count,
         "item": range(count),
@@ -40,12 +41,24 @@ def test_a_resampled_spearman_is_scipys_of_the_rows_drawn():
     np.testing.assert_allclose(Spearman(COSINES, GOLD)(counts), expected, rtol=0, atol=1e-12)
 
 
-def test_a_constant_side_has_no_rank_correlation():
+def test_resampled_correlations_of_sts_are_scipys_of_the_rows_drawn():
+    rows, counts = drawn(120, 20)
+    subset = np.array(["a"] * 50 + ["b"] * 70)
+    found = bootstrap.statistics(table("cosine", COSINES, GOLD, subset=[*subset]), 0)
+    pearson = [stats.pearsonr(COSINES[row], GOLD[row]).statistic for row in rows]
+    np.testing.assert_allclose(found["pearson"](counts), pearson, rtol=0, atol=1e-12)
+    parts = [[row[subset[row] == name] for name in "ab"] for row in rows]
+    mean = [np.mean([stats.spearmanr(COSINES[p], GOLD[p]).statistic for p in two]) for two in parts]
+    np.testing.assert_allclose(found["spearman_mean"](counts), mean, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("correlation", "scipys"), [(Spearman, stats.spearmanr), (Pearson, stats.pearsonr)])
+def test_a_constant_side_has_no_correlation(correlation, scipys):
     rare = np.array([1.0, 0, 0, 0])
     counts = np.array([[0.0, 2, 1, 1], [1, 1, 1, 1]])
-    correlation = Spearman(rare, np.arange(4.0))(counts)
-    assert correlation[0] == 0
-    assert correlation[1] == pytest.approx(stats.spearmanr(rare, np.arange(4)).statistic)
+    found = correlation(rare, np.arange(4.0))(counts)
+    assert found[0] == 0
+    assert found[1] == pytest.approx(scipys(rare, np.arange(4)).statistic)
 
 
 @pytest.mark.parametrize("labels", [2, 3])
@@ -55,8 +68,8 @@ def test_a_resampled_f1_is_scikit_learns_of_the_rows_drawn(labels):
     rows, counts = drawn(12, 50)
     how = {"average": "binary" if labels == 2 else "macro", "zero_division": 0.0}
     expected = [np.mean([f1_score(true[row], one[row], **how) for one in predicted]) for row in rows]
-    found = pl.concat([table(one, true, run=run) for run, one in enumerate(predicted)])
-    np.testing.assert_allclose(bootstrap.statistic(found, "f1", labels)(counts), expected, atol=1e-12)
+    found = pl.concat([table("class", one, true, run=run) for run, one in enumerate(predicted)])
+    np.testing.assert_allclose(bootstrap.statistics(found, labels)["f1"](counts), expected, atol=1e-12)
 
 
 def test_f1_of_a_class_that_no_row_drawn_has_is_0():
@@ -67,11 +80,14 @@ def test_f1_of_a_class_that_no_row_drawn_has_is_0():
 
 def test_subsets_weigh_alike_and_keep_their_sizes():
     values, subsets = np.array([1.0, 0, 1, 1, 0, 0]), ["a", "a", "b", "b", "b", "b"]
-    items = table(values, subset=subsets)
+    items = table("resolved", values, subset=subsets)
     within = bootstrap.strata(items)
-    assert [rows.tolist() for rows in within] == [[0, 1], [2, 3, 4, 5]]
-    row = bootstrap.resampled({"m": bootstrap.statistic(items, "recall@1", 0)}, within, 4000, (0,))["m"]
+    assert {name: rows.tolist() for name, rows in within.items()} == {"a": [0, 1], "b": [2, 3, 4, 5]}
+    found = bootstrap.resampled(bootstrap.statistics(items, 0), [*within.values()], 4000, (0,))
+    row = found["recall@1"]
     assert row[0] == pytest.approx((0.5 + 0.5) / 2)
+    np.testing.assert_allclose(row, (found["recall@1/a"] + found["recall@1/b"]) / 2)
+    np.testing.assert_allclose(found["recall@1_all"], (2 * found["recall@1/a"] + 4 * found["recall@1/b"]) / 6)
     # Every score is (hits of 2) / 2 / 2 + (hits of 4) / 4 / 2.
     np.testing.assert_allclose(row * 8 % 1, 0, atol=1e-12)
     assert np.var(row[1:]) == pytest.approx((0.25 / 2 + 0.25 / 4) / 4, rel=0.1)

@@ -1,12 +1,12 @@
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import spearmanr
-from sklearn.metrics import f1_score
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, f1_score
 
 from pipeline.artifacts import pairs
 from pipeline.core.params.evaluate import ClassificationTask, PairClassificationTask
-from pipeline.evaluation import items, tasks
+from pipeline.evaluation import bootstrap, items, tasks
 from pipeline.evaluation.embeddings import Embeddings
 
 RNG = np.random.default_rng(0)
@@ -22,7 +22,11 @@ FILES = {"train": "a.csv", "test": "b.csv", "seeds": 2}
 def similarity():
     left = np.arange(1, 151)
     score = np.round(RNG.uniform(0, 5, 150))
-    return pairs.make("t", "test", {"left_id": left, "right_id": left + 200, "score": score})
+    return pairs.make(
+        "t",
+        "test",
+        {"left_id": left, "right_id": left + 200, "score": score, "subset": ["a"] * 60 + ["b"] * 90},
+    )
 
 
 def retrieval():
@@ -58,17 +62,39 @@ def two(**settings):
     return PairClassificationTask.model_validate({"kind": "pair_classification", **FILES, **settings})
 
 
-def headline(found, metric):
-    """The score of the items, by the libraries."""
-    if metric == "spearman":
-        return spearmanr(found["value"], found["gold"]).statistic
-    if metric == "f1":
-        average = "binary" if found["gold"].n_unique() == 2 else "macro"
-        runs = found.partition_by("run")
-        return np.mean([f1_score(run["gold"], run["value"], average=average) for run in runs])
-    return np.mean([part["value"].mean() for part in found.partition_by("subset")])
+def by_the_libraries(found):
+    """Every score of the items."""
+    scores = {}
+    for (measure,), rows in found.group_by("measure", maintain_order=True):
+        if measure == "cosine":
+            scores["spearman"] = spearmanr(rows["value"], rows["gold"]).statistic
+            scores["pearson"] = pearsonr(rows["value"], rows["gold"]).statistic
+            parts = rows.partition_by("subset")
+            scores["spearman_mean"] = np.mean([spearmanr(p["value"], p["gold"]).statistic for p in parts])
+        elif measure.startswith("class"):
+            share = measure.removeprefix("class")
+            average = "binary" if rows["gold"].n_unique() == 2 else "macro"
+            runs = [(run["gold"], run["value"]) for run in rows.partition_by("run")]
+            scores[f"accuracy{share}"] = np.mean([accuracy_score(*run) for run in runs])
+            scores[f"f1{share}"] = np.mean([f1_score(*run, average=average) for run in runs])
+        elif measure == "resolved":
+            of_each = {part["subset"][0]: part["value"].mean() for part in rows.partition_by("subset")}
+            scores["recall@1"], scores["recall@1_all"] = np.mean([*of_each.values()]), rows["value"].mean()
+            scores |= {f"recall@1/{subset}": value for subset, value in of_each.items()}
+        else:
+            scores[measure] = rows["value"].mean()
+    return scores
 
 
+CLASSIFIED = {"spread", "train", "test", "labels"}
+COUNTS = {
+    "sts": {"pairs"},
+    "retrieval": {"queries", "documents"},
+    "entity_resolution": {"queries", "entities"},
+    "accuracy": CLASSIFIED,
+    "f1": CLASSIFIED,
+}
+"""What stands beside a case's scores."""
 CASES = {
     "sts": (similarity(), "sts"),
     "retrieval": (retrieval(), "retrieval"),
@@ -81,24 +107,36 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_items_make_up_the_headline(case):
+def test_the_items_make_up_every_score(case):
     rows, how = CASES[case]
     scores, found = items.score_tasks({"t": rows}, {"t": how}, EMBEDDINGS)
     assert scores == tasks.score_tasks({"t": rows}, {"t": how}, EMBEDDINGS)
     metric = tasks.main_metrics({"t": how})["t"]
-    score = scores["t"][metric]
-    assert headline(found, metric) == pytest.approx(score, abs=1e-6)
-    assert 0.05 < score < 1 or case == "sts"
+    assert 0.05 < scores["t"][metric] < 1 or case == "sts"
+    expected = by_the_libraries(found)
+    assert set(scores["t"]) == {*expected, *COUNTS[case.partition(" ")[0]]}
+    assert scores["t"] == pytest.approx(scores["t"] | expected, abs=1e-6)
     assert found["value"].null_count() == 0
-    for run in found.partition_by("run"):
+    for run in found.partition_by("measure", "run"):
         assert run["item"].to_list() == list(range(len(run)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_bootstrap_of_the_items_starts_from_every_score(case):
+    rows, how = CASES[case]
+    scores, found = items.score_task(rows, how, EMBEDDINGS)
+    statistics = bootstrap.statistics(found, int(scores.get("labels", 0)))
+    assert {*statistics} == {*scores} - {*COUNTS[case.partition(" ")[0]]}
+    once = np.ones((1, found["item"].n_unique()))
+    for metric, of in statistics.items():
+        assert of(once) == pytest.approx([scores[metric]], abs=1e-6)
 
 
 @pytest.mark.parametrize("case", ["sts", "retrieval", "entity_resolution", "f1 of two"])
 def test_the_rows_alone_decide_which_items_there_are_and_their_order(case):
     rows, how = CASES[case]
     other = Embeddings(EMBEDDINGS.ids, VECTORS[::-1].copy())
-    same = ["subset", "run", "item", "left_id", "right_id", "gold"]
+    same = ["measure", "subset", "run", "item", "left_id", "right_id", "gold"]
     first, second = (items.score_task(rows, how, embeddings)[1] for embeddings in (EMBEDDINGS, other))
     assert first.select(same).equals(second.select(same))
     assert not first.equals(second)
@@ -106,7 +144,9 @@ def test_the_rows_alone_decide_which_items_there_are_and_their_order(case):
 
 def test_items_name_their_texts():
     rows, how = CASES["retrieval"]
-    assert items.score_task(rows, how, EMBEDDINGS)[1]["left_id"].to_list() == [*range(1, 101), 250]
+    _, found = items.score_task(rows, how, EMBEDDINGS)
+    for of_metric in found.partition_by("measure"):
+        assert of_metric["left_id"].to_list() == [*range(1, 101), 250]
     rows, how = CASES["sts"]
     _, found = items.score_task(rows, how, EMBEDDINGS)
     assert found.select("left_id", "right_id").equals(rows.select("left_id", "right_id"))
@@ -116,6 +156,6 @@ def test_items_name_their_texts():
     rows, how = CASES["f1 of two"]
     _, found = items.score_task(rows, how, EMBEDDINGS)
     assert (
-        found.filter(run=1)["left_id"].to_list()
+        found.filter(run=1, measure="class@50%")["left_id"].to_list()
         == rows.filter(pl.col("subset") == "test")["left_id"].to_list()
     )

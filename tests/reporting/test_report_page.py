@@ -8,7 +8,7 @@ from pipeline.artifacts import examined
 from pipeline.reporting import page
 from pipeline.reporting.changes import Change
 from pipeline.reporting.examples import Column, DisagreementRow, Example, StudentView, TaskView
-from pipeline.reporting.sections import Measures
+from pipeline.reporting.sections import ScoreRow, Scores
 
 
 @pytest.fixture(scope="module")
@@ -16,12 +16,17 @@ def report():
     return sample_report()
 
 
-def test_classifiers_are_on_the_page_where_a_task_has_labels(report):
-    assert "Classifiers on the vectors" not in page.render(report)
-    rows = (("sst2 › f1", "with 20% of the labels", ("0.912", "0.845")),)
-    shown = page.render(replace(report, classifiers=Measures(("teacher", "hpd"), rows)))
-    table = shown[shown.index("<caption>Classifiers on the vectors") :]
-    assert "<td>0.845</td>" in table[: table.index("</table>")]
+def test_every_score_is_on_the_page_with_its_interval(report):
+    rows = (
+        ScoreRow("sst2", "accuracy", True, (("0.912", "0.901–0.922"), ("0.845", "0.831–0.859"))),
+        ScoreRow("sst2", "f1@20%", False, (("0.913", "0.902–0.923"), ("0.846", "0.832–0.860"))),
+    )
+    shown = page.render(replace(report, scores=Scores(("teacher", "hpd"), rows)))
+    table = shown[shown.index("<summary>Every score of every task") :]
+    table = table[: table.index("</table>")]
+    assert "<td>0.845<small>0.831–0.859</small></td>" in table
+    assert ("<b>accuracy</b>" in table, "<b>f1@20%</b>" in table, "f1@20%" in table) == (True, False, True)
+    assert "Every score of every task" not in page.render(replace(report, scores=Scores((), ())))
 
 
 def test_the_page_names_nothing_to_load(report):

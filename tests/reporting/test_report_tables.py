@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.core.errors import UserError
-from pipeline.reporting.inputs import StudentMetrics, sizes, student_metrics
+from pipeline.reporting.inputs import Significance, StudentMetrics, sizes, student_metrics
 from pipeline.reporting.recommend import front, picks
-from pipeline.reporting.sections import classifiers, counts, warnings
+from pipeline.reporting.sections import counts, scores, warnings
 from pipeline.reporting.tables import Leaderboard, Row, leaderboard, markdown, number, plot_rows
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -149,23 +149,31 @@ def test_a_student_that_did_not_learn_is_warned_about():
     assert warnings([metrics("hpd")], {"hpd": {"best_dev_value": 0.1, "mean_predictor_loss": 0.9}}) == []
 
 
-def test_classifiers_are_shown_by_task_and_share_of_the_labels_with_both_metrics():
-    found = {"accuracy": 0.8, "accuracy@5%": 0.5, "accuracy@20%": 0.61, "f1": 0.9, "f1@20%": 0.7, "train": 90}
+def test_every_metric_is_shown_with_its_interval_the_headline_first():
+    found = {"accuracy": 0.8, "accuracy@5%": 0.5, "accuracy@20%": 0.61, "f1": 0.9, "train": 90}
     sizes = {"hpd": {"sst2": found}, "potion": {"sst2": {"accuracy": 0.75, "f1": 0.85}}}
     students = [
-        metrics(name, scores={"teacher": {"sst2": {"accuracy": 0.9, "f1": 0.95}}, "finetuned": scores})
-        for name, scores in sizes.items()
+        metrics(
+            name,
+            main={"sst2": "f1"},
+            scores={"teacher": {"sst2": {"accuracy": 0.9, "f1": 0.95}}, "finetuned": scored},
+        )
+        for name, scored in sizes.items()
     ]
-    table = classifiers(students)
-    assert table.models == ("teacher", "hpd", "potion")
-    assert table.rows == (
-        ("sst2 › accuracy", "with 5% of the labels", ("–", "0.500", "–")),
-        ("sst2 › accuracy", "with 20% of the labels", ("–", "0.610", "–")),
-        ("sst2 › f1", "with 20% of the labels", ("–", "0.700", "–")),
-        ("sst2 › accuracy", "", ("0.900", "0.800", "0.750")),
-        ("sst2 › f1", "", ("0.950", "0.900", "0.850")),
+    around = {name: (value - 0.1, value + 0.1) for name, value in found.items() if name != "train"}
+    intervals = {"hpd": {"sst2": around}, "teacher": {"sst2": {"f1": (0.9, 1.0)}}}
+    table = scores(
+        students, Significance(samples=9, confidence=0.9, intervals={}, metrics=intervals, paired=())
     )
-    assert classifiers([metrics("hpd")]).rows == ()
+    assert table.models == ("teacher", "hpd", "potion")
+    assert [(row.task, row.metric, row.headline) for row in table.rows] == [
+        ("sst2", "f1", True),
+        ("sst2", "accuracy", False),
+        ("sst2", "accuracy@5%", False),
+        ("sst2", "accuracy@20%", False),
+    ]
+    assert table.rows[0].values == (("0.950", "0.900–1.000"), ("0.900", "0.800–1.000"), ("0.850", ""))
+    assert table.rows[3].values == (("–", ""), ("0.610", "0.510–0.710"), ("–", ""))
 
 
 def test_nested_counts_are_one_table_a_block():

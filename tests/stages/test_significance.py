@@ -114,6 +114,23 @@ def test_every_score_has_an_interval_around_it(scored):
     assert found["intervals"]["teacher"]["kept"] == [1, 1]
 
 
+def test_every_metric_has_an_interval_around_it(scored):
+    found = run()
+    for name, tasks_of in found["metrics"].items():
+        document = scored["bad" if name == "teacher" else name]
+        main, scores = document["main"], document["scores"]["teacher" if name == "teacher" else "finetuned"]
+        assert {task: found["intervals"][name][task] for task in main} == {
+            task: tasks_of[task][metric] for task, metric in main.items()
+        }
+        assert set(tasks_of["close"]) == {"spearman", "spearman_mean", "pearson"}
+        assert set(tasks_of["alike"]) == {"accuracy", "f1"}
+        assert {"ndcg@10", "recall@1", "recall@100"} < set(tasks_of["find"])
+        for task, metrics_of in tasks_of.items():
+            for metric, (low, high) in metrics_of.items():
+                assert low - 1e-6 <= scores[task][metric] <= high + 1e-6
+    assert set(found["metrics"]) == {"teacher", "bad", "good"}
+
+
 def test_an_interval_is_scipys(scored):
     table = examined.read_scores(Path("examined/bad"), "bad").filter(task="close", model="finetuned")
 
