@@ -1,10 +1,10 @@
 """`pipeline embed` as a whole command, against the library's own encode in a script, in turn.
 
 `python benchmarks/bench_embed.py [--rounds N]`, after `make repro`. The static student embeds 100,000 texts,
-the transformer 5,000, as the machine prefers (bfloat16 where the CPU has it) and in float32; the scripts read the same file, load the same folder, encode
-with the library's defaults and save the vectors with numpy. Seconds include starting Python and loading the
-model; texts a second and what is compared do not: the same command on eight texts is taken off. The first
-library of a student is the one that all are compared with.
+the transformer 5,000, as the machine prefers (bfloat16 where the CPU has it) and in float32. The scripts read
+the same file, load the same folder, encode with the library's defaults and save the vectors with numpy.
+Seconds include starting Python and loading the model; texts a second and what is compared do not: the same
+command on eight texts is taken off. The first library of a student is the one that all are compared with.
 """
 
 import argparse
