@@ -61,7 +61,15 @@ def test_the_metrics_of_dvc_are_a_line_a_model(project):
     summary = shown["reports/summary.json"]["data"]
     assert set(summary) == {"teacher", "hpd", "potion"}
     assert all(set(values) <= {"avg", "kept", "mb", "ms"} for values in summary.values())
-    assert "Unexpected error" not in project.shell("dvc plots show --out shown")
+
+
+def test_the_reports_figures_are_dvcs_plots(project):
+    said = project.shell("dvc plots show reports/plots --out shown")
+    assert "WARNING" not in said
+    shown = (project.root / "shown/index.html").read_text()
+    figures = [path.name for path in (project.root / "reports/plots").glob("*.svg")]
+    assert figures
+    assert [name for name in figures if name not in shown] == []
 
 
 def test_a_second_run_runs_nothing(project):
