@@ -1,5 +1,6 @@
-# make setup | repro | test | check | bench | lock | clean
+# make setup | repro | recipe | test | check | bench | lock | clean
 #
+#   RECIPE  a file of recipes/ to take as params.yaml   make repro RECIPE=ten_minutes
 #   PYTHON  the interpreter of the environment          make setup PYTHON=python3.12
 #   VENV    where the environment lies                  make test VENV=/tmp/fresh
 #   TORCH   what pip is asked for as torch              make setup TORCH=torch==2.13.0+cpu
@@ -10,6 +11,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 TORCH ?= torch==2.13.0
 ARGS ?=
+RECIPE ?=
 
 BIN := $(abspath $(VENV))/bin
 NLTK_DATA := data/raw/nltk_data
@@ -20,14 +22,19 @@ export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: setup repro test check bench lock clean
+.PHONY: setup repro recipe test check bench lock clean
 
 setup: $(INSTALLED)
 	@$(BIN)/python -m pipeline.corpus.obtain_wordnet $(NLTK_DATA)
 
-repro: setup
+repro: setup $(if $(RECIPE),recipe)
 	@$(BIN)/pipeline check
 	$(BIN)/dvc repro $(ARGS)
+
+recipe:
+	@test -f "recipes/$(RECIPE).yaml" || { echo "there is no recipes/$(RECIPE).yaml; RECIPE is one of: $(basename $(notdir $(wildcard recipes/*.yaml)))" >&2; exit 1; }
+	@git cat-file -e "$$(git hash-object params.yaml)" 2>/dev/null || { echo "params.yaml has changes that git does not hold: commit them, or undo them with git checkout params.yaml" >&2; exit 1; }
+	cp "recipes/$(RECIPE).yaml" params.yaml
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)

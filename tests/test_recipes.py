@@ -3,6 +3,8 @@
 import gzip
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +195,25 @@ def test_a_recipe_trains_its_students(recipe, bert, nltk_data, tmp_path, monkeyp
         shipped = SentenceTransformer(str(Path(name) / "out"), device="cpu").encode(["a red cat sings"])
         assert shipped.shape == (1, dim)
         assert (metrics["finetune"].get("steps", 0) > 0) == (block.finetune is not None)
+
+
+def test_make_takes_a_recipe_unless_edits_would_be_lost(repository, tmp_path):
+    (tmp_path / "recipes").mkdir()
+    for name in ("Makefile", "params.yaml", "recipes/hpd.yaml", "recipes/sra.yaml"):
+        shutil.copy(repository / name, tmp_path / name)
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    params, before = tmp_path / "params.yaml", (tmp_path / "params.yaml").read_bytes()
+    for command in ("init -q", "add .", "-c user.name=t -c user.email=t@t commit -qm start"):
+        assert run("git", *command.split()).returncode == 0
+    for recipe in ("hpd", "sra"):  # one after the other: the first one is in git too
+        assert run("make", "recipe", f"RECIPE={recipe}").returncode == 0
+        assert params.read_bytes() == (tmp_path / f"recipes/{recipe}.yaml").read_bytes()
+    assert "RECIPE is one of: hpd sra" in run("make", "recipe", "RECIPE=nope").stderr
+    params.write_bytes(before + b"# mine\n")
+    refused = run("make", "recipe", "RECIPE=hpd")
+    assert refused.returncode != 0
+    assert "params.yaml has changes that git does not hold" in refused.stderr
+    assert params.read_bytes().endswith(b"# mine\n")
