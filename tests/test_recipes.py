@@ -29,6 +29,7 @@ from pipeline.stages import (
 )
 
 RECIPES = sorted((Path(__file__).resolve().parent.parent / "recipes").glob("*.yaml"))
+SWEEPS = sorted((RECIPES[0].parent.parent / "benchmarks" / "quality").glob("*.yaml"))
 METHODS = ("wordnet", "back_translation")
 ROWS = 60
 BATCH = 16
@@ -158,6 +159,13 @@ def trained(name: str) -> Document:
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
 def test_a_recipe_is_in_order(recipe):
     assert load(recipe).students
+
+
+@pytest.mark.parametrize("sweep", SWEEPS, ids=lambda path: path.stem)
+def test_a_sweep_is_in_order(repository, sweep):
+    document = read(sweep)
+    document.setdefault("students", read(repository / "params.yaml")["students"])
+    assert check(document, sweep).students
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
