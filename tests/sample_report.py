@@ -12,7 +12,9 @@ SAMPLE = Path(__file__).parent / "reporting" / "sample"
 
 def sample_report() -> Report:
     """What its page shows."""
-    folders = {name: SAMPLE / name for name in ("metrics", "examined", "samples", "curves", "stages")}
+    folders = {
+        name: SAMPLE / name for name in ("metrics", "examined", "samples", "curves", "stages", "timings")
+    }
     files = {name: SAMPLE / f"{name}.json" for name in ("footprint", "search", "significance")}
     inputs = read_inputs(load(SAMPLE / "params.yaml"), Sources(**folders, **files), last=None)
     return build.report(inputs, tables.leaderboard(inputs.students, inputs.sizes, inputs.significance))[0]

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 import shutil
 
 import dvc_contract
@@ -9,7 +10,8 @@ import pytest
 from dvc.repo import Repo
 from ruamel.yaml import YAML
 
-from pipeline.core.params.load import Params
+from pipeline.core.params.load import Params, load
+from pipeline.reporting.timings import addresses
 
 NEUTRAL = {
     "pipeline/core/atomic.py",
@@ -32,7 +34,9 @@ NEUTRAL = {
     "pipeline/core/params/teacher.py",
     "pipeline/core/progress.py",
     "pipeline/core/registry.py",
+    "pipeline/core/timed.py",
 }
+UNTIMED = {"export", "report"}
 LAYERS = ("core", "artifacts", "", "stages")
 """From below; "" is everything else."""
 
@@ -199,3 +203,57 @@ def test_the_report_waits_for_no_export(repository):
         "footprint",
     }
     assert not [out for name, out in waited_for if name.startswith("export@")]
+
+
+def stages(root):
+    return {stage.addressing: stage for stage in Repo(str(root)).index.stages}
+
+
+def test_every_stage_is_timed_but_export_and_the_report(repository):
+    """The time is a cached out: uncached, it would turn the run-cache off and be missing where DVC restores."""
+    for address, stage in stages(repository).items():
+        name, words = address.partition("@")[0], shlex.split(stage.cmd)
+        times = {out.def_path: out.use_cache for out in stage.outs if "data/timings/" in out.def_path}
+        if name in UNTIMED:
+            assert words[:3] == ["python", "-m", f"pipeline.stages.{name}"]
+            assert times == {}
+            continue
+        out = f"data/timings/{address.replace('@', '_')}.json"
+        assert words[:5] == ["python", "-m", "pipeline.core.timed", out, f"pipeline.stages.{name}"]
+        assert times == {out: True}
+
+
+def test_the_report_shows_all_that_is_timed_in_the_order_of_dvc_yaml(repository):
+    params = load(repository / "params.yaml")
+    shown = addresses([method for method, _ in params.augment], list(params.students))
+    timed = [address for address in stages(repository) if address.partition("@")[0] not in UNTIMED]
+    assert sorted(shown) == sorted(timed)
+    written = YAML(typ="safe").load(repository / "dvc.yaml")["stages"]
+    assert list(dict.fromkeys(name.partition("@")[0] for name in shown)) == [
+        name for name in written if name not in UNTIMED
+    ]
+
+
+def unlike(stage):
+    """Paths of a stage's command that it does not declare, and what it declares that its command does not name."""
+    named = {word for word in shlex.split(stage.cmd) if word.startswith(("data/", "reports/"))}
+    declared = {one.def_path for one in [*stage.deps, *stage.outs]}
+    declared = {path for path in declared if path.startswith(("data/", "reports/"))}
+
+    def lacks(path, paths):
+        """Whether neither the path, nor a folder of it, nor anything in it is among the paths."""
+        return not any(f"{path}/".startswith(f"{one}/") or one.startswith(f"{path}/") for one in paths)
+
+    return {path for path in named if lacks(path, declared)} | {p for p in declared if lacks(p, named)}
+
+
+def test_a_command_names_what_its_stage_declares(repository):
+    assert {address: unlike(stage) for address, stage in stages(repository).items() if unlike(stage)} == {}
+
+
+def test_a_path_that_is_not_declared_is_found(copy):
+    edit(copy / "dvc.yaml", "--metrics reports/stages/mine.json", "--metrics reports/mine.json")
+    edit(copy / "dvc.yaml", "      - data/pca\n      - data/timings/fit_pca.json", "      - data/pca")
+    found = stages(copy)
+    assert unlike(found["mine"]) == {"reports/mine.json", "reports/stages/mine.json"}
+    assert unlike(found["fit_pca"]) == {"data/timings/fit_pca.json"}

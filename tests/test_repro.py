@@ -53,6 +53,10 @@ def test_the_first_run_runs_every_stage_and_ends_with_a_report_of_every_model(pr
     assert page.count("<svg") >= 3
     scores = json.loads((project.root / "reports/metrics/hpd.json").read_text())["scores"]
     assert set(scores) == {"teacher", "teacher_pca", "untrained", "distilled", "finetuned"}
+    timed = {path.stem for path in (project.root / "data/timings").iterdir()}
+    untimed = {"report", "export@hpd", "export@potion"}
+    assert timed == {stage.replace("@", "_") for stage in ALL_STAGES - untimed}
+    assert all(f'<th scope="row">{stage}</th>' in page for stage in ALL_STAGES - untimed)
 
 
 def test_the_metrics_of_dvc_are_a_line_a_model(project):
@@ -94,6 +98,8 @@ def test_the_readmes_python_snippets(repository, project, number):
 
 
 def test_editing_a_student_reruns_its_stages_and_the_report(project):
+    time = project.root / "data/timings/distill_potion.json"
+    took = time.read_bytes()
     project.params["students"]["potion"]["train"]["lr"] = 2e-3
     ran, _ = project.repro()
     mine = {f"{stage}@potion" for stage in ("distill", "finetune", "evaluate", "export")}
@@ -103,6 +109,7 @@ def test_editing_a_student_reruns_its_stages_and_the_report(project):
     ran, _ = project.repro()
     assert ran == {"report"}  # DVC's run-cache has the rest
     assert (project.root / "reports/metrics/potion.json").read_bytes() != measured
+    assert time.read_bytes() == took
 
 
 def test_editing_the_gate_reruns_neither_augment_nor_encode(project):

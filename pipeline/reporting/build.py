@@ -20,6 +20,7 @@ from pipeline.reporting import (
     figures,
     heatmaps,
     sections,
+    timings,
 )
 from pipeline.reporting.figures import Line, Panel, Point
 from pipeline.reporting.inputs import (
@@ -32,6 +33,7 @@ from pipeline.reporting.inputs import (
     Significance,
     Size,
     StudentMetrics,
+    Timing,
 )
 from pipeline.reporting.page import Figure, Picture, Report, alternative
 from pipeline.reporting.recommend import front, picks
@@ -71,6 +73,8 @@ class Inputs:
     gates: Mapping[str, GateMetrics]
     samples: Mapping[str, pl.DataFrame]
     """Of `texts.SAMPLE_SCHEMA`."""
+    timings: Mapping[str, Timing]
+    """By stage, as `timings.addresses` has them."""
 
 
 def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]]:
@@ -120,6 +124,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         scores=sections.scores(inputs.students, inputs.significance),
         curves=tuple(_curve(panel, "first to last evaluation") for panel in panels),
         training=sections.training(inputs.distill),
+        timings=timings.timings(inputs.timings),
         efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill)),
         changes=None if inputs.earlier is None else tuple(changes.changes(inputs.earlier, inputs.settings)),

@@ -1,4 +1,4 @@
-"""How long training took, from the training curves: the only stages that write times beside the footprint."""
+"""How long the steps of training took, from the training curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from pipeline.reporting.tables import NOTHING, number
 SPEED = "sentences_per_second"
 COLUMNS = ("step", "sentences", SPEED)
 NOTE = (
-    "Time in training steps, from the speeds in the training curves: without loading, evaluations and what a "
-    "resumed run had done before. The other stages write no times, so that equal inputs give equal files; "
-    "`dvc repro` shows their progress."
+    "The steps alone, by the speeds in the training curves: without loading, evaluations and what a resumed "
+    "run had done before."
 )
 
 
@@ -58,8 +57,9 @@ def total(efforts: Sequence[Effort]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds below a minute, then minutes, then hours and minutes."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
+    """Whole seconds below ten minutes, then minutes, then hours and minutes."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 10:
+        return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

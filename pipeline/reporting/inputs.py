@@ -1,4 +1,4 @@
-"""What the report reads, with types: metrics of evaluate, finetune, significance and footprint."""
+"""What the report reads, with types: metrics and timings of the other stages."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -161,6 +161,13 @@ class Searches(_Read):
     searches: tuple[dict[str, str | int | float], ...]
 
 
+class Timing(_Read):
+    """What a stage took: wall-clock time, and the most memory that one of its processes held."""
+
+    seconds: float
+    peak_megabytes: float
+
+
 Model = TypeVar("Model", bound=_Read)
 
 
@@ -228,6 +235,15 @@ def searches(document: Mapping[str, Any]) -> Searches:
         UserError: a field is missing or of a wrong type.
     """
     return _check(Searches, document, "the search times", "search_speed")
+
+
+def timing(document: Mapping[str, Any], stage: str) -> Timing:
+    """Check what `stage`, as DVC calls it, took.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(Timing, document, f"what {stage} took", stage)
 
 
 def sizes(document: Mapping[str, Any], names: list[str]) -> dict[str, Size]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.reporting import added, budget, effort, tables
+from pipeline.reporting import added, budget, effort, tables, timings
 from pipeline.reporting.added import Added
 from pipeline.reporting.augmentation import MethodView
 from pipeline.reporting.budget import Choice, IndexRow
@@ -16,6 +16,7 @@ from pipeline.reporting.figures import PALETTE
 from pipeline.reporting.recommend import RULE, Pick, lead
 from pipeline.reporting.sections import Counts, Measures, Scores
 from pipeline.reporting.tables import Leaderboard
+from pipeline.reporting.timings import Timings
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -68,6 +69,7 @@ class Report:
     scores: Scores
     curves: tuple[Figure, ...]
     training: Measures
+    timings: Timings
     efforts: tuple[Effort, ...]
     warnings: tuple[str, ...]
     changes: tuple[Change, ...] | None
@@ -102,6 +104,7 @@ def render(report: Report) -> str:
         budget=budget,
         effort=effort,
         tables=tables,
+        timings=timings,
     )
 
 

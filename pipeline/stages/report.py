@@ -13,7 +13,7 @@ from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import Params, load
 from pipeline.core.progress import say
-from pipeline.reporting import build, effort, tables
+from pipeline.reporting import build, effort, tables, timings
 from pipeline.reporting.build import Inputs
 from pipeline.reporting.inputs import (
     augment_metrics,
@@ -23,6 +23,7 @@ from pipeline.reporting.inputs import (
     significance,
     sizes,
     student_metrics,
+    timing,
 )
 from pipeline.reporting.page import render
 
@@ -40,6 +41,7 @@ def main(
     samples: Annotated[Path, typer.Option(help="METHOD.parquet: augmented texts beside their parents.")],
     curves: Annotated[Path, typer.Option(help="NAME.tsv and NAME_finetune.tsv of each student.")],
     stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, gate, distill and finetune.")],
+    timings_folder: Annotated[Path, typer.Option("--timings", help="What each stage took: STAGE_ITEM.json.")],
     leaderboard: Annotated[Path, typer.Option(help="Markdown table to write.")],
     page: Annotated[Path, typer.Option(help="HTML page to write.")],
     plots: Annotated[Path, typer.Option(help="Folder of leaderboard.tsv and figures to write.")],
@@ -51,7 +53,15 @@ def main(
 ) -> None:
     """Report on the students of the params file, in its order; files of other students are left out."""
     sources = Sources(
-        metrics_folder, footprint, significance_file, search, examined_folder, samples, curves, stages
+        metrics=metrics_folder,
+        footprint=footprint,
+        significance=significance_file,
+        search=search,
+        examined=examined_folder,
+        samples=samples,
+        curves=curves,
+        stages=stages,
+        timings=timings_folder,
     )
     inputs = read_inputs(load(params), sources, earlier.committed(settings_out))
     board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance)
@@ -81,6 +91,7 @@ class Sources:
     samples: Path
     curves: Path
     stages: Path
+    timings: Path
 
 
 def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
@@ -89,6 +100,7 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
     teacher = settings.teacher
     curves, stages = sources.curves, sources.stages
     methods = [method for method, block in settings.augment if block.enabled]
+    timed = timings.addresses([method for method, _ in settings.augment], names)
     return Inputs(
         teacher=teacher.kind if teacher.kind == "hashing" else teacher.model,
         settings=settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True),
@@ -112,6 +124,7 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
         augment={m: augment_metrics(_stage(stages, "augment", m), m) for m in methods},
         gates={m: gate_metrics(_stage(stages, "gate", m), m) for m in methods},
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
+        timings={stage: timing(_timing(sources.timings, stage), stage) for stage in timed},
     )
 
 
@@ -131,6 +144,10 @@ def _earlier(last: str) -> dict[str, Any] | None:
 
 def _stage(stages: Path, stage: str, name: str) -> dict[str, Any]:
     return metrics.read(stages / f"{stage}_{name}.json", f"{stage}@{name}")
+
+
+def _timing(folder: Path, stage: str) -> dict[str, Any]:
+    return metrics.read(folder / f"{stage.replace('@', '_')}.json", stage)
 
 
 def _read_curve(path: Path, stage: str, dev: str) -> pl.DataFrame:

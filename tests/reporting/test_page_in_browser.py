@@ -80,9 +80,11 @@ def odd_path(tmp_path_factory):
     near = tuple(Neighbour(text=ODD, cosine=0.5, relevant=True) for _ in range(2))
     row = DisagreementRow(ODD, ODD, ODD, ODD, ("0.1", "1 of 2"), ("0.2", "2 of 2"))
     rows = tuple(replace(row, model=ODD) if row.model == "hpd" else row for row in report.board.rows)
+    times = replace(report.timings, each=tuple(replace(row, stage=ODD) for row in report.timings.each))
     shown = replace(
         report,
         teacher=ODD,
+        timings=times,
         board=replace(report.board, rows=rows),
         picks=tuple(replace(pick, row=replace(pick.row, model=ODD)) for pick in report.picks),
         caveats=(ODD,),
@@ -201,5 +203,6 @@ def test_what_a_screen_reader_needs_is_there(browser, path):
         "&& (one.ariaLabel || document.getElementById(one.getAttribute('aria-labelledby'))))"
     )
     assert shown.run("[...document.querySelectorAll('thead th')].every((one) => one.scope === 'col')")
+    assert shown.run("[...document.querySelectorAll('tfoot th')].every((one) => one.scope === 'row')")
     ids = shown.run("[...document.querySelectorAll('[id]')].map((one) => one.id)")
     assert len(ids) == len(set(ids))

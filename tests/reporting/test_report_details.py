@@ -159,14 +159,24 @@ def test_the_time_of_a_training_is_the_sum_over_its_evaluations():
     )
     found = effort.effort("hpd", "distillation", curve)
     assert found.seconds == pytest.approx(640 / 64 + 640 / 6.4)
-    assert (found.steps, found.sentences, found.speed, found.time) == ("20", "1,280", "11.6", "2 min")
+    assert (found.steps, found.sentences, found.speed, found.time) == ("20", "1,280", "11.6", "1 min 50 s")
     unknown = effort.effort("hpd", "fine-tuning", curve.select("step"))
     assert (unknown.steps, unknown.time) == ("20", "–")
     assert effort.effort("hpd", "fine-tuning", curve.head(0)) is None
-    assert effort.total([found, unknown]) == "2 min"
+    assert effort.total([found, unknown]) == "1 min 50 s"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(12.4, "12 s"), (600, "10 min"), (7380, "2 h 03 min")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (12.4, "12 s"),
+        (59.7, "1 min 00 s"),
+        (599.4, "9 min 59 s"),
+        (599.6, "10 min"),
+        (3599, "1 h 00 min"),
+        (7380, "2 h 03 min"),
+    ],
+)
 def test_durations_read_well(seconds, text):
     assert effort.duration(seconds) == text
 

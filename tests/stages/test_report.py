@@ -27,6 +27,7 @@ def run(inputs, out):
         samples=inputs / "samples",
         curves=inputs / "curves",
         stages=inputs / "stages",
+        timings_folder=inputs / "timings",
         leaderboard=out / "leaderboard.md",
         page=out / "index.html",
         plots=out / "plots",
@@ -90,6 +91,9 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
         ("stages/augment_wordnet.json", "augment@wordnet"),
         ("stages/gate_wordnet.json", "gate@wordnet"),
         ("samples/wordnet.parquet", "gate@wordnet"),
+        ("timings/prepare.json", "prepare"),
+        ("timings/encode_back_translation.json", "encode@back_translation"),
+        ("timings/finetune_potion.json", "finetune@potion"),
     ],
 )
 def test_a_missing_file_names_the_stage_that_writes_it_and_leaves_nothing(inputs, tmp_path, missing, stage):
@@ -104,6 +108,12 @@ def test_a_curve_of_another_form_names_the_file(inputs, tmp_path, content):
     (inputs / "curves/hpd.tsv").write_text(content)
     with pytest.raises(UserError, match=r"hpd\.tsv is not a table of step, train_loss, dev_value"):
         run(inputs, tmp_path / "out")
+
+
+def test_times_of_students_that_are_no_longer_in_params_are_left_out(inputs, tmp_path):
+    first = run(inputs, tmp_path / "one")
+    (inputs / "timings/distill_gone.json").write_text('{"seconds": 1e6, "peak_megabytes": 1}')
+    assert run(inputs, tmp_path / "two") == first
 
 
 def test_a_teacher_without_weights_is_said_not_to_be_drawn_by_size(inputs, tmp_path):

@@ -1,0 +1,59 @@
+"""Run a stage and write down what it took: `python -m pipeline.core.timed OUT pipeline.stages.STAGE ...`.
+
+It stands in a file of its own, so that equal inputs give equal results; DVC restores it along with them.
+"""
+
+import json
+import resource
+import runpy
+import sys
+import time
+from pathlib import Path
+
+from pipeline.core.atomic import write_text
+from pipeline.core.errors import report_user_errors
+
+USAGE = "usage: python -m pipeline.core.timed OUT MODULE [ARGUMENT ...]"
+STATUS = Path("/proc/self/status")
+MEGABYTE = 1e6
+
+
+def main() -> None:
+    """Run a module as `python -m` does, in this process; write OUT where it succeeds, and only there.
+
+    OUT is {"seconds", "peak_megabytes"}: wall-clock time, and the most memory that one process held. Of the
+    processes that torchrun starts each writes it, whole, and the slowest has the last word.
+
+    Raises:
+        UserError: OUT cannot be written.
+        SystemExit: the module's own, where it did not succeed.
+    """
+    if len(sys.argv) < 3:
+        sys.exit(USAGE)
+    out, module = Path(sys.argv[1]), sys.argv[2]
+    del sys.argv[1:3]
+    started = time.monotonic()
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise
+    took = {"seconds": round(time.monotonic() - started, 2), "peak_megabytes": round(_peak() / MEGABYTE)}
+    write_text(out, f"{json.dumps(took, indent=2)}\n")
+
+
+def _peak() -> float:
+    """Bytes that the largest process held: this one, or one that it has started and waited for."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    own, started = (
+        unit * resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    if STATUS.exists():
+        # Linux also counts in `ru_maxrss` what this process held before `exec`: DVC, under some shells.
+        lines = STATUS.read_text(encoding="utf-8").splitlines()
+        own = next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), own)
+    return max(own, started)
+
+
+if __name__ == "__main__":
+    report_user_errors(main)()
