@@ -41,5 +41,5 @@ def left_out(student: Student, teacher_dim: int) -> str | None:
         loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")
         for loss in losses
     ):
-        return "its loss meets the teacher's vectors through a learned projection alone"
+        return "its loss meets the teacher's vectors by their cosines or through a learned projection alone"
     return None

@@ -157,7 +157,7 @@ def _check_maps_dimensions(name: str, student: StudentBlock, dim: int) -> None:
         if loss.kind in ("mse", "cosine") or getattr(loss, "projection", None) == "none":
             raise UserError(
                 f"students.{name}.loss: {both}, and {loss.kind} compares them; use infonce with `projection: "
-                "learned`, crd, or train.target: pca"
+                "learned`, crd, relational, or train.target: pca"
             )
 
 

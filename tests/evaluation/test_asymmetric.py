@@ -46,6 +46,7 @@ def test_queries_are_the_students_and_documents_the_teachers():
         (block(finetune=FINETUNE), None),
         (transformer_block(), None),
         (block(loss=LEARNED), "learned projection alone"),
+        (block(loss={"kind": "relational"}), "by their cosines"),
         (block(loss={"kind": "crd"}, select="agreement"), "learned projection alone"),
         (block(loss={"kind": "sum", "terms": [{"weight": 1, "loss": LEARNED}]}), "learned projection alone"),
         (block(loss={"kind": "infonce"}, target="full"), "another dimension"),

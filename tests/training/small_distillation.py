@@ -26,6 +26,7 @@ MSE = {"kind": "mse"}
 INFONCE = {"kind": "infonce", "temperature": 0.2, "projection": "learned"}
 HSIC = {"kind": "hsic"}
 TOKENS = {"kind": "token_embedding"}
+RELATIONAL = {"kind": "relational", "form": "kl", "temperature": 0.2}
 CRD = {"kind": "crd", "features": 6, "negatives": 5}
 BLOCKS = {
     "static": static_block,

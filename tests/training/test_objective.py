@@ -11,6 +11,7 @@ from small_distillation import (
     HSIC,
     INFONCE,
     MSE,
+    RELATIONAL,
     TOKENS,
     block_of,
     examples_of,
@@ -33,6 +34,7 @@ LOSSES = {
     "infonce and hsic": sum_of(INFONCE, HSIC),
     "mse and hsic, paper": sum_of(MSE, {**HSIC, "variant": "paper", "gamma": 0.01}),
     "mse and tokens": sum_of(MSE, TOKENS),
+    "mse and relational": sum_of(MSE, RELATIONAL, weights=(0.5, 3.0)),
     "all": sum_of(MSE, INFONCE, HSIC, TOKENS, weights=(0.5, 1.0, 2.0, 0.25)),
 }
 PARTS = {"one by one": 1, "threes": 3, "whole": None}
@@ -69,6 +71,9 @@ class Written:
             lengths = projected.norm(dim=1)[:, None] * targets.norm(dim=1)[None, :]
             powers = torch.exp(projected @ targets.T / lengths / 0.2)
             return -torch.log(powers.diagonal() / powers.sum(1)).mean()
+        if params["kind"] == "relational":
+            own, theirs = (self.neighbours(side, params["temperature"]) for side in (vectors, targets))
+            return (theirs * torch.log(theirs / own)).sum(1).mean()
         if params["kind"] == "hsic":
             sides = (self.kernel(side, params) for side in (self.mean(self.embedded), vectors))
             centre = torch.eye(len(vectors), dtype=torch.float64) - 1 / len(vectors)
@@ -78,6 +83,14 @@ class Written:
         theirs = self.teacher(**self.inputs, output_hidden_states=True).hidden_states[0].detach()
         squares = (self.embedded - theirs) ** 2 * self.kept
         return squares.sum() / self.kept.sum() / squares.shape[2]
+
+    @staticmethod
+    def neighbours(vectors: Tensor, temperature: float) -> Tensor:
+        """Each sentence's shares of the others, (n, n - 1)."""
+        cosines = vectors @ vectors.T / torch.outer(vectors.norm(dim=1), vectors.norm(dim=1))
+        others = ~torch.eye(len(vectors), dtype=torch.bool)
+        powers = torch.exp(cosines / temperature)[others].view(len(vectors), -1)
+        return powers / powers.sum(1, keepdim=True)
 
     @staticmethod
     def kernel(vectors: Tensor, params: dict) -> Tensor:
@@ -173,7 +186,9 @@ def test_gradients_are_added_to_what_is_there(parts):
 
 
 @pytest.mark.parametrize("parts_of", PARTS)
-@pytest.mark.parametrize("loss", ["mse", "infonce", "mse and infonce", "mse and tokens"])
+@pytest.mark.parametrize(
+    "loss", ["mse", "infonce", "mse and infonce", "mse and tokens", "mse and relational"]
+)
 def test_matryoshka_is_the_mean_of_the_losses_of_prefixes(parts, loss, parts_of):
     prefixes = (2, 5)
     step = step_of(parts, LOSSES[loss], micro_batch=PARTS[parts_of], matryoshka=prefixes)
@@ -199,6 +214,16 @@ def test_full_targets_are_contrasted_in_their_own_dimension(parts):
     written = Written(step.student, step.objective, parts, ROWS)
     targets = torch.from_numpy(step.examples.targets[ROWS]).double()
     written.loss(INFONCE, written.vectors, targets).backward()
+    step.backward(ROWS)
+    assert_same(gradients_of(step), gradients(written.module, written.losses), 1e-5)
+
+
+def test_full_targets_are_related_in_their_own_dimension(parts):
+    step = step_of(parts, RELATIONAL, target="full", micro_batch=3)
+    targets = torch.from_numpy(step.examples.targets[ROWS]).double()
+    assert targets.shape[1] == 32 > DIM
+    written = Written(step.student, step.objective, parts, ROWS)
+    written.loss(RELATIONAL, written.vectors, targets).backward()
     step.backward(ROWS)
     assert_same(gradients_of(step), gradients(written.module, written.losses), 1e-5)
 

@@ -10,7 +10,18 @@ import distill_runs
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from small_distillation import CRD, HSIC, INFONCE, MSE, TOKENS, block_of, distillation_of, run, sum_of
+from small_distillation import (
+    CRD,
+    HSIC,
+    INFONCE,
+    MSE,
+    RELATIONAL,
+    TOKENS,
+    block_of,
+    distillation_of,
+    run,
+    sum_of,
+)
 from small_students import TEXTS
 
 from pipeline.students.interface import Student
@@ -23,7 +34,10 @@ CASES = {
     "mse": block_of("transformer", MSE, **TRAIN),
     "infonce": block_of("transformer", INFONCE, **TRAIN),
     "all, in parts": block_of(
-        "transformer", sum_of(MSE, INFONCE, HSIC, TOKENS, weights=(1, 1, 2, 1)), **TRAIN, micro_batch=1
+        "transformer",
+        sum_of(MSE, INFONCE, HSIC, TOKENS, RELATIONAL, weights=(1, 1, 2, 1, 1)),
+        **TRAIN,
+        micro_batch=1,
     ),
     "crd": block_of("transformer", CRD, **TRAIN, select="agreement"),
     "table": block_of("static", sum_of(MSE, INFONCE), **TRAIN),

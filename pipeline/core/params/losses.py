@@ -83,7 +83,18 @@ class TokenEmbeddingLoss(Block):
     paper can be read either way."""
 
 
-Term = MseLoss | CosineLoss | InfonceLoss | HsicLoss | CrdLoss | TokenEmbeddingLoss
+class RelationalLoss(Block):
+    """Cosines of every two sentences of a batch, the student's against the teacher's (Park et al. 2019)."""
+
+    kind: Literal["relational"]
+    form: Literal["mse", "kl"] = "mse"
+    """`mse`: mean squared difference (as Tung and Mori 2019); `kl`: divergence of each sentence's softmax
+    over the others (as CompRess, Koohpayegani et al. 2020)."""
+    temperature: Positive = 0.05
+    """Of `kl`: divides the cosines."""
+
+
+Term = MseLoss | CosineLoss | InfonceLoss | HsicLoss | CrdLoss | TokenEmbeddingLoss | RelationalLoss
 
 
 class Weighted(Block):

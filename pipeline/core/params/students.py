@@ -19,7 +19,8 @@ class Train(Block):
     of them twice. A list such as `[seed, wordnet]` stands for 1 each."""
     target: Literal["pca", "full"] = "pca"
     """`pca`: the teacher's vectors, reduced to the student's dimension where that is smaller. `full`: as they
-    are; the loss has to map one dimension to the other (infonce with a learned projection, crd)."""
+    are; the loss has to map one dimension to the other (infonce with a learned projection, crd) or to compare
+    none (relational)."""
     whiten: bool = False
     """Scale the target's principal components to variance 1, at the teacher's own dimension too."""
     matryoshka: Annotated[tuple[Count, ...], Field(strict=False)] = ()
