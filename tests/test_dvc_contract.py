@@ -206,7 +206,7 @@ def test_the_report_waits_for_no_export(repository):
 
 
 def stages(root):
-    return {stage.addressing: stage for stage in Repo(str(root)).index.stages}
+    return {stage.name: stage for stage in Repo(str(root)).index.stages}
 
 
 def test_every_stage_is_timed_but_export_and_the_report(repository):
