@@ -205,6 +205,8 @@ def student_faults(name: str, student: Student) -> list[str]:
     ]
     if student.train.target == "full" and (student.train.whiten or student.train.matryoshka):
         faults.append(f"{where}.train.target is full; whiten and matryoshka need `target: pca`")
+    if student.train.shrinkage and not student.train.whiten:
+        faults.append(f"{where}.train.shrinkage is of whitened targets; set whiten: true, or remove it")
     if student.train.sparse and isinstance(student, TransformerStudent | CompactStudent):
         faults.append(f"{where}.train.sparse is for static and bilstm students; remove it")
     rotated = isinstance(student, StaticStudent) and student.train.regularise and student.train.regularise.pca

@@ -28,6 +28,12 @@ class Train(Block):
     none (relational)."""
     whiten: bool = False
     """Scale the target's principal components to variance 1, at the teacher's own dimension too."""
+    shrinkage: Fraction = 0.0
+    """Of `whiten`: how far variances are first brought to their mean; 1 leaves the components as they are but
+    for one factor."""
+    centre: bool = False
+    """Subtract the corpus' mean from the target, where it is the teacher's vectors as they are; principal
+    components are centred by `pca.centre`."""
     matryoshka: Annotated[tuple[Count, ...], Field(strict=False)] = ()
     """Shorter prefixes of the vectors that are trained along: the loss is the mean over them and the
     whole."""
