@@ -260,6 +260,10 @@ def test_a_device_that_torch_does_not_have():
         ("bilstm", {"matryoshka": [4]}, None),
         ("static", {"matryoshka": [4]}, "students.tiny.train.matryoshka: regularise.pca would rotate"),
         ("static", {"sparse": True}, None),
+        ("static", {"whiten": True, "shrinkage": 0.1, "centre": True}, None),
+        ("static", {"shrinkage": 0.1}, "students.tiny.train.shrinkage is of whitened targets; set whiten"),
+        ("static", {"sparse": True, "average": {"decay": 0.99}}, None),
+        ("static", {"average": {"decay": 1.0}}, "students.tiny.*train.average.decay"),
         ("transformer", {"sparse": True}, "students.tiny.train.sparse is for static and bilstm students"),
     ],
 )

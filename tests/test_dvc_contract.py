@@ -32,6 +32,7 @@ NEUTRAL = {
     "pipeline/core/params/significance.py",
     "pipeline/core/params/students.py",
     "pipeline/core/params/teacher.py",
+    "pipeline/core/params/train.py",
     "pipeline/core/progress.py",
     "pipeline/core/registry.py",
     "pipeline/core/timed.py",

@@ -35,15 +35,20 @@ class Pca:
         """How many components have a variance."""
         return int((self.explained_variance > NO_VARIANCE * self.explained_variance.max()).sum())
 
-    def reduce(self, vectors: NDArray[np.floating], dim: int, *, whiten: bool = False) -> NDArray[np.float32]:
+    def reduce(
+        self, vectors: NDArray[np.floating], dim: int, *, whiten: bool = False, shrinkage: float = 0.0
+    ) -> NDArray[np.float32]:
         """Coordinates in the first `dim` components: h = W (e - mean), HPD sec. 3. (n, d) -> (n, dim).
 
-        Whitened, each is divided by its standard deviation; `dim` has to be within the rank.
+        Whitened, each is divided by its standard deviation; `dim` has to be within the rank. Variances are
+        first shrunk to their mean over all d components by this share (Ledoit and Wolf 2004).
         """
         centred = vectors.astype(np.float32) - self.mean.astype(np.float32)
         components = self.components[:dim]
         if whiten:
-            components = components / np.sqrt(self.explained_variance[:dim, None])
+            variances = self.explained_variance
+            shrunk = (1 - shrinkage) * variances + shrinkage * variances.mean()
+            components = components / np.sqrt(shrunk[:dim, None])
         return centred @ components.T.astype(np.float32)
 
 

@@ -49,21 +49,31 @@ class Checkpoint:
         best: dict[str, Tensor],
         optimizer: dict[str, Tensor],
         state: dict[str, Any],
+        average: dict[str, Tensor] | None = None,
     ) -> None:
-        """Write the weights, the best weights so far, the optimizers' moments and the loop's own state."""
+        """Write the weights, the best so far, their average, the optimizers' moments and the loop's state."""
         tensors = {f"weights/{name}": tensor for name, tensor in weights.items()}
         tensors |= {f"best/{name}": tensor for name, tensor in best.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer.items()}
+        tensors |= {f"average/{name}": tensor for name, tensor in (average or {}).items()}
         contiguous = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
         with atomic_file(self.path) as temporary:
             # Not by save_file: killed, it leaves a file of its own beside this one.
             temporary.write_bytes(save(contiguous, metadata={"state": json.dumps(state)}))
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
-        """The tensors by group ("weights", "best", "optimizer") and the loop's state; None without a file."""
+        """The tensors by group and the loop's state; None without a file.
+
+        Groups: weights, best, optimizer, average.
+        """
         if not self.path.exists():
             return None
-        groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "optimizer": {}}
+        groups: dict[str, dict[str, Tensor]] = {
+            "weights": {},
+            "best": {},
+            "optimizer": {},
+            "average": {},
+        }
         try:
             with safe_open(self.path, framework="pt") as file:
                 state = json.loads(file.metadata()["state"])

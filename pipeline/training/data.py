@@ -127,6 +127,11 @@ def teacher_sample(view: str, vectors_folder: Path) -> Half:
 def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int, Reduction]:
     """The dimension of a student's targets, and what gives them."""
     fitted = pca.read(pca_folder, student.view)
+    if student.train.centre and not fitted.mean.any():
+        raise UserError(
+            f"students.{name}.train.centre: the PCA of {student.view!r} has no mean to subtract; set "
+            "pca.centre: true, or train.centre: false"
+        )
     if student.train.target == "full":
         if student.dim != fitted.dim:
             _check_maps_dimensions(name, student, fitted.dim)

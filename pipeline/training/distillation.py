@@ -7,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.core.params.losses import Loss as LossParams
-from pipeline.core.params.students import StudentBlock, Train
+from pipeline.core.params.students import StudentBlock
+from pipeline.core.params.train import Train
 from pipeline.core.registry import implementation
 from pipeline.evaluation.geometry import agreement
 from pipeline.losses.interface import Batch, Setting
@@ -71,8 +72,14 @@ class Distillation:
 
     def run(self, name: str, checkpoint: Checkpoint, checkpoint_seconds: float) -> list[Point]:
         """Train, and leave the student with the weights of the best dev value; the curve."""
-        fields = set(Settings.__dataclass_fields__) - {"name", "portions"}
-        settings = Settings(name=name, portions=self._portions, **self._params.model_dump(include=fields))
+        fields = set(Settings.__dataclass_fields__) - {"name", "portions", "average"}
+        average = self._params.average
+        settings = Settings(
+            name=name,
+            portions=self._portions,
+            average=average.decay if average else None,
+            **self._params.model_dump(include=fields),
+        )
         return fit(
             self._student.module,
             self._step.backward,

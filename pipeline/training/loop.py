@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
+from pipeline.training.averaging import Average
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.guard import check_loss
 from pipeline.training.mixture import Portion, epoch_order
@@ -42,6 +44,8 @@ class Settings:
     clip_norm: float | None = None
     patience: int | None = None
     sparse: bool = False
+    average: float | None = None
+    """Decay of the moving average that the dev value is of; None: it is of the weights themselves."""
 
     @property
     def rows(self) -> int:
@@ -114,6 +118,8 @@ def fit(
 ) -> list[Point]:
     """Train `module` in place and leave it with the weights of the lowest dev value, untrained ones included.
 
+    With `settings.average` these are averaged weights.
+
     Args:
         module: what is trained and kept.
         backward: one batch's gradients.
@@ -143,7 +149,8 @@ def fit(
         advance(run.at.step)
         while True:
             if run.at.step in evaluations and (not run.curve or run.curve[-1].step < run.at.step):
-                run.evaluate(dev_value)
+                with run.average.shown() if run.average else nullcontext():
+                    run.evaluate(dev_value)
             if run.at.step >= settings.steps or run.out_of_patience():
                 break
             run.step(backward)
@@ -165,6 +172,7 @@ class _Run:
         self.optimizers = Optimizers(
             self.everything, settings.lr, settings.weight_decay, sparse=settings.sparse
         )
+        self.average = Average(self.everything, settings.average) if settings.average else None
         self.at = Progress()
         self.curve: list[Point] = []
         self.best = _copy(module)
@@ -182,6 +190,8 @@ class _Run:
             clip_gradients(self.everything.parameters(), settings.clip_norm)
         self.optimizers.step()
         at.step += 1
+        if self.average:
+            self.average.update(at.step)
         at.count += 1
         for name, value in told.items():
             at.sums[name] = at.sums.get(name, 0.0) + value
@@ -218,7 +228,8 @@ class _Run:
 
     def save(self, checkpoint: Checkpoint) -> None:
         state = {"progress": asdict(self.at), "curve": [asdict(point) for point in self.curve]}
-        checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state)
+        average = self.average.tensors if self.average else {}
+        checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, average)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         saved = checkpoint.load()
@@ -228,6 +239,8 @@ class _Run:
         self.everything.load_state_dict(groups["weights"])
         self.best = groups["best"]
         self.optimizers.restore(groups["optimizer"])
+        if self.average:
+            self.average.restore(groups["average"])
         self.at = Progress(**state["progress"])
         self.curve = [Point(**point) for point in state["curve"]]
 

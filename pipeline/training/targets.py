@@ -16,7 +16,7 @@ def reduction(student: StudentBlock, fitted: Pca) -> Reduction:
     """Vectors as they are for a student of the teacher's dimension, else their first principal components.
 
     Whitened, or of several lengths, they are principal components at any dimension; with `target: full` they
-    are as they are at any.
+    are as they are at any. With `centre`, vectors as they are lose the mean.
 
     Args:
         student: whose dimension the PCA reaches, with a rank that does where it is whitened.
@@ -24,5 +24,7 @@ def reduction(student: StudentBlock, fitted: Pca) -> Reduction:
     """
     train, whole = student.train, student.dim == fitted.dim
     if train.target == "full" or (whole and not train.whiten and not train.matryoshka):
-        return lambda found: found.astype(np.float32)
-    return lambda found: fitted.reduce(found, student.dim, whiten=train.whiten)
+        if not train.centre:
+            return lambda found: found.astype(np.float32)
+        return lambda found: found.astype(np.float32) - fitted.mean.astype(np.float32)
+    return lambda found: fitted.reduce(found, student.dim, whiten=train.whiten, shrinkage=train.shrinkage)

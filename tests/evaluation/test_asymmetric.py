@@ -45,6 +45,7 @@ def test_queries_are_the_students_and_documents_the_teachers():
         (block(loss=BOTH), None),
         (block(finetune=FINETUNE), None),
         (transformer_block(), None),
+        (block(centre=True), None),  # the documents are reduced by the same rule
         (block(loss=LEARNED), "learned projection alone"),
         (block(loss={"kind": "relational"}), "by their cosines"),
         (block(loss={"kind": "crd"}, select="agreement"), "learned projection alone"),

@@ -7,7 +7,10 @@ from killed import kill_after, starter
 
 KILLS = 10
 STUDENTS = {
-    "sparse table": ({"init": {"words": 9, "min_count": 1}}, {"sparse": True}),
+    "sparse table": (
+        {"init": {"words": 9, "min_count": 1}},
+        {"sparse": True, "average": {"decay": 0.9}},
+    ),
     "transformer": (
         {
             "kind": "transformer",

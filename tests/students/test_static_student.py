@@ -7,7 +7,7 @@ from small_students import TEACHER_DIM, TEXTS, own_vectors, static_block, target
 
 from pipeline.artifacts import teacher_parts
 from pipeline.core.errors import UserError
-from pipeline.core.params.students import Regularise
+from pipeline.core.params.train import Regularise
 from pipeline.students import static
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from small_corpus import (
 )
 from small_students import TEACHER_DIM
 
+from pipeline.artifacts import pca
 from pipeline.core.errors import UserError
 from pipeline.training.data import Examples, materialise, teacher_sample
 
@@ -108,6 +110,20 @@ def test_whitened_targets_have_one_scale_at_any_dimension(folder, dim):
     for targets, vectors in with_vectors(folder, dim=dim, whiten=True):
         expected = ((vectors - mean) @ rotation.T / np.sqrt(variances))[:, :dim]
         np.testing.assert_allclose(targets, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("train", [{}, {"target": "full", "init": {"projection": "none"}, "loss": LEARNED}])
+def test_centred_targets_have_no_mean(folder, train):
+    mean, _ = components()
+    for targets, vectors in with_vectors(folder, dim=TEACHER_DIM, centre=True, **train):
+        np.testing.assert_allclose(targets, vectors - mean, atol=1e-6)
+
+
+def test_without_a_mean_nothing_is_centred(folder):
+    uncentred = replace(pca.read(folder, "sentence"), mean=np.zeros(TEACHER_DIM))
+    pca.write(uncentred, folder / "sentence.safetensors")
+    with pytest.raises(UserError, match=r"^students\.tiny\.train\.centre: .* set pca\.centre: true"):
+        opened(folder, dim=TEACHER_DIM, centre=True)
 
 
 def test_what_has_no_variance_is_not_whitened(folder):

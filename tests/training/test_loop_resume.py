@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ KINDS = {
     "patience": (Regression, settings(lr=1.0, patience=3, evaluations=9)),
     "sparse": (Table, settings(sparse=True, clip_norm=0.5, weight_decay=0.1)),
     "losses": (Projected, settings(clip_norm=2.0)),
+    "averaged": (Projected, settings(average=0.6)),
+    "averaged, sparse": (Table, settings(sparse=True, average=0.3, schedule="plateau")),
     "mixture": (Regression, settings(portions=(Portion(7), Portion(6, 0.5)))),
 }
 
@@ -51,7 +54,7 @@ def undisturbed(request, tmp_path_factory):
     return request.param, run, curve
 
 
-def test_the_kinds_do_what_resuming_could_break(undisturbed):
+def test_the_kinds_do_what_resuming_could_break(undisturbed, tmp_path):
     kind, run, curve = undisturbed
     made, chosen = KINDS[kind]
     if kind == "plateau":
@@ -60,6 +63,10 @@ def test_the_kinds_do_what_resuming_could_break(undisturbed):
         assert 2 < len(run.batches) < STEPS
     if kind == "sparse":
         assert run.module[0].weight.grad.is_sparse
+    if kind.startswith("averaged"):
+        plain = made()
+        plain.fit(replace(chosen, average=None), tmp_path)
+        assert plain.weights() != run.weights()
     if kind == "losses":
         assert run.losses.seen.tolist() == [3] * ROWS
         assert weights(run.losses)[:36] != weights(made().losses)[:36]
@@ -115,12 +122,12 @@ def test_a_damaged_state_is_said_and_the_training_starts_again(tmp_path, capsys,
     assert not path.exists()
 
 
-@pytest.mark.parametrize("kind", ["linear", "sparse", "losses"])
+@pytest.mark.parametrize("kind", ["linear", "sparse", "losses", "averaged"])
 def test_the_state_is_one_safetensors_file_without_pickles(tmp_path, kind):
     interrupt(5, kind, tmp_path)
     [path] = tmp_path.iterdir()
     assert path.suffix == ".safetensors"
     groups = {name.split("/")[0] for name in load_file(path)}
-    assert groups == {"weights", "best", "optimizer"}
+    assert groups == {"weights", "best", "optimizer"} | ({"average"} if kind == "averaged" else set())
     with safe_open(path, framework="pt") as file:
         assert json.loads(file.metadata()["state"])["progress"]["step"] == 5

@@ -15,6 +15,12 @@ from pipeline.training.targets import reduction
         (5, {"matryoshka": [2]}, "reduced"),
         (5, {"whiten": True}, "whitened"),
         (5, {"target": "full"}, "full"),
+        (5, {"centre": True}, "centred"),
+        (3, {"target": "full", "centre": True}, "centred"),
+        (3, {"centre": True}, "reduced"),
+        (5, {"whiten": True, "shrinkage": 0.3}, "shrunk"),
+        (3, {"whiten": True, "shrinkage": 0.3}, "shrunk"),
+        (5, {"whiten": True, "centre": True}, "whitened"),
     ],
 )
 def test_targets_are_the_teachers_vectors_or_their_components(dim, train, expected):
@@ -24,7 +30,16 @@ def test_targets_are_the_teachers_vectors_or_their_components(dim, train, expect
     _, singular, components = np.linalg.svd(centred, full_matrices=False)
     variance = singular**2 / 20
     reduced = np.stack([centred @ component for component in components], axis=1)[:, :dim]
-    wanted = {"full": vectors, "reduced": reduced, "whitened": reduced / np.sqrt(variance[:dim])}[expected]
+    covariance = centred.T @ centred / 20
+    shrunk = 0.7 * covariance + 0.3 * np.trace(covariance) / 5 * np.eye(5)
+    deviations = [np.sqrt(component @ shrunk @ component) for component in components[:dim]]
+    wanted = {
+        "full": vectors,
+        "centred": centred,
+        "reduced": reduced,
+        "whitened": reduced / np.sqrt(variance[:dim]),
+        "shrunk": reduced / deviations,
+    }[expected]
     student = static_block(dim=dim, train={"regularise": None, **train})
     found = reduction(student, Pca(vectors.mean(axis=0), components, variance))(vectors)
     np.testing.assert_allclose(found, wanted, atol=1e-5)

@@ -33,11 +33,12 @@ TRAIN = {"epochs": 2, "batch_size": 4, "lr": 0.01, "evaluations": 4, "weight_dec
 CASES = {
     "mse": block_of("transformer", MSE, **TRAIN),
     "infonce": block_of("transformer", INFONCE, **TRAIN),
-    "all, in parts": block_of(
+    "all, in parts, averaged": block_of(
         "transformer",
         sum_of(MSE, INFONCE, HSIC, TOKENS, RELATIONAL, weights=(1, 1, 2, 1, 1)),
         **TRAIN,
         micro_batch=1,
+        average={"decay": 0.5},
     ),
     "crd": block_of("transformer", CRD, **TRAIN, select="agreement"),
     "table": block_of("static", sum_of(MSE, INFONCE), **TRAIN),
@@ -105,6 +106,6 @@ if __name__ == "__main__":
     parts, folder, project = map(Path, sys.argv[1:])
     joined = World.join()
     train(parts, folder, joined)
-    train_interrupted(parts, folder, joined, "all, in parts")
+    train_interrupted(parts, folder, joined, "all, in parts, averaged")
     exchange(folder, joined)
     distil(project)
