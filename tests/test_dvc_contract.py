@@ -211,7 +211,7 @@ def stages(root):
 
 
 def test_every_stage_is_timed_but_export_and_the_report(repository):
-    """The time is a cached out: uncached, it would turn the run-cache off and be missing where DVC restores."""
+    """The time is a cached out: uncached, it would turn the run-cache off."""
     for address, stage in stages(repository).items():
         name, words = address.partition("@")[0], shlex.split(stage.cmd)
         times = {out.def_path: out.use_cache for out in stage.outs if "data/timings/" in out.def_path}
@@ -235,8 +235,8 @@ def test_the_report_shows_all_that_is_timed_in_the_order_of_dvc_yaml(repository)
     ]
 
 
-def unlike(stage):
-    """Paths of a stage's command that it does not declare, and what it declares that its command does not name."""
+def unmatched(stage):
+    """Paths that either the stage's command or its declaration lacks."""
     named = {word for word in shlex.split(stage.cmd) if word.startswith(("data/", "reports/"))}
     declared = {one.def_path for one in [*stage.deps, *stage.outs]}
     declared = {path for path in declared if path.startswith(("data/", "reports/"))}
@@ -249,12 +249,13 @@ def unlike(stage):
 
 
 def test_a_command_names_what_its_stage_declares(repository):
-    assert {address: unlike(stage) for address, stage in stages(repository).items() if unlike(stage)} == {}
+    found = {name: unmatched(stage) for name, stage in stages(repository).items()}
+    assert {name: paths for name, paths in found.items() if paths} == {}
 
 
 def test_a_path_that_is_not_declared_is_found(copy):
     edit(copy / "dvc.yaml", "--metrics reports/stages/mine.json", "--metrics reports/mine.json")
     edit(copy / "dvc.yaml", "      - data/pca\n      - data/timings/fit_pca.json", "      - data/pca")
     found = stages(copy)
-    assert unlike(found["mine"]) == {"reports/mine.json", "reports/stages/mine.json"}
-    assert unlike(found["fit_pca"]) == {"data/timings/fit_pca.json"}
+    assert unmatched(found["mine"]) == {"reports/mine.json", "reports/stages/mine.json"}
+    assert unmatched(found["fit_pca"]) == {"data/timings/fit_pca.json"}
