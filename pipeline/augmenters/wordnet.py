@@ -67,12 +67,12 @@ def _parts(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> Iterato
     with _no_garbage(), progress("substituting synonyms", len(texts), "texts") as advance:
         for part in texts.select("text_id", "text").iter_slices(_ROWS):
             ids = part["text_id"].to_numpy()
-            states = _states(ids, params.seed, params.variants).tolist()
-            made = [
-                by.rewrite(text, state)
-                for text, row in zip(part["text"].to_list(), states, strict=True)
-                for state in row
-            ]
+            states = _states(ids, params.seed, params.variants)
+            rows = part["text"].to_list()
+            if params.variants == 1:
+                made = list(map(by.rewrite, rows, states[:, 0].tolist()))
+            else:
+                made = [one for row in map(by.variants, rows, states.tolist()) for one in row]
             yield pl.DataFrame({"parent_id": np.repeat(ids, params.variants), "text": made}, schema=SCHEMA)
             advance(len(part))
 

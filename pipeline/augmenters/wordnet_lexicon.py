@@ -96,6 +96,8 @@ class Choices:
 
     def draw(self, number: int) -> str:
         """The spelling at a number of 32 random bits."""
+        if len(self.spellings) == 1:  # So are three in five.
+            return self.spellings[0]
         return self.spellings[bisect_right(self.cumulative, number * self.total >> 32)]
 
 
@@ -135,7 +137,7 @@ class Lexicon:
         for pos, lemma in senses.of:
             self._parts_of_speech[lemma] = self._parts_of_speech.get(lemma, "") + pos
         self._forms: dict[tuple[str, str], Forms] = {}
-        self._substitutes: dict[tuple[str, str, bool], dict[str, float]] = {}
+        self._substitutes: dict[tuple[str, str], tuple[dict[str, float], ...]] = {}
         self.phrases, self.longest = self._read_phrases()
 
     def word(self, spelling: str, loose: bool = False) -> Word | None:
@@ -203,11 +205,10 @@ class Lexicon:
         The weight of a substitute is the sum over shared senses of P(sense | lemma) P(sense | substitute),
         times how common the substitute is; rare senses and poor substitutes are left out.
         """
-        key = (pos, lemma, loose)
+        key = (pos, lemma)
         if key not in self._substitutes:
-            least = _LOOSE if loose else _STRICT
-            self._substitutes[key] = self._weigh(pos, lemma, least)
-        return self._substitutes[key]
+            self._substitutes[key] = self._weigh(pos, lemma)
+        return self._substitutes[key][loose]
 
     def forms(self, pos: str, lemma: str) -> Forms:
         """A lemma's inflected forms."""
@@ -216,25 +217,30 @@ class Lexicon:
             self._forms[key] = inflect(lemma, pos, self._senses.exceptions[pos])
         return self._forms[key]
 
-    def _weigh(self, pos: str, lemma: str, least: Least) -> dict[str, float]:
-        found: dict[str, float] = {}
+    def _weigh(self, pos: str, lemma: str) -> tuple[dict[str, float], ...]:
+        """Substitutes by what is asked of them, strictly and loosely."""
+        found: tuple[dict[str, float], ...] = ({}, {})
         for synset, share in self._shares(pos, lemma).items():
             words = self._senses.words.get(synset, ())
-            if share < least.sense or lemma not in words:  # written with a capital
+            if share < _LOOSE.sense or lemma not in words:  # written with a capital
                 continue
             for other in words:
                 common = self._totals[pos, other]
                 if (
-                    common < least.attested
+                    common < _LOOSE.attested
                     or other in self._left_alone
                     or lemma in (other, *other.split(" "))
                 ):
                     continue
                 back = self._shares(pos, other).get(synset, 0.0)
-                if back >= least.sense and share * back >= least.both:
-                    found[other] = found.get(other, 0.0) + share * back * math.log2(1 + common)
-        best = max(found.values(), default=0.0)
-        return {other: weight for other, weight in found.items() if weight >= least.beside * best}
+                for least, weights in zip((_STRICT, _LOOSE), found, strict=True):
+                    if (
+                        min(share, back) >= least.sense
+                        and share * back >= least.both
+                        and common >= least.attested
+                    ):
+                        weights[other] = weights.get(other, 0.0) + share * back * math.log2(1 + common)
+        return tuple(map(_the_best, (_STRICT, _LOOSE), found))
 
     def _shares(self, pos: str, lemma: str) -> dict[str, float]:
         """P(sense | lemma): SemCor's counts, to which 1 / rank is added."""
@@ -272,6 +278,12 @@ class Lexicon:
                     most = longest.setdefault(first, {})
                     most[second] = max(len(words), most.get(second, 0))
         return phrases, longest
+
+
+def _the_best(least: Least, weights: dict[str, float]) -> dict[str, float]:
+    """Those that are not far behind the best."""
+    best = max(weights.values(), default=0.0)
+    return {other: weight for other, weight in weights.items() if weight >= least.beside * best}
 
 
 def _begins(word: str, allowed: int) -> bool:

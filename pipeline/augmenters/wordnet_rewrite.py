@@ -1,85 +1,31 @@
 """Texts with some words substituted: the loop that every text goes through.
 
-A text is cut at spaces, and what stands between two spaces is looked up in a table that grows as pieces are
-met, so that most of a text costs one look-up a word. Only the words that chance picks are looked at closely.
+A text is cut at spaces, and every piece is looked up in a table that grows as pieces are met. Only the words
+that chance picks are looked at closely.
 """
 
-import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import cast
 
-from pipeline.augmenters.wordnet_contexts import (
-    AFTER,
-    BEFORE,
-    LOOSE,
-    MARKS,
-    UNKNOWN,
-)
+from pipeline.augmenters.wordnet_contexts import LOOSE, MARKS, UNKNOWN
 from pipeline.augmenters.wordnet_lexicon import Choices, Lexicon, Word
+from pipeline.augmenters.wordnet_pieces import CLOSING, OPENING, Firsts, Piece, Pieces, lowered
 
-OPENING, CLOSING = "\"'([{“‘", ".,;:!?)]}\"'”’…"
-_CLOSING = frozenset(CLOSING)
-_PIECE = re.compile(rf"([{re.escape(OPENING)}]*)([a-z]+)([{re.escape(CLOSING)}]*)")
-_MOST_PIECES = 250_000
-"""Pieces in the table, at most; it is emptied when full."""
 _ACRONYMS = 3
 """So many words in capitals may be acronyms; more are a text in capitals."""
+_TRIES = 12
+"""Draws beside the first for a variant that differs from those before it."""
 _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
 """Of Knuth's linear congruential generator (MMIX), whose upper half is used."""
 
-Piece = tuple[str, Word, str]
-"""What is before a word, the word, and what is after it."""
-Written = tuple[int, str, str, str]
-"""How many pieces are replaced; what is before, instead of and after the word."""
+Written = tuple[int, int, str, str, str]
+"""Where; how many pieces are replaced; what is before, instead of and after the word."""
+Phrase = tuple[int, int, str, Word | None, str]
+"""Likewise, with the phrase itself; None: it is to be left."""
 Fits = Callable[[Choices, Sequence[str], range], Choices | None]
 """Which of a word's substitutes fit into a text at a place."""
 Tagger = Callable[[Sequence[str]], list[int]]
 """What every piece of a text may be: inflections, 0 for what is left alone."""
-
-
-def lowered(token: str) -> str:
-    """In small letters, where it has no letters but ASCII's: the Kelvin sign would become a k."""
-    return token.lower() if token.isascii() else token
-
-
-class Pieces(dict[str, Piece | None]):
-    """What stands between two spaces -> its word, if it has one that may be substituted."""
-
-    def __init__(self, find: Callable[[str], Word | None]) -> None:
-        self._find = find
-        self._words: dict[str, Word | None] = {}
-
-    def __missing__(self, piece: str) -> Piece | None:
-        if len(self) >= _MOST_PIECES:
-            self.clear()
-        found = self[piece] = self._cut(piece)
-        return found
-
-    def _cut(self, piece: str) -> Piece | None:
-        match = _PIECE.fullmatch(piece)
-        if not match:
-            return None
-        before, core, after = match.groups()
-        if core not in self._words:
-            if len(self._words) >= _MOST_PIECES:
-                self._words.clear()
-            self._words[core] = self._find(core)
-        word = self._words[core]
-        return None if word is None else (before, word, after)
-
-
-class Beginnings(dict[str, dict[str, int] | None]):
-    """What stands between two spaces -> its word's part of `Lexicon.longest`, if a phrase begins with it."""
-
-    def __init__(self, longest: dict[str, dict[str, int]]) -> None:
-        self._longest = longest
-
-    def __missing__(self, piece: str) -> dict[str, int] | None:
-        if len(self) >= _MOST_PIECES:
-            self.clear()
-        found = self[piece] = self._longest.get(piece.lstrip(OPENING))
-        return found
 
 
 class Rewriter:
@@ -89,9 +35,9 @@ class Rewriter:
         self, lexicon: Lexicon, rate: float, tagger: Tagger | None = None, fits: Fits | None = None
     ) -> None:
         self._lexicon, self._rate, self._tagger, self._fits = lexicon, rate, tagger, fits
-        self._pieces, self._poorer = Pieces(lexicon.word), Pieces(partial(lexicon.word, loose=True))
+        self._pieces = Pieces(lexicon)
+        self._firsts = Firsts(self._pieces, lexicon.names)
         self._phrases: dict[str, Word | None] = {}
-        self._beginnings = Beginnings(lexicon.longest)
 
     def rewrite(self, text: str, state: int) -> str:
         """A text with about `rate` of its words, and at least one, substituted where that is possible.
@@ -101,26 +47,26 @@ class Rewriter:
             state: 64 random bits, of which the result is a function.
         """
         tokens = keys = text.split(" ")
-        pieces = self._pieces
+        table = self._pieces
         shouted = len(tokens) > _ACRONYMS and text.isupper()
         if shouted:
             keys = [self._unshouted(token) for token in tokens]
-        elif self._poorer[first := lowered(tokens[0])] and self._begins(tokens):
+        elif (first := self._firsts[tokens[0]]) and not (len(tokens) > 1 and tokens[1][:1].isupper()):
             keys = [first, *tokens[1:]]
-        places = [at for at, key in enumerate(keys) if pieces[key]]
-        written = self._substitute(keys, places, state, pieces, 0) if places else None
+        pieces = [table[key] for key in keys]
+        places = [at for at, piece in enumerate(pieces) if piece.strict is not None]
+        written = self._substitute(keys, pieces, places, state, 0) if places else None
         if not written:
-            pieces = self._poorer
-            places = [at for at, key in enumerate(keys) if pieces[key]]
-            written = self._substitute(keys, places, state, pieces, LOOSE) if places else None
+            places = [at for at, piece in enumerate(pieces) if piece.loose is not None]
+            written = self._substitute(keys, pieces, places, state, LOOSE) if places else None
             if not written:
                 return text
         out: list[str | None] = [*tokens]
         shorter = False
-        for at, (length, before, spelling, after) in written.items():
+        for at, length, before, spelling, after in written:
             if shouted:
                 spelling = spelling.upper()
-            elif not at and keys is not tokens and tokens[0] != keys[0]:
+            elif not at and keys is not tokens:
                 spelling = spelling[0].upper() + spelling[1:]
             out[at] = before + spelling + after
             if length > 1:
@@ -133,86 +79,78 @@ class Rewriter:
         low = lowered(token)
         return token if low.strip(OPENING + CLOSING) in self._lexicon.names else low
 
-    def _begins(self, tokens: list[str]) -> bool:
-        """Whether a text's first word has a capital, if any, for being the first, as far as one can tell."""
-        first = tokens[0].strip(OPENING + CLOSING)
-        if first.lower() in self._lexicon.names or not first.istitle():
-            return first.islower()
-        return len(tokens) == 1 or not tokens[1][:1].isupper()
-
     def _substitute(
-        self, keys: list[str], places: list[int], state: int, pieces: Pieces, loose: int
-    ) -> dict[int, Written]:
+        self, keys: list[str], pieces: list[Piece], places: list[int], state: int, loose: int
+    ) -> list[Written]:
         """What to write where, at places that chance picks; one place if `loose`."""
-        last = len(keys) - 1
-        written: dict[int, Written] = {}
+        last, left = len(keys) - 1, len(places)
+        written: list[Written] = []
         taken: set[int] = set()
         allowed_at = self._tagger(keys) if self._tagger else None
         wanted = 1 if loose else int(self._rate * len(keys) + 0.5) or 1
-        while places and wanted > 0:
+        while left and wanted > 0:
             state = (state * _MULTIPLIER + _INCREMENT) & _MASK
-            pick = (state >> 32) * len(places) >> 32
+            pick = (state >> 32) * left >> 32
+            left -= 1
             at = places[pick]
-            places[pick] = places[-1]
-            places.pop()
-            if found := self._phrase(keys, at):
-                at, length, piece = found
-            else:
-                length, piece = 1, pieces[keys[at]]
-            if piece is None or (taken and at in taken):
+            places[pick] = places[left]
+            piece = pieces[at]
+            length, before, after = 1, piece.before, piece.after
+            word = piece.loose if loose else piece.strict
+            # Most are seen here to be in no phrase: a call would take longer.
+            if (
+                (at and (seconds := pieces[at - 1].seconds) is not None and piece.bare in seconds)
+                or (at < last and (seconds := piece.seconds) is not None and pieces[at + 1].bare in seconds)
+                or (at > 1 and (seconds := pieces[at - 2].seconds) and pieces[at - 1].bare in seconds)
+            ) and (phrase := self._phrase(keys, pieces, at)):
+                at, length, before, word, after = phrase
+            if word is None or at in taken:
                 continue
             if length > 1 and not taken.isdisjoint(range(at + 1, at + length)):
                 continue
-            before, word, after = piece
-            allowed = _after(keys[at - 1], begins=bool(before)) if at else UNKNOWN
+            allowed = pieces[at - 1].permits if at else UNKNOWN
+            if before and at:  # Where a quotation or a bracket begins, an article alone matters.
+                allowed = allowed & MARKS | UNKNOWN & ~MARKS
             if allowed_at:
                 allowed = allowed & MARKS | allowed_at[at]
             if not after and length == 1 and at < last:
-                allowed &= BEFORE.get(keys[at + 1], -1)
+                allowed &= pieces[at + 1].demands
             choices = word[allowed | loose]
             if choices and self._fits:
                 choices = self._fits(choices, keys, range(at, at + length))
             if not choices:
                 continue
             state = (state * _MULTIPLIER + _INCREMENT) & _MASK
-            written[at] = length, before, choices.draw(state >> 32), after
-            taken.add(at)
-            if length > 1:
-                taken.update(range(at + 1, at + length))
+            written.append((at, length, before, choices.draw(state >> 32), after))
+            taken.update(range(at, at + length))
             wanted -= length
         return written
 
-    def _phrase(self, keys: list[str], at: int) -> tuple[int, int, Piece | None] | None:
-        """The phrase of which a word is part: where it begins, how many words, and it (None: to be left)."""
-        beginnings, last = self._beginnings, len(keys) - 1
-        for start in (at - 2, at - 1, at):
-            if not 0 <= start < last:
-                continue
-            most = beginnings[keys[start]]
-            if most is None:
-                continue
-            second = keys[start + 1]
-            longest = most.get(second)
-            if longest is None and second[-1:] in _CLOSING:
-                longest = most.get(second.rstrip(CLOSING))
-            if longest is None:
-                continue
+    def _phrase(self, keys: list[str], pieces: list[Piece], at: int) -> Phrase | None:
+        """The phrase that has a place in it."""
+        for start in range(max(at - 2, 0), min(at + 1, len(keys) - 1)):
+            longest = (pieces[start].seconds or {}).get(pieces[start + 1].bare or "", 0)
             for length in range(min(longest, len(keys) - start), max(1, at - start), -1):
                 span = " ".join(keys[start : start + length])
                 spelling = span.lstrip(OPENING).rstrip(CLOSING)
                 if spelling in self._lexicon.phrases:
+                    if spelling not in self._phrases:
+                        self._phrases[spelling] = self._lexicon.phrase(spelling)
                     before, _, after = span.partition(spelling)
-                    word = self._word_of(spelling)
-                    return start, length, None if word is None else (before, word, after)
+                    return start, length, before, self._phrases[spelling], after
         return None
 
-    def _word_of(self, phrase: str) -> Word | None:
-        if phrase not in self._phrases:
-            self._phrases[phrase] = self._lexicon.phrase(phrase)
-        return self._phrases[phrase]
-
-
-def _after(previous: str, *, begins: bool) -> int:
-    """What may follow a piece; where a quotation or a bracket begins, an article alone matters."""
-    allowed = AFTER.get(previous.lstrip(OPENING), UNKNOWN)
-    return allowed & MARKS | UNKNOWN & ~MARKS if begins else allowed
+    def variants(self, text: str, states: Sequence[int]) -> list[str]:
+        """`rewrite` by one state after another, so that no text comes twice where another can be drawn."""
+        made = [self.rewrite(text, states[0])]
+        if made[0] == text:  # There is no substitute at any place, whatever the state.
+            return made * len(states)
+        for state in states[1:]:
+            variant = self.rewrite(text, state)
+            for _ in range(_TRIES):
+                if variant not in made:
+                    break
+                state = (state * _MULTIPLIER + _INCREMENT) & _MASK
+                variant = self.rewrite(text, state)
+            made.append(variant)
+        return made

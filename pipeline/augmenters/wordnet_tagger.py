@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.augmenters.wordnet_contexts import PENN
-from pipeline.augmenters.wordnet_rewrite import CLOSING, OPENING, Tagger
+from pipeline.augmenters.wordnet_pieces import CLOSING, OPENING
+from pipeline.augmenters.wordnet_rewrite import Tagger
 from pipeline.core.errors import UserError
 
 NAME = "averaged_perceptron_tagger_eng"

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from pipeline.artifacts.teacher_parts import read_tokenizer, read_vocabulary
 from pipeline.augmenters.wordnet_lexicon import Choices
-from pipeline.augmenters.wordnet_rewrite import CLOSING, OPENING, Fits
+from pipeline.augmenters.wordnet_pieces import CLOSING, OPENING
+from pipeline.augmenters.wordnet_rewrite import Fits
 
 _CACHED = 100_000
 

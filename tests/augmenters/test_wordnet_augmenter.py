@@ -137,6 +137,19 @@ def test_a_row_depends_on_nothing_but_itself(nltk_data):
     assert substitute(frame([]), params, by).schema == whole.schema
 
 
+@pytest.mark.parametrize(("text", "count"), [("They shrank", 4), ("I saw an automobile", 1), ("it is", 0)])
+def test_variants_differ_as_long_as_another_can_be_drawn(nltk_data, text, count):
+    """Draws that are made for each variant alone give one text twice; the first variant is such a draw."""
+    by = rewriter(nltk_data)
+    possible = variants(nltk_data, text, 60) - {text}
+    assert len(possible) >= count
+    for seed in range(10):
+        made = substitute(frame([text]), WordNetAugment(variants=max(count, 2), seed=seed), by)["text"]
+        assert len({*made} - {text}) == count
+        assert {*made} <= (possible or {text})
+        assert made[:1].equals(substitute(frame([text]), WordNetAugment(seed=seed), by)["text"])
+
+
 def test_the_rate_is_the_share_of_words(nltk_data):
     text = "children laughed loudly whenever cars stopped near shops, which surprised all greatly in winter"
     changed = {}
@@ -171,7 +184,8 @@ def test_a_damaged_file_is_named_with_its_line(nltk_data, tmp_path):
 
 def test_a_phrase_at_the_end_is_as_long_as_it_is(nltk_data):
     """Longer phrases begin as "adult female" does."""
-    assert rewriter(nltk_data)._phrase(["they", "adult", "female"], 2)[:2] == (1, 2)
+    by, keys = rewriter(nltk_data), ["they", "adult", "female"]
+    assert by._phrase(keys, [by._pieces[key] for key in keys], 2)[:2] == (1, 2)
 
 
 @pytest.mark.parametrize(

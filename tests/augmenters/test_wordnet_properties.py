@@ -47,10 +47,10 @@ def test_any_sharding_gives_the_same(nltk_data, texts, cut, variants):
 
 
 def test_a_full_table_changes_nothing(nltk_data, monkeypatch):
-    from pipeline.augmenters import wordnet_rewrite
+    from pipeline.augmenters import wordnet_pieces, wordnet_rewrite
 
     texts = ["children sold a large car", "the dog jumped quickly", "children sold a large car"]
     expected = [rewriter(nltk_data).rewrite(text, 9) for text in texts]
-    monkeypatch.setattr(wordnet_rewrite, "_MOST_PIECES", 2)
+    monkeypatch.setattr(wordnet_pieces, "_MOST_PIECES", 2)
     small = wordnet_rewrite.Rewriter(lexicon(nltk_data), 0.2)
     assert [small.rewrite(text, 9) for text in texts] == expected
