@@ -5,7 +5,6 @@ that chance picks are looked at closely.
 """
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from pipeline.augmenters.wordnet_contexts import LOOSE, MARKS, UNKNOWN
 from pipeline.augmenters.wordnet_lexicon import Choices, Lexicon, Word
@@ -36,6 +35,7 @@ class Rewriter:
     ) -> None:
         self._lexicon, self._rate, self._tagger, self._fits = lexicon, rate, tagger, fits
         self._pieces = Pieces(lexicon)
+        self._piece = self._pieces.__getitem__
         self._firsts = Firsts(self._pieces, lexicon.names)
         self._phrases: dict[str, Word | None] = {}
 
@@ -47,13 +47,12 @@ class Rewriter:
             state: 64 random bits, of which the result is a function.
         """
         tokens = keys = text.split(" ")
-        table = self._pieces
         shouted = len(tokens) > _ACRONYMS and text.isupper()
         if shouted:
             keys = [self._unshouted(token) for token in tokens]
         elif (first := self._firsts[tokens[0]]) and not (len(tokens) > 1 and tokens[1][:1].isupper()):
             keys = [first, *tokens[1:]]
-        pieces = [table[key] for key in keys]
+        pieces = [*map(self._piece, keys)]
         places = [at for at, piece in enumerate(pieces) if piece.strict is not None]
         written = self._substitute(keys, pieces, places, state, 0) if places else None
         if not written:
@@ -61,18 +60,16 @@ class Rewriter:
             written = self._substitute(keys, pieces, places, state, LOOSE) if places else None
             if not written:
                 return text
-        out: list[str | None] = [*tokens]
-        shorter = False
+        phrases: list[tuple[int, int]] = []
         for at, length, before, spelling, after in written:
-            if shouted:
-                spelling = spelling.upper()
-            elif not at and keys is not tokens:
-                spelling = spelling[0].upper() + spelling[1:]
-            out[at] = before + spelling + after
+            if keys is not tokens:
+                spelling = spelling.upper() if shouted else spelling if at else _begun(spelling)
+            tokens[at] = before + spelling + after
             if length > 1:
-                out[at + 1 : at + length] = [None] * (length - 1)
-                shorter = True
-        return " ".join([piece for piece in out if piece is not None] if shorter else cast("list[str]", out))
+                phrases.append((at, length))
+        for at, length in sorted(phrases, reverse=True):
+            del tokens[at + 1 : at + length]
+        return " ".join(tokens)
 
     def _unshouted(self, token: str) -> str:
         """A word of a text in capitals without them, unless it may be a name."""
@@ -122,7 +119,7 @@ class Rewriter:
                 continue
             state = (state * _MULTIPLIER + _INCREMENT) & _MASK
             written.append((at, length, before, choices.draw(state >> 32), after))
-            taken.update(range(at, at + length))
+            taken.update((at,) if length == 1 else range(at, at + length))
             wanted -= length
         return written
 
@@ -154,3 +151,8 @@ class Rewriter:
                 variant = self.rewrite(text, state)
             made.append(variant)
         return made
+
+
+def _begun(spelling: str) -> str:
+    """With a capital, as a text begins."""
+    return spelling[0].upper() + spelling[1:]
