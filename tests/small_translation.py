@@ -9,6 +9,7 @@ from typing import Any
 
 import sentencepiece
 import torch
+from tokenizers import SentencePieceBPETokenizer
 from torch import Tensor
 from transformers import (
     FSMTConfig,
@@ -20,6 +21,7 @@ from transformers import (
     MarianConfig,
     MarianMTModel,
     MarianTokenizer,
+    NllbTokenizer,
     PreTrainedModel,
 )
 
@@ -106,9 +108,35 @@ def train_m2m(folder: Path) -> Path:
     tokenizer = M2M100Tokenizer(*files, additional_special_tokens=languages)
     tokenizer.save_pretrained(folder)
     size = len(names) + len(languages) + tokenizer.num_madeup_words
+    return _train_m2m(folder, tokenizer, size, {"en": "en", "de": "de"}, 150)
+
+
+NLLB = {"en": "eng_Latn", "de": "deu_Latn"}
+"""The languages of `train_nllb`, as NLLB writes them."""
+
+
+def train_nllb(folder: Path) -> Path:
+    """An NLLB model that translates the grammar from English to German and back: M2M-100's network."""
+    folder.mkdir(parents=True)
+    trainer = SentencePieceBPETokenizer()
+    texts = [row[language] for row in sentences() for language in NLLB]
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer.train_from_iterator(texts, vocab_size=120, special_tokens=special, show_progress=False)
+    model = json.loads(trainer.to_str())["model"]
+    tokenizer = NllbTokenizer(
+        vocab=model["vocab"],
+        merges=[tuple(merge) for merge in model["merges"]],
+        additional_special_tokens=list(NLLB.values()),
+    )
+    tokenizer.save_pretrained(folder)
+    return _train_m2m(folder, tokenizer, len(tokenizer), NLLB, 300)
+
+
+def _train_m2m(folder: Path, tokenizer: Any, size: int, languages: dict[str, str], steps: int) -> Path:
+    """Both directions in one network of so many tokens; its folder has the tokenizer already."""
     pairs = []
     for source, target in (("en", "de"), ("de", "en")):
-        tokenizer.src_lang, tokenizer.tgt_lang = source, target
+        tokenizer.src_lang, tokenizer.tgt_lang = languages[source], languages[target]
         pairs.append(_pairs(tokenizer, source, target, padding="max_length", max_length=16))
     inputs = {key: torch.cat([part[0][key] for part in pairs]) for key in ("input_ids", "attention_mask")}
     with torch.random.fork_rng():
@@ -117,7 +145,7 @@ def train_m2m(folder: Path) -> Path:
         config.update({"dropout": 0.0, "attention_dropout": 0.0, "encoder_layerdrop": 0.0})
         config.decoder_layerdrop = 0.0
         model = M2M100ForConditionalGeneration(config)
-        _fit(model, inputs, torch.cat([part[1] for part in pairs]), steps=150)
+        _fit(model, inputs, torch.cat([part[1] for part in pairs]), steps=steps)
     model.save_pretrained(folder)
     return folder
 

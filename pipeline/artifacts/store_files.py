@@ -80,6 +80,33 @@ class StoredRecipe:
         shutil.rmtree(self.folder)
 
 
+class StoredTranslations(StoredRecipe):
+    """The translations of one chain of models: CACHE/back_translation/FINGERPRINT."""
+
+    def texts(self) -> dict[str, int]:
+        """The texts, without those in files that cannot be opened, by how many chunks they are in."""
+        chunks = [file for file in self.files if file.name != RECIPE]
+        return {f"{len(chunks)} chunks": sum(map(_rows, chunks))}
+
+    @property
+    def files(self) -> list[Path]:
+        """recipe.json and the chunks, without those that are still being written."""
+        recipe = self.folder / RECIPE
+        return [*([recipe] if recipe.exists() else []), *sorted(self.folder.glob("[!.]*.parquet"))]
+
+    def is_intact(self, file: Path) -> bool:
+        """Whether a chunk has the hash in its name (recipe.json: in its folder's)."""
+        if file.name == RECIPE:
+            return fingerprint.of_json(self.recipe)[: translations.FINGERPRINT_LETTERS] == self.fingerprint
+        return file.stem.endswith(fingerprint.of_file(file)[: translations.HASH_LETTERS])
+
+
+def translated(cache: Path) -> list[StoredTranslations]:
+    """The recipes of back-translation; converted models lie beside them."""
+    found = sorted((cache / translations.FOLDER).glob(f"[!.]*/{RECIPE}"))
+    return [StoredTranslations(path.parent) for path in found]
+
+
 def recipes(cache: Path) -> list[StoredRecipe]:
     """The recipes in the store."""
     folders = sorted(path for path in (cache / "vectors").glob("*") if path.is_dir())

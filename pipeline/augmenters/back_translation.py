@@ -59,7 +59,12 @@ def augment(texts: pl.DataFrame, params: BackTranslationAugment, resources: Reso
 
 
 def recipe_of(pivot: Sequence[Model], params: BackTranslationAugment) -> dict[str, Any]:
-    """Everything that decides a translation, and no path of this machine."""
+    """Everything that decides a translation, and no path of this machine.
+
+    Not the device, nor the versions of the engine and torch, although they change what sampling draws: as of
+    the teacher's vectors, a draw made elsewhere or earlier is as good as one made here, and days of
+    translation should outlive an update. RECIPE_VERSION is for what changes more than the draws.
+    """
     sampled = {"tokens_per_batch": params.tokens_per_batch} if isinstance(params.decoding, Sampling) else {}
     return {
         "version": RECIPE_VERSION,

@@ -1,6 +1,8 @@
 """A translation model's tokenizer between two languages."""
 
+import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.augmenters.back_translation_models import EXTRA, Model
@@ -9,6 +11,9 @@ from pipeline.core.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import BatchEncoding
+
+_NLLB = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+"""A language and its script, as NLLB writes them."""
 
 
 class Codec:
@@ -19,10 +24,13 @@ class Codec:
     """
 
     def __init__(self, model: Model, max_length: int) -> None:
-        from transformers import AutoTokenizer
+        from transformers import AutoTokenizer, NllbTokenizer
 
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(model.folder)
+            if model.kind == "m2m_100" and not hasattr(self.tokenizer, "lang_code_to_token"):
+                # NLLB's models are M2M-100's: AutoTokenizer gives a class that knows of no source language.
+                self.tokenizer = NllbTokenizer.from_pretrained(model.folder)
         except ImportError as error:
             raise UserError(f"{model.key}: {str(error).strip().splitlines()[0]} {EXTRA}") from None
         except (OSError, ValueError, KeyError, AssertionError) as error:
@@ -50,12 +58,17 @@ class Codec:
         return list(self.tokenizer.batch_decode(ids, skip_special_tokens=True))
 
     def _token(self, model: Model, key: str, language: str | None) -> int:
-        """The id of a language's token: `en` is __en__ to M2M-100, `eng_Latn` itself to NLLB."""
-        codes = getattr(self.tokenizer, "lang_code_to_token", {})
-        ids = self.tokenizer.convert_tokens_to_ids([codes.get(language, language)])
-        if ids[0] in (None, self.tokenizer.unk_token_id):
+        """The id of a language's token: `en` is __en__ to M2M-100, `eng_Latn` itself to NLLB.
+
+        Only what the tokenizer lists as languages counts: any piece of its vocabulary has an id.
+        """
+        codes = getattr(self.tokenizer, "lang_code_to_token", None) or {
+            token: token for token in map(str, self.tokenizer.all_special_tokens) if _NLLB.fullmatch(token)
+        }
+        if language not in codes:
+            near = ", ".join(get_close_matches(str(language), codes, 5, 0.4) or sorted(codes)[:5])
             raise UserError(
-                f"{model.key}.{key} is {language!r}, which {model.folder.name} does not know (M2M-100 writes "
-                "`en`, NLLB `eng_Latn`)"
+                f"{model.key}.{key} is {language!r}, which {model.folder.name} does not know; of the "
+                f"{len(codes)} that it lists, the nearest are: {near or 'none'}"
             )
-        return int(ids[0])
+        return int(self.tokenizer.convert_tokens_to_ids([codes[language]])[0])

@@ -97,17 +97,7 @@ def convert(model: Model, compute_type: str, cache: Path) -> Path:
     import ctranslate2
     from ctranslate2.converters import TransformersConverter
 
-    if model.kind == "fsmt" or model.config.get("share_encoder_decoder_embeddings") is False:
-        what = "FSMT models" if model.kind == "fsmt" else "Marian models with two vocabularies"
-        raise UserError(
-            f"{model.key}.model: ctranslate2 cannot convert {what} ({model.folder.name}); "
-            f"set {BLOCK}.engine to transformers"
-        )
-    if model.kind == "marian" and not _starts_from_zero(model):
-        raise UserError(
-            f"{model.key}.model: {model.folder.name} has weights for the padding token, from which it "
-            f"begins; ctranslate2 lets Marian models begin from zeros: set {BLOCK}.engine to transformers"
-        )
+    check_convertible(model)
     made_of = {"weights": model.weights, "type": compute_type, "ctranslate2": ctranslate2.__version__}
     folder = cache / CONVERTED / fingerprint.of_json(made_of)[:16]
     if not folder.is_dir():
@@ -123,6 +113,25 @@ def convert(model: Model, compute_type: str, cache: Path) -> Path:
                     f"set {BLOCK}.engine to transformers"
                 ) from None
     return folder
+
+
+def check_convertible(model: Model) -> None:
+    """Fail for a model that ctranslate2 does not take, as far as its folder tells; nothing is loaded.
+
+    Raises:
+        UserError: naming the engine that takes it.
+    """
+    if model.kind == "fsmt" or model.config.get("share_encoder_decoder_embeddings") is False:
+        what = "FSMT models" if model.kind == "fsmt" else "Marian models with two vocabularies"
+        raise UserError(
+            f"{model.key}.model: ctranslate2 cannot convert {what} ({model.folder.name}); "
+            f"set {BLOCK}.engine to transformers"
+        )
+    if model.kind == "marian" and not _starts_from_zero(model):
+        raise UserError(
+            f"{model.key}.model: {model.folder.name} has weights for the padding token, from which it "
+            f"begins; ctranslate2 lets Marian models begin from zeros: set {BLOCK}.engine to transformers"
+        )
 
 
 def _starts_from_zero(model: Model) -> bool:

@@ -18,23 +18,33 @@ class Translator:
 
     def __init__(self, pivot: Sequence[Model], params: BackTranslationAugment, device: str) -> None:
         from nlpaug.augmenter.word import BackTranslationAug
+        from nlpaug.model.lang_models import LanguageModels, MtTransformers
 
         self._budget = params.tokens_per_batch
         where = torch_device(device)
-        forward, backward = pivot
-        for model in pivot:
-            load_seq2seq(model, where)  # for errors that name it
-        BackTranslationAug.clear_cache()
-        self._augmenter = BackTranslationAug(
-            str(forward.folder), str(backward.folder), device=where, max_length=params.max_length + 1
-        )
+
+        class Loaded(MtTransformers):
+            """A pivot's models, whose own loader has no messages that name them."""
+
+            def __init__(self) -> None:
+                LanguageModels.__init__(self, where)
+                self.max_length = params.max_length + 1
+                for side, model in zip(("src", "tgt"), pivot, strict=True):
+                    codec, network = Codec(model, params.max_length), load_seq2seq(model, where)
+                    network.generation_config = settings(network, codec.forced, params)
+                    network.generation_config.max_new_tokens = None  # nlpaug passes max_length
+                    setattr(self, f"{side}_tokenizer", Tokenizer(codec))
+                    setattr(self, f"{side}_model", network)
+
+        class Augmenter(BackTranslationAug):
+            """It, with models that are there."""
+
+            @classmethod
+            def get_model(cls, **_names: object) -> MtTransformers:
+                return Loaded()
+
+        self._augmenter = Augmenter(device=where)
         self._model: Any = self._augmenter.model
-        for side, model in (("src", forward), ("tgt", backward)):
-            codec = Codec(model, params.max_length)
-            setattr(self._model, f"{side}_tokenizer", Tokenizer(codec))
-            network = getattr(self._model, f"{side}_model")
-            network.generation_config = settings(network, codec.forced, params)
-            network.generation_config.max_new_tokens = None  # nlpaug passes max_length
 
     def translate(self, texts: Sequence[str], seed: int) -> list[str]:
         """The texts through both models; `seed` decides what sampling draws."""

@@ -37,15 +37,17 @@ def list_recipes(
 ) -> None:
     """List the recipes with what uses them, interrupted trainings, and what killed runs left half-written.
 
-    The indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
+    Translations, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
     """
     folder = _folder(cache, params_file)
     used = _users(folder, params_file, vectors)
     rows = []
-    for stored in store_files.recipes(folder):
+    for stored in (*store_files.recipes(folder), *store_files.translated(folder)):
         texts = stored.texts()
         cells = (",".join(texts), ",".join(map(str, texts.values())), str(stored.bytes))
-        rows.append((stored.fingerprint, _model(stored), *cells, ",".join(used[stored.fingerprint]) or NONE))
+        rows.append(
+            (stored.fingerprint, _model(stored), *cells, ",".join(used.get(stored.fingerprint, [])) or NONE)
+        )
     for path in store_files.trainings(folder):
         size = str(store_files.size(path) + store_files.size(path.with_suffix("")))
         rows.append((path.stem, "interrupted training", NONE, NONE, size, NONE))
@@ -63,12 +65,12 @@ def verify(
     params_file: ParamsFile = PARAMS,
     cache: Cache = None,
     drop: Annotated[
-        bool, typer.Option("--drop", help="Remove damaged files; encode makes them anew.")
+        bool, typer.Option("--drop", help="Remove damaged files; what is lost is made anew.")
     ] = False,
 ) -> None:
     """Compare every file with the hash in its name; exit code 1 if damaged ones are left."""
     folder = _folder(cache, params_file)
-    recipes = store_files.recipes(folder)
+    recipes = [*store_files.recipes(folder), *store_files.translated(folder)]
     files = [(stored, file) for stored in recipes for file in stored.files]
     damaged = []
     with progress("verify", len(files), "files") as advance:
@@ -100,13 +102,15 @@ def prune(
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
     Without names the indexes of `pipeline search` go too, which the next search makes anew, and the results
-    of `pipeline mteb` whose model is gone. What killed runs left half-written goes in any case.
+    of `pipeline mteb` whose model is gone. Translations, which take longest to make, go by name alone. What
+    killed runs left half-written goes in any case.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
     others: list[tuple[str, str, Path]] = []
     if fingerprints:
-        chosen = list(dict.fromkeys(_find(letters, recipes) for letters in fingerprints))
+        known = [*recipes, *store_files.translated(folder)]
+        chosen = list(dict.fromkeys(_find(letters, known) for letters in fingerprints))
     else:
         used = _users(folder, params_file, vectors)
         chosen = [stored for stored in recipes if not used[stored.fingerprint]]
@@ -179,6 +183,9 @@ def _count(abandoned: Sequence[Path]) -> str:
 
 def _model(stored: StoredRecipe) -> str:
     recipe = stored.recipe
+    if steps := recipe.get("models"):
+        languages = [str(step["source"] or "?") for step in steps] + [str(steps[-1]["target"] or "?")]
+        return f"{'-'.join(languages)} by {recipe['engine']}"
     return str(recipe.get("model") or recipe.get("kind") or "unknown")
 
 

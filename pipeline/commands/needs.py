@@ -4,9 +4,11 @@ import os
 from collections.abc import Iterator
 from glob import glob
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 from pipeline.augmenters import back_translation_models as translation
+from pipeline.augmenters.back_translation_ctranslate2 import check_convertible
 from pipeline.commands import model_folder
 from pipeline.commands.finding import Finding
 from pipeline.core.errors import UserError
@@ -64,6 +66,9 @@ def back_translation(params: BackTranslationAugment) -> list[Finding]:
     here = [tuple(map(_local, pivot)) for pivot in params.pivots if all(map(_is_here, pivot))]
     try:
         ready = translation.find_pivots(params.model_copy(update={"pivots": tuple(here)}))
+        if params.engine == "ctranslate2":
+            for model in chain.from_iterable(ready):
+                check_convertible(model)
     except UserError as error:
         return [
             *found,

@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import pytest
 import small_translation
@@ -7,6 +8,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from pipeline.augmenters.back_translation import chunks
+from pipeline.augmenters.back_translation_codec import Codec
+from pipeline.augmenters.back_translation_models import describe
+from pipeline.core.errors import UserError
+from pipeline.core.params.augment import TranslationStep
 
 ENGINES = ("ctranslate2", "transformers", "nlpaug")
 SOME = SENTENCES[::4]
@@ -30,6 +35,16 @@ def m2m(tmp_path_factory):
     return [
         {"model": folder, "source_language": source, "target_language": target}
         for source, target in (("en", "de"), ("de", "en"))
+    ]
+
+
+@pytest.fixture(scope="module")
+def nllb(tmp_path_factory):
+    folder = str(small_translation.train_nllb(tmp_path_factory.mktemp("nllb") / "nllb"))
+    en, de = small_translation.NLLB.values()
+    return [
+        {"model": folder, "source_language": source, "target_language": target}
+        for source, target in ((en, de), (de, en))
     ]
 
 
@@ -92,6 +107,35 @@ def test_the_size_of_batches_changes_nothing(german, tmp_path, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_model_of_many_languages_is_told_which(m2m, tmp_path, engine):
     assert variants(block([m2m], engine), tmp_path, SOME) == [[text] for text in CHANGED[::4]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nllb_reads_both_its_languages(nllb, tmp_path, engine):
+    assert variants(block([nllb], engine), tmp_path, SOME) == [[text] for text in CHANGED[::4]]
+
+
+@pytest.mark.parametrize("wrong", ["▁the", "deu", "<s>", "fra_Latn"])
+@pytest.mark.parametrize("side", ["source_language", "target_language"])
+def test_a_piece_of_the_vocabulary_is_no_language(nllb, side, wrong):
+    model = describe(
+        TranslationStep(**(nllb[0] | {side: wrong})), "pivots.0.0", Path(nllb[0]["model"]), block([nllb])
+    )
+    message = rf"{side} is '{wrong}', which nllb does not know; of the 2 that it lists, .*deu_Latn"
+    with pytest.raises(UserError, match=message):
+        Codec(model, 24)
+
+
+@pytest.mark.parametrize("engine", ["transformers", "nlpaug"])
+def test_each_model_is_loaded_once(german, tmp_path, engine, monkeypatch):
+    loaded, load = [], AutoModelForSeq2SeqLM.from_pretrained
+
+    def counted(name, **options):
+        loaded.append(str(name))
+        return load(name, **options)
+
+    monkeypatch.setattr(AutoModelForSeq2SeqLM, "from_pretrained", counted)
+    variants(block([german], engine), tmp_path, SOME[:2])
+    assert loaded == [step["model"] for step in german]
 
 
 @pytest.mark.parametrize("engine", ["transformers", "nlpaug"])

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from killed import killed_write
 from ruamel.yaml import YAML
@@ -14,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from pipeline.artifacts import vectors
 from pipeline.artifacts.store import VectorStore
+from pipeline.artifacts.translations import Translations
 from pipeline.cli import app
 from pipeline.core.atomic import atomic_file
 from pipeline.core.params.teacher import HashingTeacher
@@ -85,6 +87,38 @@ def test_list_shows_interrupted_trainings(stores):
     training.parent.mkdir()
     training.write_bytes(b"12345")
     assert lines(cache("list"))[-1] == [training.stem, "interrupted training", "-", "-", "5", "-"]
+
+
+@pytest.fixture
+def translations(stores: dict[str, VectorStore]) -> Translations:
+    """Two chunks of a chain from English to German and back."""
+    steps = [
+        {"weights": "0", "source": a, "target": b, "prefix": ""} for a, b in (("en", "de"), ("de", "en"))
+    ]
+    kept = Translations(Path(".cache"), {"models": steps, "engine": "ctranslate2", "temperature": 0.5})
+    for rows in (slice(0, 3), slice(3, 4)):
+        kept.add(pl.Series(IDS[rows]), TEXTS[rows])
+    return kept
+
+
+def test_translations_are_listed_and_go_by_name_alone(translations):
+    name, size = translations.folder.name, sum(path.stat().st_size for path in translations.folder.iterdir())
+    row = [name, "en-de-en by ctranslate2", "2 chunks", "4", str(size), "-"]
+    assert lines(cache("list"))[-1] == row
+    cache("prune")
+    assert lines(cache("list"))[-1] == row
+    assert lines(cache("prune", name[:8])) == [["removed", name, row[1], str(size)]]
+    assert not translations.folder.exists()
+
+
+def test_damaged_translations_are_dropped(translations):
+    assert "15 of 15 files" in cache("verify").stderr
+    chunk = min(translations.folder.glob("*.parquet"))
+    flip_a_bit(chunk)
+    assert cache("verify").exit_code == 1
+    assert lines(cache("verify", "--drop"))[0][0] == "dropped"
+    assert not chunk.exists()
+    assert translations.load()["text"].to_list() == TEXTS[3:]
 
 
 def test_another_cache_is_listed_where_asked_for(stores, tmp_path):

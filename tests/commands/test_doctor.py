@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 from small_params import small_params
+from small_translation import write_fsmt
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
@@ -80,6 +81,20 @@ def test_a_packaged_teacher_is_described_without_loading_it(project: Path) -> No
 def test_a_hub_teacher_is_not_downloaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = doctor(teacher={"kind": "transformer", "model": "no-such-owner/no-such-model"})
     assert line(result, "teacher").startswith("ok\tteacher\tno-such-owner/no-such-model: not downloaded yet")
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "transformers"])
+def test_what_the_engine_cannot_translate_with_is_said(project: Path, engine: str) -> None:
+    chain = [{"model": str(write_fsmt(project / f"{a}-{b}", a, b))} for a, b in (("en", "de"), ("de", "en"))]
+    block = {"enabled": True, "pivots": [chain], "engine": engine}
+    result = doctor(augment={"wordnet": {"enabled": False}, "back_translation": block})
+    said = line(result, "back-translation")
+    if engine == "transformers":
+        assert said == "ok\tback-translation\t1 of 1 pivots are ready for transformers"
+    else:
+        assert said.startswith("missing\tback-translation\taugment.back_translation.pivots.0.0.model: ctrans")
+        assert "cannot convert FSMT models" in said
+        assert "set augment.back_translation.engine to transformers" in said
 
 
 def test_ray_is_asked_for_where_it_is_the_engine(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
