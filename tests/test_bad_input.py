@@ -215,7 +215,7 @@ def test_pipeline_check_tells_what_dvc_would_not():
     assert result.exit_code == 1
     assert result.stderr == (
         "error: params.yaml: students.tiny.loss.kind is 'msee'; allowed: mse, cosine, infonce, hsic, crd, "
-        "token_embedding, sum; "
+        "token_embedding, relational, sum; "
         "did you mean 'mse'?\n"
     )
     with Path("params.yaml").open("w") as file:
