@@ -1,6 +1,7 @@
 """Runs of the stage `augment` with back-translation, in this process and in processes that are killed."""
 
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -63,6 +64,8 @@ def augment() -> bytes:
 
 def run_slowly(folder: Path, log: Path, seconds: float) -> None:
     """In a process of its own: the stage with an engine that notes its chunks and then takes its time."""
+    # nlpaug's DataLoader starts a process for every batch, which is not to import torch anew.
+    multiprocessing.set_start_method("fork", force=True)
     os.chdir(folder)
     sys.stderr = (folder / "stderr").open("a")
     for engine in ENGINES.values():
