@@ -8,7 +8,7 @@ CHARACTER_WIDTH = 7.6
 LINE_HEIGHT = 16.0
 GAP = 9.0
 MARKER = 6.0
-NEARNESS = 2.0
+NEARNESS = 1.0
 """Square pixels of overlap that a pixel less between a label's line and its point is worth."""
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import small_students
-from encode_runs import OUT, asked, die, encode, run_slowly, stored, write_params, write_texts
+from encode_runs import OUT, die, encode, run_slowly, stored, write_params, write_texts
+from killed import asked
 
 from pipeline.core.errors import UserError
 from pipeline.engines import local, ray_data
