@@ -1,17 +1,16 @@
-"""Differences, changes, effort, what was added, budgets and examples."""
+"""Differences, changes, what was added, budgets and examples."""
 
 import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from sample_report import sample_report
 
 from pipeline.artifacts import examined
 from pipeline.core.errors import UserError
-from pipeline.reporting import added, budget, changes, differences, effort, examples, heatmaps
+from pipeline.reporting import added, budget, changes, differences, examples, heatmaps
 from pipeline.reporting.inputs import FinetuneMetrics, searches, significance, sizes, student_metrics
 from pipeline.reporting.page import render
 from pipeline.reporting.recommend import lead, picks
@@ -147,38 +146,6 @@ def test_changes_are_by_path_with_what_only_one_side_sets():
         ("teacher.model", "a", "b"),
     ]
     assert changes.changes(now, now) == []
-
-
-def test_the_time_of_a_training_is_the_sum_over_its_evaluations():
-    curve = pl.DataFrame(
-        {
-            "step": [0.0, 10.0, 20.0],
-            "sentences": [0.0, 640.0, 1280.0],
-            "sentences_per_second": [None, 64.0, 6.4],
-        }
-    )
-    found = effort.effort("hpd", "distillation", curve)
-    assert found.seconds == pytest.approx(640 / 64 + 640 / 6.4)
-    assert (found.steps, found.sentences, found.speed, found.time) == ("20", "1,280", "11.6", "1 min 50 s")
-    unknown = effort.effort("hpd", "fine-tuning", curve.select("step"))
-    assert (unknown.steps, unknown.time) == ("20", "–")
-    assert effort.effort("hpd", "fine-tuning", curve.head(0)) is None
-    assert effort.total([found, unknown]) == "1 min 50 s"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (12.4, "12 s"),
-        (59.7, "1 min 00 s"),
-        (599.4, "9 min 59 s"),
-        (599.6, "10 min"),
-        (3599, "1 h 00 min"),
-        (7380, "2 h 03 min"),
-    ],
-)
-def test_durations_read_well(seconds, text):
-    assert effort.duration(seconds) == text
 
 
 def test_what_each_step_added_to_a_student():

@@ -1,13 +1,14 @@
-"""What the stages took: the numbers of the table, and the table on the page."""
+"""What the stages and the steps of training took: the numbers of the tables, and the page."""
 
 import re
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from sample_report import sample_report
 
 from pipeline.core.errors import UserError
-from pipeline.reporting import page, timings
+from pipeline.reporting import effort, page, timings
 from pipeline.reporting.inputs import Timing, timing
 from pipeline.reporting.timings import Took
 
@@ -84,3 +85,35 @@ def test_the_page_has_both_tables_with_the_total_at_the_foot():
     assert "<td>&lt;1%</td>" in each
     assert "sentences/s" in steps
     assert "<details>" in shown[: shown.index("encode@eval")]
+
+
+def test_the_time_of_a_training_is_the_sum_over_its_evaluations():
+    curve = pl.DataFrame(
+        {
+            "step": [0.0, 10.0, 20.0],
+            "sentences": [0.0, 640.0, 1280.0],
+            "sentences_per_second": [None, 64.0, 6.4],
+        }
+    )
+    found = effort.effort("hpd", "distillation", curve)
+    assert found.seconds == pytest.approx(640 / 64 + 640 / 6.4)
+    assert (found.steps, found.sentences, found.speed, found.time) == ("20", "1,280", "11.6", "1 min 50 s")
+    unknown = effort.effort("hpd", "fine-tuning", curve.select("step"))
+    assert (unknown.steps, unknown.time) == ("20", "–")
+    assert effort.effort("hpd", "fine-tuning", curve.head(0)) is None
+    assert effort.total([found, unknown]) == "1 min 50 s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (12.4, "12 s"),
+        (59.7, "1 min 00 s"),
+        (599.4, "9 min 59 s"),
+        (599.6, "10 min"),
+        (3599, "1 h 00 min"),
+        (7380, "2 h 03 min"),
+    ],
+)
+def test_durations_read_well(seconds, text):
+    assert effort.duration(seconds) == text
