@@ -17,7 +17,7 @@ from pipeline.core.params.students import CompactInit, CompactStudent
 from pipeline.encoders.packing import BERT, FAMILIES, MPNET, Names, PackedEncoder, can_pack, first_position
 from pipeline.students.encoder import EncoderStudent
 from pipeline.students.ridge import ridge
-from pipeline.students.teacher_layers import as_module, keep_layers
+from pipeline.students.teacher_layers import as_module, keep_layers, narrow_feed_forward
 from pipeline.training.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def build(params: CompactStudent, teacher_folder: Path) -> "Compact":
     teacher = teacher_parts.read_encoder(teacher_folder)
     names = _names(teacher)
     kept = keep_layers(teacher, init.layers)
+    if init.intermediate:
+        kept = narrow_feed_forward(kept, init.intermediate)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.train.seed)
         encoder = ElectraModel(electra_config(kept, init.table_dim)).eval()

@@ -3,13 +3,14 @@
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from sentence_transformers.base.modules import Transformer as TransformerModule
+from torch import nn
 
 from pipeline.core.errors import UserError
-from pipeline.encoders.packing import first_position
+from pipeline.encoders.packing import FAMILIES, first_position
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -46,6 +47,40 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
     kept = encoder.__class__(config)
     kept.load_state_dict(state)
     return kept
+
+
+@torch.no_grad()
+def narrow_feed_forward(encoder: "PreTrainedModel", width: int) -> "PreTrainedModel":
+    """A model of the same kind whose feed-forward blocks have only `width` neurons, the strongest ones.
+
+    A neuron counts by the product of the lengths of the weights that lead to it and from it.
+
+    Raises:
+        UserError: the blocks are narrower than that, or the encoder names its layers in an unknown way.
+    """
+    names = FAMILIES.get(type(encoder).__name__)
+    if names is None:
+        raise UserError(
+            f"init.intermediate: the feed-forward blocks of a {encoder.config.model_type} model are unknown"
+        )
+    key = "intermediate_size" if hasattr(encoder.config, "intermediate_size") else "hidden_dim"
+    if width > getattr(encoder.config, key):
+        raise UserError(
+            f"init.intermediate is {width}, the encoder's layers have {getattr(encoder.config, key)} neurons"
+        )
+    config = encoder.config.__class__.from_dict({**encoder.config.to_dict(), key: width})
+    narrow = encoder.__class__(config)
+    state = encoder.state_dict()
+    for number, layer in enumerate(encoder.get_submodule(names.layers).children()):
+        inner, outer = (cast("nn.Linear", layer.get_submodule(name)) for name in (names.inner, names.outer))
+        strength = inner.weight.norm(dim=1) * outer.weight.norm(dim=0)
+        kept = strength.topk(width).indices.sort().values
+        place = f"{names.layers}.{number}"
+        state[f"{place}.{names.inner}.weight"] = inner.weight[kept]
+        state[f"{place}.{names.inner}.bias"] = inner.bias[kept]
+        state[f"{place}.{names.outer}.weight"] = outer.weight[:, kept]
+    narrow.load_state_dict(state)
+    return narrow
 
 
 def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: int) -> TransformerModule:

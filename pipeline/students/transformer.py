@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.params.students import TransformerStudent
 from pipeline.encoders.locate import find_model
 from pipeline.students.encoder import EncoderStudent
-from pipeline.students.teacher_layers import as_module, keep_layers
+from pipeline.students.teacher_layers import as_module, keep_layers, narrow_feed_forward
 
 
 def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
@@ -31,6 +31,8 @@ def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
         encoder = teacher_parts.read_encoder(folder)
     if init.layers:
         encoder = keep_layers(encoder, init.layers)
+    if init.intermediate:
+        encoder = narrow_feed_forward(encoder, init.intermediate)
     encoder_module = as_module(encoder, folder, init.max_length)
     hidden = encoder_module.get_embedding_dimension()
     modules: list[nn.Module] = [encoder_module, Pooling(hidden, "mean")]

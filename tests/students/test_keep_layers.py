@@ -12,7 +12,7 @@ from transformers import (
 )
 
 from pipeline.core.errors import UserError
-from pipeline.students.teacher_layers import keep_layers
+from pipeline.students.teacher_layers import keep_layers, narrow_feed_forward
 
 IDS = torch.tensor([[2, 7, 9, 3]])
 SMALL = {
@@ -80,3 +80,36 @@ def test_a_family_with_other_names():
     gpt = GPT2Model(GPT2Config(vocab_size=20, n_embd=16, n_layer=2, n_head=2))
     with pytest.raises(UserError, match="the layers of a gpt2 model cannot be told"):
         keep_layers(gpt, (0,))
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        BertModel(BertConfig(**SMALL)),
+        MPNetModel(MPNetConfig(**SMALL)),
+        DistilBertModel(DistilBertConfig(vocab_size=20, dim=16, n_layers=4, n_heads=2, hidden_dim=32)),
+    ],
+    ids=["bert", "mpnet", "distilbert"],
+)
+def test_a_narrow_feed_forward_block_computes_what_its_neurons_did(whole):
+    """Neurons that nothing leads from add nothing: without them the hidden states stay the same."""
+    with torch.no_grad():
+        for name, parameter in whole.named_parameters():
+            if name.endswith(("output.dense.weight", "ffn.lin2.weight")) and parameter.shape == (16, 32):
+                parameter[:, ::2] = 0
+    narrow = narrow_feed_forward(whole, 16)
+    assert sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in narrow.parameters()) == (
+        4 * 16 * (16 + 1 + 16)
+    )
+    torch.testing.assert_close(hidden_states(narrow), hidden_states(whole))
+
+
+def test_more_neurons_than_there_are(bert):
+    with pytest.raises(UserError, match=r"init.intermediate is 33, the encoder's layers have 32 neurons"):
+        narrow_feed_forward(bert, 33)
+
+
+def test_feed_forward_blocks_with_other_names():
+    gpt = GPT2Model(GPT2Config(vocab_size=20, n_embd=16, n_layer=2, n_head=2))
+    with pytest.raises(UserError, match="the feed-forward blocks of a gpt2 model are unknown"):
+        narrow_feed_forward(gpt, 4)
