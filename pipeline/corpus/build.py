@@ -22,6 +22,8 @@ class SourceTexts:
     """As read; null is a missing text."""
     limit: int | None
     """Keep this many, chosen by hash."""
+    joined: int = 1
+    """So many successive texts become one."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,14 @@ def _filtered(
     dropped: dict[str, int] = {}
 
     def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
-        dropped[reason] = len(table) - len(kept)
+        dropped[reason] = dropped.get(reason, 0) + len(table) - len(kept)
         return kept
 
     table = keep("empty", table.filter(pl.col("text") != ""))
     table = keep("too_few_words", table.filter(words >= params.min_words))
+    if source.joined > 1:
+        table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
+        table = keep("joined_to_another", _joined(table, source.joined))
     table = keep("too_many_words", table.filter(words <= params.max_words))
     table = keep("too_many_chars", table.filter(pl.col("text").str.len_chars() <= params.max_chars))
     table = keep("duplicate", table.unique("text", maintain_order=True))
@@ -109,6 +114,12 @@ def _filtered(
     table = keep("over_limit", keep_first(table, "text_id", source.limit, "limit"))
     report = Report(source.name, len(source.texts), len(table), {k: n for k, n in dropped.items() if n})
     return table.select("text_id", "text", pl.lit(source.name).alias("source")), report
+
+
+def _joined(table: pl.DataFrame, count: int) -> pl.DataFrame:
+    """Every `count` successive texts as one, the last ones too."""
+    group = (pl.int_range(pl.len()) // count).alias("group")
+    return table.group_by(group, maintain_order=True).agg(pl.col("text").str.join(" ")).select("text")
 
 
 def _describe(reports: list[Report]) -> str:

@@ -33,7 +33,9 @@ def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> 
             case HubSource():
                 name, texts = source.dataset, _hub_texts(source)
         times[name] += 1
-        yield SourceTexts(f"{name} #{times[name]}" if times[name] > 1 else name, texts, source.limit)
+        joined = 1 if isinstance(source, WordNetSource) else source.join
+        numbered = f"{name} #{times[name]}" if times[name] > 1 else name
+        yield SourceTexts(numbered, texts, source.limit, joined)
 
 
 def _hub_texts(source: HubSource) -> pl.Series:

@@ -13,8 +13,8 @@ def corpus_params(**fields):
     return Corpus.model_validate({"sources": [{"kind": "wordnet"}], **fields})
 
 
-def source(*texts, name="a", limit=None):
-    return SourceTexts(name, pl.Series("text", texts, dtype=pl.String), limit)
+def source(*texts, name="a", limit=None, joined=1):
+    return SourceTexts(name, pl.Series("text", texts, dtype=pl.String), limit, joined)
 
 
 def test_every_dropped_row_is_counted_by_reason():
@@ -57,6 +57,18 @@ def test_limit_and_split_do_not_depend_on_the_order():
     assert forwards.sort("text_id").equals(backwards.sort("text_id"))
     assert report.dropped == {"over_limit": 1000}
     assert 60 < (forwards["split"] == "dev").sum() < 140
+
+
+def test_successive_texts_are_joined_and_none_of_an_evaluation_is_among_them():
+    texts = ["one is one", "too short", "two are two", "The dog, barks!", "three or more", "a  b  c", "d e f"]
+    sources = [source("two are two", name="a"), source(*texts, name="b", joined=2)]
+    table, [_, report] = build(sources, corpus_params(max_words=6), fold(pl.Series(["the DOG barks"])))
+    joined = table.filter(pl.col("source") == "b")["text"].to_list()
+    assert joined == ["one is one two are two", "three or more a b c", "d e f"]
+    assert report.dropped == {"too_few_words": 1, "evaluation_text": 1, "joined_to_another": 2}
+    assert report.rows_in == report.rows_out + sum(report.dropped.values())
+    _, [report] = build([source("a b c", "d e f", "g h i", joined=2)], corpus_params(max_words=5), NOTHING)
+    assert report.dropped == {"joined_to_another": 1, "too_many_words": 1}
 
 
 def test_an_empty_corpus_is_an_error_with_the_counts():

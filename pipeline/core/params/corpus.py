@@ -23,6 +23,8 @@ class FileSource(Block):
     """A file or glob: .txt (a text a line), .jsonl, .csv, .tsv, .parquet; all but Parquet may end in .gz."""
     column: str = "text"
     """The column, or the key of a JSON line, that holds the text; not used for .txt."""
+    join: Count = 1
+    """So many successive texts become one, with spaces between them: passages from a file of sentences."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
 
@@ -41,6 +43,8 @@ class HubSource(Block):
     """Branch, tag or commit."""
     column: str = "text"
     """The column that holds the text."""
+    join: Count = 1
+    """As of files."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
 
