@@ -45,8 +45,9 @@ def main(
     )
     learner = implementation("students", block.kind).build(block, teacher)
     if isinstance(learner, LearnsWords):
-        streams = (texts.stream(source.texts, source.split) for source in opened.train)
-        learner.learn_words(chain.from_iterable(streams))
+        for look_at in (learner.learn_words, learner.keep_tokens):
+            streams = (texts.stream(source.texts, source.split) for source in opened.train)
+            look_at(chain.from_iterable(streams))
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {

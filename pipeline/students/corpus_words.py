@@ -1,10 +1,12 @@
-"""Words of the training texts as tokens of their own, where the teacher's tokenizer splits them."""
+"""The vocabulary that the training texts ask for: whole words more, and tokens that they rarely have less."""
 
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
+from numpy.typing import NDArray
 from skeletoken import TokenizerModel
-from skeletoken.models import Unigram
+from skeletoken.models import BPE, Unigram
 from tokenizers import Tokenizer
 
 from pipeline.core.errors import UserError
@@ -85,3 +87,53 @@ def with_words(tokenizer: Tokenizer, words: list[str]) -> Tokenizer:
 def pieces_of(word: str, tokenizer: Tokenizer) -> list[int]:
     """Ids of the tokens that a tokenizer's model makes of a word."""
     return [piece.id for piece in tokenizer.model.tokenize(word)]
+
+
+def frequent_tokens(tokenizer: Tokenizer, counts: NDArray[np.integer], most: int) -> list[int]:
+    """The ids of the `most` most frequent tokens, ascending.
+
+    Among them in any case: special tokens, and single letters, which all other words can be made of. A BPE
+    token comes with those that are merged into it.
+
+    Args:
+        tokenizer: what the counts are of.
+        counts: (V,) how often the texts have each token.
+        most: tokens.
+
+    Raises:
+        UserError: the tokens that are always kept are more than that.
+    """
+    model = TokenizerModel.from_tokenizer(tokenizer).model
+    prefix = getattr(model, "continuing_subword_prefix", None) or ""
+    merged: dict[str, tuple[str, str]] = {}
+    for pair in model.merges.root if isinstance(model, BPE) else ():
+        merged.setdefault(pair[0] + pair[1].removeprefix(prefix), (pair[0], pair[1]))
+    names = [tokenizer.id_to_token(token) for token in range(len(counts))]
+    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    kept = {name for name in names if name in special or (name and len(name.removeprefix(prefix)) == 1)}
+    if len(kept) > most:
+        raise UserError(f"init.tokens is {most}; the vocabulary's letters alone are {len(kept)}; raise it")
+    for token in np.argsort(-counts, kind="stable"):
+        wanted, needed = [names[token]], set()
+        while wanted:
+            name = wanted.pop()
+            if name is not None and name not in kept and name not in needed:
+                needed.add(name)
+                wanted += merged.get(name, ())
+        if counts[token] and len(kept) + len(needed) <= most:
+            kept |= needed
+    return [token for token, name in enumerate(names) if name in kept]
+
+
+def with_tokens(tokenizer: Tokenizer, kept: list[int]) -> Tokenizer:
+    """A tokenizer with only these tokens, numbered anew in their order.
+
+    Raises:
+        UserError: the tokenizer cannot be cut so.
+    """
+    names = [tokenizer.id_to_token(token) for token in kept]
+    left_out = sorted(set(tokenizer.get_vocab()) - set(names))
+    found = TokenizerModel.from_tokenizer(tokenizer).remove_tokens_from_vocabulary(left_out).to_tokenizer()
+    if [found.id_to_token(row) for row in range(found.get_vocab_size())] != names:
+        raise UserError("init.tokens: the teacher's tokenizer cannot be cut to fewer tokens; set it to null")
+    return found

@@ -63,3 +63,7 @@ class LearnsWords(Protocol):
     def learn_words(self, texts: Iterable[list[str]]) -> None:
         """Look at the training texts, some at a time; called once, before anything is tokenised."""
         ...
+
+    def keep_tokens(self, texts: Iterable[list[str]]) -> None:
+        """Look at them once more, with the words that were learnt."""
+        ...

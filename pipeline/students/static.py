@@ -17,7 +17,7 @@ from pipeline.artifacts import teacher_parts
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StaticStudent
 from pipeline.core.progress import say
-from pipeline.students.corpus_words import pieces_of, split_words, with_words
+from pipeline.students.corpus_words import frequent_tokens, pieces_of, split_words, with_tokens, with_words
 from pipeline.students.interface import Encoded
 from pipeline.students.ridge import ridge
 from pipeline.training.mapped import in_parts
@@ -90,6 +90,21 @@ class Static:
         # A BPE word may hold letters that the vocabulary lacks: tokens without pieces.
         means = [table[found].sum(axis=0) / max(len(found), 1) for found in pieces]
         self._set(np.concatenate([table, np.reshape(means, (-1, table.shape[1]))]), tokenizer)
+
+    def keep_tokens(self, texts: Iterable[list[str]]) -> None:
+        """Keep the `init.tokens` most frequent tokens: others are made of those, by the tokenizer's rules."""
+        most, table = self.params.init.tokens, self._folded()
+        if most is None or most >= len(table):
+            return
+        counts = np.zeros(len(table), np.int64)
+        for part in texts:
+            counts += np.bincount(self.tokenise(part).ids, minlength=len(table))
+        kept = frequent_tokens(self._tokenizer, counts, most)
+        covered = counts[kept].sum() / max(counts.sum(), 1)
+        say(
+            f"init.tokens: {len(kept):,} of {len(table):,} tokens stay, which are {covered:.2%} of the texts'"
+        )
+        self._set(table[kept], with_tokens(self._tokenizer, kept))
 
     def tokenise(self, texts: list[str]) -> Tokens:
         """Token ids without special and unknown tokens: the saved model leaves the unknown ones out too."""

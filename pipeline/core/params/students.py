@@ -76,6 +76,8 @@ class TransformerInit(Block):
     """Commit, branch or tag of a hub model."""
     layers: Layers | None
     """The encoder layers that it keeps, in order, counted from 0; null: all."""
+    intermediate: Count | None = None
+    """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
     projection: Literal["ridge", "random", "none"] = "ridge"
     """`ridge` solves the output projection on a sample of cached texts, `random` is the papers'; `none`:
     there is none, and the student has the encoder's dimension."""
@@ -103,6 +105,8 @@ class CompactInit(Block):
     """Dimension of the token embeddings."""
     layers: Layers
     """The teacher's encoder layers that it keeps, in order, counted from 0; SimTDE keeps the last."""
+    intermediate: Count | None = None
+    """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
     table: Literal["svd", "random"] = "svd"
     """`svd` starts the embeddings from the truncated SVD of the teacher's, and solves their projection on a
     sample of texts; `random` is the paper's."""
@@ -172,6 +176,9 @@ class StaticInit(Block):
     words: Annotated[int, Field(ge=0)] = 0
     """Most words of the training texts that become tokens of their own, the most frequent ones of those
     that the teacher's tokenizer splits; each starts as the mean of its pieces."""
+    tokens: Count | None = None
+    """Most tokens that are kept, `words` among them: the most frequent ones in the training texts, and all
+    letters, of which rarer words are made. null: all."""
     min_count: Count = 20
     """How often such a word is in the training texts, at least: of a few, its vector does not learn more than
     its pieces know."""
