@@ -1,10 +1,16 @@
-"""What students keep of the teacher on real data: a run of the whole pipeline with other params.
+"""What students keep of the teacher on real data: runs of the whole pipeline with other params.
 
-`python benchmarks/quality.py NAME [--data FOLDER] [--folder FOLDER]` copies the project to a folder of its
-own, with `quality/NAME.yaml` as params.yaml and FOLDER's data under data/raw, and runs `dvc repro` there; a
-second call goes on where the first one stopped. Students that it does not name are those of params.yaml.
-Scores are written to `results/quality_NAME.json`; of students that differ in `train.seed` alone, the means
-and standard deviations, by the first one's name.
+`python benchmarks/quality.py NAME [--students A B] [--seeds 3] [--data FOLDER] [--folder FOLDER]` copies the
+project to a folder of its own, with `quality/NAME.yaml` or `recipes/NAME.yaml` as params.yaml and FOLDER's
+data under data/raw, and runs `dvc repro` there; a second call goes on where the first one stopped. Students
+that it does not name are those of params.yaml.
+
+A file of several YAML documents is as many runs, which share encoded vectors: each later document holds the
+top-level keys in which it differs from the first.
+
+Scores are written to `results/quality_NAME.json`: times 100, with the training's minutes, the parameters in
+millions, and for each kind of task the mean share of the teacher's scores that is kept. With `--seeds`, and
+of students that differ in their seeds alone, they are means with standard deviations, by the first's name.
 """
 
 import argparse
@@ -13,37 +19,88 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import polars as pl
-from measuring import report
+from measuring import RESULTS, report
 from ruamel.yaml import YAML
+from safetensors.numpy import load_file
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent
+FILES = {path.stem: path for path in (*PROJECT.glob("recipes/*.yaml"), *HERE.glob("quality/*.yaml"))}
+Row = dict[str, Any]
 
 
 def main() -> None:
     """Run and report."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=sorted(path.stem for path in (HERE / "quality").glob("*.yaml")))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", choices=sorted(FILES), metavar="NAME", help=", ".join(sorted(FILES)))
+    parser.add_argument("--students", nargs="+", default=[], help="only these; default: all of the file")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings of each student, by seeds 0, 1, ...")
     parser.add_argument("--data", type=Path, default=PROJECT.parent / "shared" / "data")
     parser.add_argument("--folder", type=Path, help="where to run; default: .cache/quality/NAME")
     args = parser.parse_args()
+    runs = documents(FILES[args.name])
+    named = {name for run in runs for name in run["students"]}
+    if unknown := sorted(set(args.students) - named):
+        parser.error(f"{args.name} has no student {unknown[0]}; it has {', '.join(sorted(named))}")
     folder = args.folder or PROJECT / ".cache" / "quality" / args.name
-    params = YAML(typ="safe").load(HERE / "quality" / f"{args.name}.yaml")
-    params.setdefault("students", YAML(typ="safe").load(PROJECT / "params.yaml")["students"])
-    lay_out(folder, params, args.data)
-    students = list(params["students"])
-    stages = [f"evaluate@{name}" for name in students] + ["significance", "search_speed"]
+    found: list[Row] = []
+    for number, run in enumerate(runs):
+        place = folder / str(number) if len(runs) > 1 else folder
+        if len(runs) > 1:
+            run["runtime"] = {**run["runtime"], "cache": "../.cache"}
+        students = {
+            name: run["students"][name] for name in run["students"] if name in (args.students or named)
+        }
+        run["students"] = seeded(students, args.seeds)
+        if not students:
+            continue
+        lay_out(place, run, args.data)
+        reproduce(place, list(run["students"]))
+        found += [row for row in over_seeds(rows(place, run), run["students"]) if row not in found]
+    table = [*found, *earlier(args.name, named - {row["model"] for row in found})]
+    report(f"quality_{args.name}", aligned(table), f"python benchmarks/quality.py {args.name}")
+
+
+def documents(path: Path) -> list[Row]:
+    """The runs of a file."""
+    first, *others = YAML(typ="safe").load_all(path)
+    first.setdefault("students", YAML(typ="safe").load(PROJECT / "params.yaml")["students"])
+    return [first, *({**first, **other} for other in others)]
+
+
+def seeded(students: dict[str, Row], seeds: int) -> dict[str, Row]:
+    """Every student as often as there are seeds."""
+    return {
+        name if seed == 0 else f"{name}_seed{seed}": with_seed(block, seed)
+        for name, block in students.items()
+        for seed in range(seeds)
+    }
+
+
+def with_seed(block: Row, seed: int | None) -> Row:
+    """A student's block with another seed; the seeds of the file itself come first."""
+    if seed == 0:
+        return block
+    seeded = {key: {**block[key], "seed": seed} for key in ("train", "finetune") if block[key]}
+    return {**block, **seeded}
+
+
+def reproduce(folder: Path, students: list[str]) -> None:
+    """All that the scores need; `dvc` is the environment's."""
+    stages = [f"evaluate@{name}" for name in students]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(["dvc", "repro", *stages], cwd=folder, check=True, env={**os.environ, "PATH": path})
-    found = over_seeds(rows(folder, students), params["students"])
-    report(f"quality_{args.name}", found, f"python benchmarks/quality.py {args.name}")
 
 
-def lay_out(folder: Path, params: dict[str, Any], data: Path) -> None:
+def lay_out(folder: Path, params: Row, data: Path) -> None:
     """A project without git that takes code, params and data from where they are."""
     (folder / ".dvc").mkdir(parents=True, exist_ok=True)
     (folder / ".dvc" / "config").write_text("[core]\nno_scm = true\n")
@@ -66,24 +123,6 @@ def lay_out(folder: Path, params: dict[str, Any], data: Path) -> None:
     slices(data, folder / "data" / "raw" / "slices")
 
 
-def over_seeds(found: list[dict[str, object]], students: dict[str, Any]) -> list[dict[str, object]]:
-    """Rows of students that differ in `train.seed` alone become their means, with standard deviations."""
-
-    def group(name: str) -> str:
-        """The first student that is the same but for its seed."""
-        unseeded = {
-            other: {**block, "train": {**block["train"], "seed": None}} for other, block in students.items()
-        }
-        return next((other for other in unseeded if unseeded[other] == unseeded.get(name)), name)
-
-    table = pl.DataFrame(found).with_columns(model=pl.col("model").map_elements(group, pl.String))
-    if table["model"].is_unique().all():
-        return found
-    scores = pl.exclude("model")
-    spread = [scores.mean(), scores.std().name.suffix(" sd"), pl.len().alias("seeds")]
-    return table.group_by("model", maintain_order=True).agg(spread).to_dicts()
-
-
 def slices(data: Path, folder: Path) -> None:
     """Parts of files that are too large for a look at every kind of task."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,25 +132,99 @@ def slices(data: Path, folder: Path) -> None:
     reviews[2000:3000].write_parquet(folder / "sst2_test.parquet")
     entities = pl.read_parquet(data / "er" / "er_pairs.parquet").filter(split="test")
     entities.group_by("dataset", maintain_order=True).head(400).write_parquet(folder / "entities.parquet")
+    pair_retrieval(pl.read_parquet(data / "pairs" / "positive_pairs.parquet"), folder / "pairs")
 
 
-def rows(folder: Path, students: list[str]) -> list[dict[str, object]]:
-    """The teacher's and every student's test scores times 100, their mean, and the share of the teacher's."""
-    metrics = {
-        name: json.loads((folder / "reports" / "metrics" / f"{name}.json").read_text()) for name in students
+def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:
+    """A retrieval set for selection, in BEIR's layout: find an anchor's positives among 10,000."""
+    anchors = pairs["anchor"].unique(maintain_order=True).sample(1000, seed=0)
+    relevant = pairs.filter(pl.col("anchor").is_in(anchors.implode()))
+    documents = relevant["positive"].unique(maintain_order=True)
+    others = pairs["positive"].unique(maintain_order=True)
+    others = others.filter(~others.is_in(documents.implode())).sample(10_000 - len(documents), seed=0)
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    numbered = {}
+    for name, texts in (("queries", anchors), ("corpus", pl.concat([documents, others]))):
+        table = pl.DataFrame({"_id": [f"{name}{row}" for row in range(len(texts))], "text": texts})
+        table.write_ndjson(folder / f"{name}.jsonl")
+        numbered[name] = table.rename({"_id": name})
+    judged = relevant.join(numbered["queries"], left_on="anchor", right_on="text", maintain_order="left")
+    judged = judged.join(numbered["corpus"], left_on="positive", right_on="text", maintain_order="left")
+    columns = {"query-id": pl.col("queries"), "corpus-id": pl.col("corpus"), "score": 1}
+    judged.select(**columns).write_csv(folder / "qrels" / "test.tsv", separator="\t")
+
+
+def rows(folder: Path, params: Row) -> list[Row]:
+    """The teacher's row and every student's."""
+    told = {
+        name: json.loads((folder / "reports" / "metrics" / f"{name}.json").read_text())
+        for name in params["students"]
     }
-    first = metrics[students[0]]
-    models = [("teacher", "teacher", first)]
-    models += [(name, "finetuned", told) for name, told in metrics.items()]
-    found: list[dict[str, object]] = []
-    for name, state, told in models:
-        scores = {task: 100 * told["scores"][state][task][told["main"][task]] for task in told["main"]}
-        kept = sum(scores[task] / found[0][task] for task in scores) / len(scores) if found else 1.0
+    teacher = scores(next(iter(told.values())), "teacher")
+    found: list[Row] = [{"model": "teacher", **teacher}]
+    for name, metrics in told.items():
+        kept = scores(metrics, "finetuned")
+        shares: dict[str, list[float]] = {}
+        for task in metrics["main"]:
+            kind = params["evaluate"]["tasks"][task]["kind"]
+            shares.setdefault(kind, []).append(kept[task] / teacher[task])
         stage = folder / "reports" / "stages" / f"distill_{name}.json"
-        steps = json.loads(stage.read_text())["steps"] if found else None
-        mean = sum(scores.values()) / len(scores)
-        found.append({"model": name, "steps": steps, **scores, "mean": mean, "kept": kept})
+        cost = {
+            "million_parameters": parameters(folder / "data" / "finetuned" / name) / 1e6,
+            "minutes": sum(seconds(folder, stage, name) for stage in ("distill", "finetune")) / 60,
+            "steps": json.loads(stage.read_text())["steps"],
+        }
+        means = {f"kept_{kind}": 100 * mean(values) for kind, values in shares.items()}
+        found.append({"model": name, **cost, **kept, **means})
     return found
+
+
+def scores(metrics: Row, state: str) -> dict[str, float]:
+    """Times 100, by task: its main metric; of retrieval MRR@10 beside it."""
+    found = metrics["scores"][state]
+    main = {task: 100 * found[task][metric] for task, metric in metrics["main"].items()}
+    return main | {f"{task}_mrr10": 100 * found[task]["mrr@10"] for task in main if "mrr@10" in found[task]}
+
+
+def seconds(folder: Path, stage: str, student: str) -> float:
+    """What a stage took."""
+    return float(json.loads((folder / "data" / "timings" / f"{stage}_{student}.json").read_text())["seconds"])
+
+
+def parameters(folder: Path) -> int:
+    """Numbers in a student's weights."""
+    weights = (load_file(path) for path in folder.rglob("*.safetensors"))
+    return sum(array.size for arrays in weights for array in arrays.values())
+
+
+def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:
+    """Rows of students that differ in their seeds alone become their means, with standard deviations."""
+
+    def group(name: str) -> str:
+        """The first student that is the same but for its seeds."""
+        unseeded = {other: with_seed(block, None) for other, block in students.items()}
+        return next((other for other in unseeded if unseeded[other] == unseeded.get(name)), name)
+
+    table = pl.DataFrame(aligned(found)).with_columns(model=pl.col("model").map_elements(group, pl.String))
+    if table["model"].is_unique().all():
+        return found
+    scores = pl.exclude("model")
+    spread = [scores.mean(), scores.std().name.suffix(" sd"), pl.len().alias("seeds")]
+    return table.group_by("model", maintain_order=True).agg(spread).to_dicts()
+
+
+def earlier(name: str, students: set[str]) -> Iterable[Row]:
+    """Rows that the results already hold, of those students."""
+    path = RESULTS / f"quality_{name}.json"
+    found = json.loads(path.read_text())["rows"] if path.exists() else []
+    return (row for row in found if row["model"] in students)
+
+
+def aligned(found: Iterable[Row]) -> list[Row]:
+    """Rows that all have the columns of all."""
+    found = list(found)
+    columns = dict.fromkeys(column for row in found for column in row)
+    return [{column: row.get(column) for column in columns} for row in found]
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def smaller(block: Document, bert: Path) -> Document:
         init["model"] = str(bert)
     if init.get("layers"):
         init["layers"] = list(range(len(init["layers"])))[:LAYERS]
-    for key, most in (("table_dim", 8), ("units", 8)):
+    for key, most in (("table_dim", 8), ("units", 8), ("intermediate", 16)):
         if key in init:
             init[key] = most
     if tuned:
@@ -91,19 +91,35 @@ def write_inputs(params: Params) -> None:
             (sentence(start + 31 * row), sentence(start + 31 * row + row % 3 * 300), 3 - row % 3)
             for row in range(12)
         ]
-        write(task.path, tsv((task.left, task.right, task.score), pairs))
+        if task.kind == "retrieval":
+            write_collection(Path(task.path), pairs)
+        else:
+            write_table(task.path, (task.left, task.right, task.score), pairs)
     for data in params.finetune.data.values():
         columns = (data.anchor, data.positive, *data.negatives)
         triplets = [[sentence(40_000 + 3 * row + side) for side in range(len(columns))] for row in range(20)]
-        write(data.path, tsv(columns, triplets))
+        write_table(data.path, columns, triplets)
     for student in params.students.values():
         if getattr(student.init, "path", None):
             words = sorted({word for text in texts for word in text.split()})
             write(student.init.path, [f"{word} {row % 5} {row % 3} 1" for row, word in enumerate(words)])
 
 
-def tsv(columns: tuple[str, ...], rows: list) -> list[str]:
-    return ["\t".join(map(str, row)) for row in (columns, *rows)]
+def write_collection(folder: Path, pairs: list) -> None:
+    """A retrieval task in BEIR's layout: the second of a pair answers the first."""
+    for name, side in (("queries", 0), ("corpus", 1)):
+        rows = [json.dumps({"_id": f"{row}", "text": pair[side]}) for row, pair in enumerate(pairs)]
+        write(str(folder / f"{name}.jsonl"), rows)
+    judged = [(row, row, score) for row, (*_, score) in enumerate(pairs)]
+    write_table(str(folder / "qrels" / "test.tsv"), ("query-id", "corpus-id", "score"), judged)
+
+
+def write_table(path: str, columns: tuple[str, ...], rows: list) -> None:
+    if path.endswith(".parquet"):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame(rows, schema=list(columns), orient="row").write_parquet(path)
+    else:
+        write(path, ["\t".join(map(str, row)) for row in (columns, *rows)])
 
 
 def write(path: str, lines: list[str]) -> None:
@@ -163,9 +179,10 @@ def test_a_recipe_is_in_order(recipe):
 
 @pytest.mark.parametrize("sweep", SWEEPS, ids=lambda path: path.stem)
 def test_a_sweep_is_in_order(repository, sweep):
-    document = read(sweep)
-    document.setdefault("students", read(repository / "params.yaml")["students"])
-    assert check(document, sweep).students
+    first, *others = YAML(typ="safe").load_all(sweep)
+    first.setdefault("students", read(repository / "params.yaml")["students"])
+    for document in (first, *({**first, **other} for other in others)):
+        assert check(document, sweep).students
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
