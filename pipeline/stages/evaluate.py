@@ -7,19 +7,18 @@ import numpy as np
 import polars as pl
 import typer
 
-from pipeline.artifacts import examined, metrics, pairs, pca, student, texts, vectors
+from pipeline.artifacts import examined, metrics, pairs, pca, texts, vectors
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import Params, load
 from pipeline.core.params.students import Student
 from pipeline.core.progress import say
+from pipeline.encoders.shipped import open_student
 from pipeline.evaluation import asymmetric, budget, embedding_space, examples, indexes, items
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.training import guard
 from pipeline.training.targets import reduction
-
-BATCH_SIZE = 64
 
 
 def main(
@@ -96,11 +95,8 @@ def _vectors_of(vector_set: vectors.VectorSet, view: str, ids: np.ndarray) -> np
 
 
 def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:
-    model = student.read(folder, stage)
-    return Embeddings(
-        table["text_id"].to_numpy(),
-        model.encode(table["text"].to_list(), batch_size=BATCH_SIZE, convert_to_numpy=True),
-    )
+    encode = open_student(folder, stage)
+    return Embeddings(table["text_id"].to_numpy(), encode(table["text"].to_list()))
 
 
 def _summary(scores: dict[str, evaluation.Scores], scoring: dict[str, Any], params: Params) -> dict[str, Any]:

@@ -7,15 +7,14 @@ import numpy as np
 import polars as pl
 import typer
 
-from pipeline.artifacts import metrics, pairs, student, texts, vectors
+from pipeline.artifacts import metrics, pairs, texts, vectors
 from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import Params, load
 from pipeline.core.progress import say
+from pipeline.encoders.shipped import open_student
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.search_speed import Plan, measure
-
-BATCH_SIZE = 64
 
 
 def main(
@@ -52,9 +51,8 @@ def _models(params: Params, table: pl.DataFrame, eval_vectors: Path, students: P
     view = "sentence" if "sentence" in teacher.dims else next(iter(teacher.dims))
     models = {"teacher": Embeddings(ids, np.concatenate([*teacher.of(ids, view)]))}
     for name in params.students:
-        model = student.read(students / name, f"finetune@{name}")
-        encoded = model.encode(sentences, batch_size=BATCH_SIZE, convert_to_numpy=True)
-        models[name] = Embeddings(ids, encoded)
+        encode = open_student(students / name, f"finetune@{name}")
+        models[name] = Embeddings(ids, encode(sentences))
     return models
 
 

@@ -11,12 +11,11 @@ from safetensors import SafetensorError
 from pipeline.core.errors import UserError
 from pipeline.core.params.teacher import TransformerTeacher
 from pipeline.encoders.locate import find_model
+from pipeline.encoders.packed_model import encoder_of, special_around
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Module
-    from sentence_transformers.base.modules import Transformer as TransformerModule
-    from transformers import PreTrainedTokenizerBase
 
 
 def find_teacher(params: TransformerTeacher, key: str = "teacher.model") -> Path:
@@ -87,11 +86,6 @@ def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
             head.load_torch_weights(str(folder), subfolder=described["path"], model=head)
 
 
-def encoder_of(model: "SentenceTransformer") -> "TransformerModule":
-    """Its first module, which turns tokens into vectors."""
-    return cast("TransformerModule", model[0])
-
-
 def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32]:
     """Save the encoder as a transformers folder; return each token's vector (V, d) on its own (model2vec)."""
     from model2vec.distill.inference import create_embeddings
@@ -103,12 +97,3 @@ def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32
     sequences = [[*before, token, *after] for token in range(len(tokenizer))]
     device = str(next(encoder.parameters()).device)
     return create_embeddings(encoder, sequences, device, tokenizer.pad_token_id or 0).astype(np.float32)
-
-
-def special_around(tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], list[int]]:
-    """The ids of the special tokens before and after a text."""
-    encoded = tokenizer("a", return_special_tokens_mask=True)
-    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
-    first = special.index(0)
-    last = len(special) - special[::-1].index(0)
-    return ids[:first], ids[last:]

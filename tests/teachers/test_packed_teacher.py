@@ -24,9 +24,9 @@ def test_sentences_of_all_lengths_are_sentence_transformers(folder, load, monkey
     letters = np.array(list("abcdefghij  "))
     texts = ["", "a", "  ", *("".join(random.choice(letters, size)) for size in random.integers(1, 90, 3000))]
     found = teacher.encode(texts, ["sentence"])["sentence"]
-    assert teacher._packed is not None
+    assert teacher.model._packed is not None
     np.testing.assert_allclose(found, reference(teacher, texts), atol=1e-5)
-    monkeypatch.setattr(teacher, "_packed", None)
+    monkeypatch.setattr(teacher.model, "_packed", None)
     np.testing.assert_allclose(teacher.encode(texts, ["sentence"])["sentence"], found, atol=1e-5)
 
 

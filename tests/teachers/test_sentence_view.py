@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-from pipeline.teachers.transformer import length_sorted_batches
+from pipeline.encoders.packed_model import length_sorted_batches
 
 TEXTS = [
     "A man is playing a guitar.",
@@ -49,7 +49,7 @@ def test_two_hundred_real_sentences_of_all_lengths(minilm, reference, shared_dat
 def test_neither_order_nor_token_budget_changes_a_vector(minilm, monkeypatch, tokens):
     expected = sentence(minilm, TEXTS)
     order = np.random.default_rng(tokens).permutation(len(TEXTS))
-    monkeypatch.setattr(minilm, "tokens_per_batch", tokens)
+    monkeypatch.setattr(minilm.model, "tokens_per_batch", tokens)
     np.testing.assert_allclose(
         sentence(minilm, [TEXTS[i] for i in order]), expected[order], atol=1e-5, rtol=0
     )

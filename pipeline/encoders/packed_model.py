@@ -1,0 +1,157 @@
+"""A sentence-transformers model, fed with length-sorted batches, packed where it can be."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
+
+from pipeline.encoders.packing import PackedEncoder, can_pack
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer as TransformerModule
+    from transformers import PreTrainedTokenizerBase
+
+# oneDNN compiles a kernel for every shape that it meets, and keeps 1024 of some megabytes; so does torch's
+# part of it. Hardly two batches have as many tokens, so few are met again. Both read this before their first
+# product.
+for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_cache, "64")
+
+TOKENS_PER_BATCH = 4096
+"""Padded tokens that go through a model at a time, where nobody says otherwise."""
+
+
+class PackedModel:
+    """A model whose first module is a transformer with a fast tokenizer.
+
+    Args:
+        module: the model.
+        max_length: tokens after which a text is cut.
+        tokens_per_batch: padded tokens that go through the model at a time.
+        prompt: is put before every text.
+    """
+
+    def __init__(
+        self,
+        module: "SentenceTransformer",
+        max_length: int,
+        tokens_per_batch: int = TOKENS_PER_BATCH,
+        prompt: str = "",
+    ) -> None:
+        self.module = module
+        self.prompt = prompt
+        self.tokens_per_batch = tokens_per_batch
+        hidden = encoder_of(module).get_embedding_dimension()
+        sentence = int(module.get_embedding_dimension() or hidden)
+        self.dims = {"sentence": sentence, "token_mean": hidden, "cls": hidden}
+        self._tokenizer = _bulk_tokenizer(module, max_length)
+        encoder = encoder_of(module).model
+        self._packed = PackedEncoder(encoder) if can_pack(encoder) else None
+
+    @torch.inference_mode()
+    def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
+        encodings = self._tokenised(texts)
+        lengths = np.array([len(encoding.ids) for encoding in encodings])
+        found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
+        for batch in length_sorted_batches(lengths, self.tokens_per_batch):
+            outputs = self._outputs([encodings[row] for row in batch])
+            for view in views:
+                found[view][batch] = _view(view, outputs).cpu().numpy()
+        return found
+
+    def _tokenised(self, texts: Sequence[str]) -> list[Encoding]:
+        return self._tokenizer.encode_batch_fast([self.prompt + text for text in texts])
+
+    def _outputs(self, encodings: list[Encoding]) -> dict[str, Any]:
+        """All that the model's modules give for a batch, after the encoder in float32."""
+        features = self._features(encodings)
+        special = features.pop("special_tokens_mask")
+        encoder, *others = self.module
+        if self._packed:
+            mask = features["attention_mask"].bool()
+            hidden = self._packed(features["input_ids"][mask], mask.sum(1).tolist())
+            tokens = hidden.new_zeros(*mask.shape, hidden.shape[1], dtype=torch.float32)
+            tokens[mask] = hidden.float()  # masked_scatter_ is single-threaded
+            features["token_embeddings"] = tokens
+        else:
+            features = encoder(features)
+            features["token_embeddings"] = features["token_embeddings"].float()
+        for module in others:
+            features = module(features)
+        return {**features, "special_tokens_mask": special}
+
+    def _features(self, encodings: list[Encoding]) -> dict[str, Any]:
+        """A padded batch as the model's first module takes it."""
+        lengths = np.array([len(encoding.ids) for encoding in encodings])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+
+        def padded(rows: Iterable[list[int]], fill: int) -> torch.Tensor:
+            filled = np.full(mask.shape, fill, np.int64)
+            filled[mask] = np.concatenate(list(rows))
+            return torch.from_numpy(filled).to(self.module.device)
+
+        features: dict[str, Any] = {
+            "input_ids": padded((e.ids for e in encodings), self.module.tokenizer.pad_token_id or 0),
+            "special_tokens_mask": padded((e.special_tokens_mask for e in encodings), 1),
+            "attention_mask": torch.from_numpy(mask.astype(np.int64)).to(self.module.device),
+        }
+        if "token_type_ids" in self.module.tokenizer.model_input_names:
+            features["token_type_ids"] = padded((e.type_ids for e in encodings), 0)
+        if self.prompt:
+            before, _ = special_around(self.module.tokenizer)
+            prompt = self._tokenizer.encode(self.prompt, add_special_tokens=False)
+            features["prompt_length"] = len(before) + len(prompt.ids)
+        return features
+
+
+def length_sorted_batches(lengths: NDArray[np.int_], tokens: int) -> list[NDArray[np.int_]]:
+    """Row numbers in batches of at most `tokens` padded tokens (one row at least), longest first.
+
+    The longest come first so that a batch that does not fit into memory fails at once.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        size = max(1, tokens // max(1, int(lengths[order[start]])))
+        batches.append(order[start : start + size])
+        start += size
+    return batches
+
+
+def _view(view: str, outputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    if view == "sentence":
+        return outputs["sentence_embedding"]
+    hidden = outputs["token_embeddings"]
+    if view == "cls":
+        return hidden[:, 0]
+    kept = (1 - outputs["special_tokens_mask"]).unsqueeze(-1).to(hidden.dtype)
+    # A text of special tokens alone has no token to average: its mean is the zero vector.
+    return (hidden * kept).sum(1) / kept.sum(1).clamp(min=1)
+
+
+def encoder_of(model: "SentenceTransformer") -> "TransformerModule":
+    """Its first module, which turns tokens into vectors."""
+    return cast("TransformerModule", model[0])
+
+
+def special_around(tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], list[int]]:
+    """The ids of the special tokens before and after a text."""
+    encoded = tokenizer("a", return_special_tokens_mask=True)
+    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+    first = special.index(0)
+    last = len(special) - special[::-1].index(0)
+    return ids[:first], ids[last:]
+
+
+def _bulk_tokenizer(model: "SentenceTransformer", max_length: int) -> Tokenizer:
+    """The model's Rust tokenizer, without the fixed padding and truncation that its file may carry."""
+    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length)
+    return tokenizer

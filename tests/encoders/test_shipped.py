@@ -1,0 +1,39 @@
+"""Students as the evaluation encodes with them."""
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
+
+from pipeline.artifacts import student
+from pipeline.core.errors import UserError
+from pipeline.core.registry import implementation
+from pipeline.encoders import packed_model
+from pipeline.encoders.shipped import open_student
+
+BLOCKS = {
+    "static": static_block(),
+    "transformer": transformer_block(),
+    "compact": compact_block(),
+    "bilstm": bilstm_block(),
+}
+WANTED = [*TEXTS, "", "tab\tand  spaces", "ÜBER 漢字", "long " * 300]
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_the_vectors_are_those_of_sentence_transformers(parts, tmp_path, kind, monkeypatch):
+    folder, packed = tmp_path / kind, []
+    student.write(implementation("students", kind).build(BLOCKS[kind], parts), "a card", folder)
+    encode = packed_model.PackedModel.encode
+    monkeypatch.setattr(
+        packed_model.PackedModel, "encode", lambda *args: packed.append(kind) or encode(*args)
+    )
+    found = open_student(folder, "distill@x")(WANTED)
+    assert bool(packed) == (kind in ("transformer", "compact"))
+    expected = SentenceTransformer(str(folder), device="cpu").encode(WANTED)
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_where_no_student_is(tmp_path):
+    with pytest.raises(UserError, match=r"is no student .*; run `dvc repro distill@x`"):
+        open_student(tmp_path, "distill@x")
