@@ -9,8 +9,9 @@ A file of several YAML documents is as many runs, which share encoded vectors: e
 top-level keys in which it differs from the first.
 
 Scores are written to `results/quality_NAME.json`: times 100, with the training's minutes, the parameters in
-millions, and for each kind of task the mean share of the teacher's scores that is kept. With `--seeds`, and
-of students that differ in their seeds alone, they are means with standard deviations, by the first's name.
+millions, and for each kind of task the mean share of the teacher's scores that is kept, before fine-tuning
+too. With `--seeds`, and of students that differ in their seeds alone, they are means with standard
+deviations, by the first's name. `--table` only prints what they are, in Markdown.
 """
 
 import argparse
@@ -27,7 +28,8 @@ from typing import Any
 import polars as pl
 from measuring import RESULTS, report
 from ruamel.yaml import YAML
-from safetensors.numpy import load_file
+
+from pipeline.commands import model_folder
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent
@@ -43,11 +45,15 @@ def main() -> None:
     parser.add_argument("name", choices=sorted(FILES), metavar="NAME", help=", ".join(sorted(FILES)))
     parser.add_argument("--students", nargs="+", default=[], help="only these; default: all of the file")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each student, by seeds 0, 1, ...")
+    parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
     parser.add_argument("--data", type=Path, default=PROJECT.parent / "shared" / "data")
     parser.add_argument("--folder", type=Path, help="where to run; default: .cache/quality/NAME")
     args = parser.parse_args()
+    if args.table:
+        print(markdown(results(args.name)))
+        return
     runs = documents(FILES[args.name])
-    named = {name for run in runs for name in run["students"]}
+    named = [name for run in runs for name in run["students"]]
     if unknown := sorted(set(args.students) - named):
         parser.error(f"{args.name} has no student {unknown[0]}; it has {', '.join(sorted(named))}")
     folder = args.folder or PROJECT / ".cache" / "quality" / args.name
@@ -65,8 +71,10 @@ def main() -> None:
         lay_out(place, run, args.data)
         reproduce(place, list(run["students"]))
         found += [row for row in over_seeds(rows(place, run), run["students"]) if row not in found]
-    table = [*found, *earlier(args.name, named - {row["model"] for row in found})]
-    report(f"quality_{args.name}", aligned(table), f"python benchmarks/quality.py {args.name}")
+    known = {row["model"] for row in found}
+    found += [row for row in results(args.name) if row["model"] in set(named) - known]
+    found.sort(key=lambda row: ["teacher", *named].index(row["model"]))
+    report(f"quality_{args.name}", aligned(found), f"python benchmarks/quality.py {args.name}")
 
 
 def documents(path: Path) -> list[Row]:
@@ -163,38 +171,43 @@ def rows(folder: Path, params: Row) -> list[Row]:
     teacher = scores(next(iter(told.values())), "teacher")
     found: list[Row] = [{"model": "teacher", **teacher}]
     for name, metrics in told.items():
-        kept = scores(metrics, "finetuned")
-        shares: dict[str, list[float]] = {}
-        for task in metrics["main"]:
-            kind = params["evaluate"]["tasks"][task]["kind"]
-            shares.setdefault(kind, []).append(kept[task] / teacher[task])
         stage = folder / "reports" / "stages" / f"distill_{name}.json"
         cost = {
-            "million_parameters": parameters(folder / "data" / "finetuned" / name) / 1e6,
+            "million_parameters": model_folder.parameters(folder / "data" / "finetuned" / name) / 1e6,
             "minutes": sum(seconds(folder, stage, name) for stage in ("distill", "finetune")) / 60,
             "steps": json.loads(stage.read_text())["steps"],
         }
-        means = {f"kept_{kind}": 100 * mean(values) for kind, values in shares.items()}
-        found.append({"model": name, **cost, **kept, **means})
+        kinds = {task: params["evaluate"]["tasks"][task]["kind"] for task in metrics["main"]}
+        kept = {f"kept_{kind}": value for kind, value in shares(metrics, "finetuned", kinds).items()}
+        if params["students"][name]["finetune"]:
+            before = shares(metrics, "distilled", kinds)
+            kept |= {f"kept_{kind}_before_finetuning": value for kind, value in before.items()}
+        found.append({"model": name, **cost, **scores(metrics, "finetuned"), **kept})
     return found
 
 
+def shares(metrics: Row, state: str, kinds: dict[str, str]) -> dict[str, float]:
+    """For each kind of task the mean share of the teacher's main scores, times 100."""
+    own, teacher = scores(metrics, state), scores(metrics, "teacher")
+    by_kind: dict[str, list[float]] = {}
+    for task, kind in kinds.items():
+        by_kind.setdefault(kind, []).append(100 * own[task] / teacher[task])
+    return {kind: mean(values) for kind, values in by_kind.items()}
+
+
 def scores(metrics: Row, state: str) -> dict[str, float]:
-    """Times 100, by task: its main metric; of retrieval MRR@10 beside it."""
+    """Times 100, by task: its main metric; of retrieval nDCG@10, and MRR@10 beside it."""
     found = metrics["scores"][state]
-    main = {task: 100 * found[task][metric] for task, metric in metrics["main"].items()}
+    main = {
+        task: 100 * found[task]["ndcg@10" if "ndcg@10" in found[task] else metric]
+        for task, metric in metrics["main"].items()
+    }
     return main | {f"{task}_mrr10": 100 * found[task]["mrr@10"] for task in main if "mrr@10" in found[task]}
 
 
 def seconds(folder: Path, stage: str, student: str) -> float:
     """What a stage took."""
     return float(json.loads((folder / "data" / "timings" / f"{stage}_{student}.json").read_text())["seconds"])
-
-
-def parameters(folder: Path) -> int:
-    """Numbers in a student's weights."""
-    weights = (load_file(path) for path in folder.rglob("*.safetensors"))
-    return sum(array.size for arrays in weights for array in arrays.values())
 
 
 def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:
@@ -213,11 +226,30 @@ def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:
     return table.group_by("model", maintain_order=True).agg(spread).to_dicts()
 
 
-def earlier(name: str, students: set[str]) -> Iterable[Row]:
-    """Rows that the results already hold, of those students."""
+def results(name: str) -> list[Row]:
+    """The rows that were written last, none where there are none."""
     path = RESULTS / f"quality_{name}.json"
-    found = json.loads(path.read_text())["rows"] if path.exists() else []
-    return (row for row in found if row["model"] in students)
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
+def markdown(rows: list[Row]) -> str:
+    """A table of them, standard deviations beside their means."""
+    columns = [column for column in rows[0] if not column.endswith(" sd")]
+    lines = [[column.replace("_", " ") for column in columns], ["---"] + ["--:"] * (len(columns) - 1)]
+    lines += [[cell(row, column) for column in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def cell(row: Row, column: str) -> str:
+    """A value as the table has it."""
+    value, spread = row[column], row.get(f"{column} sd")
+    if column == "model" or value is None:
+        return str(value or "")
+    if column in ("steps", "seeds"):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" + (
+        f" ± {spread:.1f}" if spread is not None and column != "million_parameters" else ""
+    )
 
 
 def aligned(found: Iterable[Row]) -> list[Row]:
