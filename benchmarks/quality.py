@@ -54,7 +54,7 @@ def main() -> None:
         return
     runs = documents(FILES[args.name])
     named = [name for run in runs for name in run["students"]]
-    if unknown := sorted(set(args.students) - named):
+    if unknown := sorted(set(args.students) - set(named)):
         parser.error(f"{args.name} has no student {unknown[0]}; it has {', '.join(sorted(named))}")
     folder = args.folder or PROJECT / ".cache" / "quality" / args.name
     found: list[Row] = []

@@ -1,0 +1,108 @@
+"""What benchmarks/quality.py makes of its files and of what runs left behind."""
+
+import importlib
+import json
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.numpy import save_file
+
+from pipeline.artifacts.beir import read_beir
+
+SMALL = {"train": {"lr": 1.0}, "finetune": None}
+TUNED = {"train": {"lr": 1.0}, "finetune": {"lr": 2.0}}
+
+
+@pytest.fixture
+def quality(repository, monkeypatch):
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    return importlib.import_module("quality")
+
+
+def test_a_file_of_several_documents_is_as_many_runs(quality, tmp_path):
+    path = tmp_path / "sweep.yaml"
+    path.write_text("corpus: {a: 1}\nstudents: {x: {}}\n---\ncorpus: {a: 2}\n---\nstudents: {y: {}}\n")
+    assert quality.documents(path) == [
+        {"corpus": {"a": 1}, "students": {"x": {}}},
+        {"corpus": {"a": 2}, "students": {"x": {}}},
+        {"corpus": {"a": 1}, "students": {"y": {}}},
+    ]
+
+
+def test_without_students_a_file_has_those_of_params(quality, repository, tmp_path):
+    (tmp_path / "sweep.yaml").write_text("corpus: {}\n")
+    assert list(quality.documents(tmp_path / "sweep.yaml")[0]["students"]) == list(
+        quality.YAML(typ="safe").load(repository / "params.yaml")["students"]
+    )
+
+
+def test_seeds_are_of_training_and_fine_tuning_and_become_means_with_spreads(quality):
+    students = quality.seeded({"a": SMALL, "b": TUNED}, 3)
+    assert list(students) == ["a", "a_seed1", "a_seed2", "b", "b_seed1", "b_seed2"]
+    assert students["a"] == SMALL
+    assert students["b_seed2"] == {"train": {"lr": 1.0, "seed": 2}, "finetune": {"lr": 2.0, "seed": 2}}
+    values = np.array([[50.0, 51.0, 54.0], [60.0, 60.0, 63.0]])
+    rows = [{"model": "teacher", "sick": 80.0}]
+    rows += [
+        {"model": name, "sick": value} for name, value in zip(students, values.ravel().tolist(), strict=True)
+    ]
+    teacher, *found = quality.over_seeds(rows, students)
+    assert teacher["model"] == "teacher"
+    assert [(row["model"], row["seeds"]) for row in found] == [("a", 3), ("b", 3)]
+    np.testing.assert_allclose([row["sick"] for row in found], values.mean(axis=1))
+    np.testing.assert_allclose([row["sick sd"] for row in found], values.std(axis=1, ddof=1))
+    table = quality.markdown(quality.aligned([teacher, *found])).splitlines()
+    assert table[0] == "| model | sick | seeds |"
+    assert table[3] == "| a | 51.7 ± 2.1 | 3 |"
+
+
+def test_a_row_tells_scores_costs_and_what_is_kept(quality, tmp_path):
+    for folder in ("reports/metrics", "reports/stages", "data/timings", "data/finetuned/a"):
+        (tmp_path / folder).mkdir(parents=True)
+    found = {"stsb": {"spearman": 0.8}, "find": {"mrr@10": 0.5, "ndcg@10": 0.4}}
+    less = {"stsb": {"spearman": 0.6}, "find": {"mrr@10": 0.3, "ndcg@10": 0.3}}
+    told = {
+        "main": {"stsb": "spearman", "find": "mrr@10"},
+        "scores": {"teacher": found, "distilled": less, "finetuned": found},
+    }
+    (tmp_path / "reports/metrics/a.json").write_text(json.dumps(told))
+    (tmp_path / "reports/stages/distill_a.json").write_text('{"steps": 7}')
+    for stage in ("distill", "finetune"):
+        (tmp_path / f"data/timings/{stage}_a.json").write_text('{"seconds": 90}')
+    save_file({"w": np.zeros((500, 1000), np.float32)}, tmp_path / "data/finetuned/a/model.safetensors")
+    tasks = {"stsb": {"kind": "sts"}, "find": {"kind": "retrieval"}}
+    teacher, row = quality.rows(tmp_path, {"students": {"a": TUNED}, "evaluate": {"tasks": tasks}})
+    assert teacher == {"model": "teacher", "stsb": 80.0, "find": 40.0, "find_mrr10": 50.0}
+    assert row == {
+        "model": "a",
+        "million_parameters": 0.5,
+        "minutes": 3.0,
+        "steps": 7,
+        **{key: value for key, value in teacher.items() if key != "model"},
+        "kept_sts": 100.0,
+        "kept_retrieval": 100.0,
+        "kept_sts_before_finetuning": pytest.approx(75.0),
+        "kept_retrieval_before_finetuning": pytest.approx(75.0),
+    }
+
+
+def test_the_retrieval_set_of_the_pairs_judges_all_positives_of_an_anchor(quality, tmp_path):
+    pairs = pl.DataFrame(
+        [(f"anchor {row // 2}", f"positive {row}") for row in range(12_000)],
+        schema=["anchor", "positive"],
+        orient="row",
+    )
+    quality.pair_retrieval(pairs, tmp_path)
+    found = read_beir(tmp_path, "test")
+    assert (len(found.queries), len(found.documents)) == (1000, 10_000)
+    judged = pl.read_csv(tmp_path / "qrels" / "test.tsv", separator="\t")
+    assert judged.group_by("query-id").len()["len"].unique().to_list() == [2]
+
+
+def test_an_unknown_student_is_told(quality, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["quality.py", "ten_minutes", "--students", "nobody"])
+    with pytest.raises(SystemExit):
+        quality.main()
+    assert "ten_minutes has no student nobody; it has compact, " in capsys.readouterr().err
