@@ -23,7 +23,7 @@ class SourceTexts:
     limit: int | None
     """Keep this many, chosen by hash."""
     joined: int = 1
-    """So many successive texts become one."""
+    """So many successive texts become one; an empty one between them ends it."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,13 @@ def _filtered(
         dropped[reason] = dropped.get(reason, 0) + len(table) - len(kept)
         return kept
 
-    table = keep("empty", table.filter(pl.col("text") != ""))
-    table = keep("too_few_words", table.filter(words >= params.min_words))
     if source.joined > 1:
+        blocks = table.with_columns((pl.col("text") == "").cum_sum().alias("block"))
+        table = keep("empty", blocks.filter(pl.col("text") != ""))
         table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
         table = keep("joined_to_another", _joined(table, source.joined))
+    table = keep("empty", table.filter(pl.col("text") != ""))
+    table = keep("too_few_words", table.filter(words >= params.min_words))
     table = keep("too_many_words", table.filter(words <= params.max_words))
     table = keep("too_many_chars", table.filter(pl.col("text").str.len_chars() <= params.max_chars))
     table = keep("duplicate", table.unique("text", maintain_order=True))
@@ -117,9 +119,9 @@ def _filtered(
 
 
 def _joined(table: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Every `count` successive texts as one, the last ones too."""
-    group = (pl.int_range(pl.len()) // count).alias("group")
-    return table.group_by(group, maintain_order=True).agg(pl.col("text").str.join(" ")).select("text")
+    """Every `count` successive texts of a block as one, the last ones of it too."""
+    part = (pl.int_range(pl.len()).over("block") // count).alias("part")
+    return table.group_by("block", part, maintain_order=True).agg(pl.col("text").str.join(" ")).select("text")
 
 
 def _describe(reports: list[Report]) -> str:

@@ -14,7 +14,7 @@ from pipeline.core.params.load import load
 from pipeline.core.registry import implementation
 from pipeline.exporting.card import model_card
 from pipeline.losses.interface import Setting
-from pipeline.students.interface import LearnsWords
+from pipeline.students.interface import LearnsVocabulary
 from pipeline.training import distillation, guard
 from pipeline.training.checkpoint import Checkpoint, of_tensors
 from pipeline.training.data import materialise, open_corpus, teacher_sample
@@ -44,10 +44,10 @@ def main(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
     learner = implementation("students", block.kind).build(block, teacher)
-    if isinstance(learner, LearnsWords):
-        for look_at in (learner.learn_words, learner.keep_tokens):
-            streams = (texts.stream(source.texts, source.split) for source in opened.train)
-            look_at(chain.from_iterable(streams))
+    if isinstance(learner, LearnsVocabulary):
+        learner.learn_vocabulary(
+            lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)
+        )
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {

@@ -1,5 +1,6 @@
 """The vocabulary that the training texts ask for: whole words more, and tokens that they rarely have less."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -16,6 +17,10 @@ DISTINCT = 1 << 20
 MARGIN = 1e-3
 """What a Unigram tokenizer's log probability of a new word has more for each piece less, so that it prefers
 the word to its pieces, and to a shorter new word with the rest of the pieces."""
+
+
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+"""A byte of a letter that the vocabulary lacks."""
 
 
 def split_words(
@@ -90,9 +95,9 @@ def pieces_of(word: str, tokenizer: Tokenizer) -> list[int]:
 
 
 def frequent_tokens(tokenizer: Tokenizer, counts: NDArray[np.integer], most: int) -> list[int]:
-    """The ids of the `most` most frequent tokens, ascending.
+    """The ids of the `most` most frequent tokens, ascending, without those that the texts do not have.
 
-    Among them in any case: special tokens, and single letters, which all other words can be made of. A BPE
+    Among them in any case: special tokens, and what all other words can be made of, letters or bytes. A BPE
     token comes with those that are merged into it.
 
     Args:
@@ -103,14 +108,9 @@ def frequent_tokens(tokenizer: Tokenizer, counts: NDArray[np.integer], most: int
     Raises:
         UserError: the tokens that are always kept are more than that.
     """
-    model = TokenizerModel.from_tokenizer(tokenizer).model
-    prefix = getattr(model, "continuing_subword_prefix", None) or ""
-    merged: dict[str, tuple[str, str]] = {}
-    for pair in model.merges.root if isinstance(model, BPE) else ():
-        merged.setdefault(pair[0] + pair[1].removeprefix(prefix), (pair[0], pair[1]))
     names = [tokenizer.id_to_token(token) for token in range(len(counts))]
-    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    kept = {name for name in names if name in special or (name and len(name.removeprefix(prefix)) == 1)}
+    merged = _merges(tokenizer)
+    kept = _always_kept(tokenizer, merged) & set(names)
     if len(kept) > most:
         raise UserError(f"init.tokens is {most}; the vocabulary's letters alone are {len(kept)}; raise it")
     for token in np.argsort(-counts, kind="stable"):
@@ -133,7 +133,40 @@ def with_tokens(tokenizer: Tokenizer, kept: list[int]) -> Tokenizer:
     """
     names = [tokenizer.id_to_token(token) for token in kept]
     left_out = sorted(set(tokenizer.get_vocab()) - set(names))
-    found = TokenizerModel.from_tokenizer(tokenizer).remove_tokens_from_vocabulary(left_out).to_tokenizer()
+    before = TokenizerModel.from_tokenizer(tokenizer)
+    try:
+        edited = before.remove_tokens_from_vocabulary(left_out)
+        if isinstance(edited.model, Unigram):
+            edited.model.unk_token = before.unk_token  # it is kept by its number, which has changed
+        found = edited.to_tokenizer()
+    except (KeyError, ValueError) as error:
+        raise UserError(
+            f"init.tokens: the teacher's tokenizer cannot be cut ({error}); set it to null"
+        ) from None
     if [found.id_to_token(row) for row in range(found.get_vocab_size())] != names:
-        raise UserError("init.tokens: the teacher's tokenizer cannot be cut to fewer tokens; set it to null")
+        raise UserError("init.tokens: the tokenizer cannot be cut to fewer tokens; set it to null")
     return found
+
+
+def _merges(tokenizer: Tokenizer) -> dict[str, tuple[str, str]]:
+    """What each token of a BPE tokenizer is first merged from; nothing of other kinds."""
+    model = TokenizerModel.from_tokenizer(tokenizer).model
+    found: dict[str, tuple[str, str]] = {}
+    if isinstance(model, BPE):
+        prefix = model.continuing_subword_prefix or ""
+        for pair in model.merges.root:
+            found.setdefault(pair[0] + pair[1].removeprefix(prefix), (pair[0], pair[1]))
+    return found
+
+
+def _always_kept(tokenizer: Tokenizer, merged: dict[str, tuple[str, str]]) -> set[str]:
+    """Special tokens, and the tokens that no others make."""
+    edited = TokenizerModel.from_tokenizer(tokenizer)
+    special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+    special |= {edited.unk_token, edited.pad_token, *tokenizer.encode("").tokens} - {None}
+    if isinstance(edited.model, BPE):
+        return special | (set(tokenizer.get_vocab()) - set(merged))
+    prefix = getattr(edited.model, "continuing_subword_prefix", None) or ""
+    return special | {
+        name for name in tokenizer.get_vocab() if len(name.removeprefix(prefix)) == 1 or BYTE.fullmatch(name)
+    }

@@ -1,6 +1,6 @@
 """What the stages ask of a student of any kind."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -57,13 +57,9 @@ class Student(Protocol):
 
 
 @runtime_checkable
-class LearnsWords(Protocol):
+class LearnsVocabulary(Protocol):
     """What a student may have besides: a vocabulary that the training texts decide."""
 
-    def learn_words(self, texts: Iterable[list[str]]) -> None:
-        """Look at the training texts, some at a time; called once, before anything is tokenised."""
-        ...
-
-    def keep_tokens(self, texts: Iterable[list[str]]) -> None:
-        """Look at them once more, with the words that were learnt."""
+    def learn_vocabulary(self, texts: Callable[[], Iterable[list[str]]]) -> None:
+        """Look at the training texts, some at a time, as often as it calls; before anything is tokenised."""
         ...

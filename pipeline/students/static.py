@@ -1,7 +1,7 @@
 """A table of token vectors: a text is the mean of its tokens' (model2vec, tokenlearn's POTION)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +71,11 @@ class Static:
         )
         self._weights = nn.Embedding.from_pretrained(torch.ones(len(table), 1), freeze=False, sparse=sparse)
         self.module = nn.ModuleDict({"table": self._table, "weights": self._weights})
+
+    def learn_vocabulary(self, texts: Callable[[], Iterable[list[str]]]) -> None:
+        """Take the words that the texts have often, then leave out the tokens that they have least."""
+        self.learn_words(texts())
+        self.keep_tokens(texts())
 
     def learn_words(self, texts: Iterable[list[str]]) -> None:
         """Make words that are split into pieces tokens of their own, `init.words` of them at most.

@@ -60,12 +60,17 @@ def test_limit_and_split_do_not_depend_on_the_order():
 
 
 def test_successive_texts_are_joined_and_none_of_an_evaluation_is_among_them():
-    texts = ["one is one", "too short", "two are two", "The dog, barks!", "three or more", "a  b  c", "d e f"]
-    sources = [source("two are two", name="a"), source(*texts, name="b", joined=2)]
+    texts = ["one is one", "short", "The dog, barks!", "two are two", "", "three or more", "a  b", "d e f"]
+    sources = [source("three or more a b", name="a"), source(*texts, name="b", joined=2)]
     table, [_, report] = build(sources, corpus_params(max_words=6), fold(pl.Series(["the DOG barks"])))
     joined = table.filter(pl.col("source") == "b")["text"].to_list()
-    assert joined == ["one is one two are two", "three or more a b c", "d e f"]
-    assert report.dropped == {"too_few_words": 1, "evaluation_text": 1, "joined_to_another": 2}
+    assert joined == ["one is one short", "two are two", "d e f"]
+    assert report.dropped == {
+        "empty": 1,
+        "evaluation_text": 1,
+        "joined_to_another": 2,
+        "duplicate_of_earlier_source": 1,
+    }
     assert report.rows_in == report.rows_out + sum(report.dropped.values())
     _, [report] = build([source("a b c", "d e f", "g h i", joined=2)], corpus_params(max_words=5), NOTHING)
     assert report.dropped == {"joined_to_another": 1, "too_many_words": 1}

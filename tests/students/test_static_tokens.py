@@ -95,6 +95,36 @@ def test_enough_tokens_change_nothing_and_no_text_is_read(parts):
     np.testing.assert_array_equal(table_of(student), table_of(static.build(static_block(), parts)))
 
 
+def test_a_bpe_tokenizer_keeps_the_letters_that_end_words():
+    tokenizer = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    texts = ["jazz quiz biz", *SENTENCES * 5]
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=90, end_of_word_suffix="</w>"))
+    ids = [token for encoding in tokenizer.encode_batch(SENTENCES) for token in encoding.ids]
+    counts = np.bincount(ids, minlength=tokenizer.get_vocab_size())
+    cut = with_tokens(tokenizer, frequent_tokens(tokenizer, counts, len(counts) - 10))
+    assert "".join(cut.encode("jazz quiz biz").tokens) == "jazz</w>quiz</w>biz</w>"
+
+
+def test_the_unknown_token_stays_the_unknown_token():
+    words = [("rare", -9.0), ("odd", -9.0), ("a", -2.0), ("<unk>", 0.0), ("b", -2.0), ("ab", -1.0)]
+    tokenizer = Tokenizer(models.Unigram(words, unk_id=3))
+    cut = with_tokens(tokenizer, frequent_tokens(tokenizer, np.array([0, 0, 1, 0, 1, 1]), 4))
+    assert cut.encode("abxb").tokens == ["ab", "x", "b"]
+    assert cut.encode("x").ids == [cut.token_to_id("<unk>")]
+    plain = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##a": 2, "##aa": 3}, unk_token="[UNK]"))
+    assert with_tokens(plain, frequent_tokens(plain, np.array([0, 1, 1, 0]), 3)).encode("z").ids == [0]
+
+
+def test_bytes_stay():
+    pieces = [("<unk>", 0.0), *((f"<0x{byte:02X}>", -9.0) for byte in range(256)), ("a", -1.0), ("aa", -1.0)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=True))
+    counts = np.zeros(len(pieces), int)
+    cut = with_tokens(tokenizer, frequent_tokens(tokenizer, counts, 258))
+    assert cut.get_vocab_size() == 258
+    assert cut.encode("aé").tokens == ["a", "<0xC3>", "<0xA9>"]
+
+
 def test_fewer_tokens_than_letters():
     tokenizer, counts = trained("wordpiece")
     with pytest.raises(

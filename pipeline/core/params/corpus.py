@@ -24,7 +24,8 @@ class FileSource(Block):
     column: str = "text"
     """The column, or the key of a JSON line, that holds the text; not used for .txt."""
     join: Count = 1
-    """So many successive texts become one, with spaces between them: passages from a file of sentences."""
+    """So many successive texts become one, with spaces between them: passages from a file of sentences. An
+    empty line ends one; the other bounds are of passages."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
 
