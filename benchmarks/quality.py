@@ -15,6 +15,7 @@ deviations, by the first's name. `--table` only prints what they are, in Markdow
 """
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -49,32 +50,35 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=PROJECT.parent / "shared" / "data")
     parser.add_argument("--folder", type=Path, help="where to run; default: .cache/quality/NAME")
     args = parser.parse_args()
-    if args.table:
-        print(markdown(results(args.name)))
-        return
     runs = documents(FILES[args.name])
     named = [name for run in runs for name in run["students"]]
     if unknown := sorted(set(args.students) - set(named)):
         parser.error(f"{args.name} has no student {unknown[0]}; it has {', '.join(sorted(named))}")
+    if twice := sorted(name for name in set(named) if named.count(name) > 1):
+        parser.error(f"two runs of {args.name} have a student {twice[0]}; name each of them once")
+    known = {row["model"]: row for row in results(args.name, runs)}
+    if args.table:
+        if not known:
+            parser.error(f"{args.name} has no results; run it without --table")
+        print(markdown(list(known.values())))
+        return
     folder = args.folder or PROJECT / ".cache" / "quality" / args.name
-    found: list[Row] = []
     for number, run in enumerate(runs):
         place = folder / str(number) if len(runs) > 1 else folder
         if len(runs) > 1:
             run["runtime"] = {**run["runtime"], "cache": "../.cache"}
         students = {
-            name: run["students"][name] for name in run["students"] if name in (args.students or named)
+            name: block for name, block in run["students"].items() if name in (args.students or named)
         }
-        run["students"] = seeded(students, args.seeds)
-        if not students:
-            continue
-        lay_out(place, run, args.data)
-        reproduce(place, list(run["students"]))
-        found += [row for row in over_seeds(rows(place, run), run["students"]) if row not in found]
-    known = {row["model"] for row in found}
-    found += [row for row in results(args.name) if row["model"] in set(named) - known]
-    found.sort(key=lambda row: ["teacher", *named].index(row["model"]))
-    report(f"quality_{args.name}", aligned(found), f"python benchmarks/quality.py {args.name}")
+        if students:
+            mine = {**run, "students": seeded(students, args.seeds)}
+            lay_out(place, mine, args.data)
+            reproduce(place, list(mine["students"]))
+            for found in over_seeds(rows(place, mine), mine["students"]):
+                known[found["model"]] = {**found, "settings": settings(found["model"], run)}
+    ordered = [known[name] for name in ("teacher", *named) if name in known]
+    seeds = f" --seeds {args.seeds}" if args.seeds > 1 else ""
+    report(f"quality_{args.name}", aligned(ordered), f"python benchmarks/quality.py {args.name}{seeds}")
 
 
 def documents(path: Path) -> list[Row]:
@@ -84,19 +88,28 @@ def documents(path: Path) -> list[Row]:
     return [first, *({**first, **other} for other in others)]
 
 
+def settings(student: str, run: Row) -> str:
+    """What a student's scores depend on but for its seeds, as a hash; the teacher's: what all have."""
+    block = with_seed(run["students"][student], None) if student in run["students"] else None
+    shared = {key: value for key, value in run.items() if key not in ("students", "runtime")}
+    return hashlib.sha256(json.dumps([shared, block], sort_keys=True).encode()).hexdigest()[:12]
+
+
 def seeded(students: dict[str, Row], seeds: int) -> dict[str, Row]:
-    """Every student as often as there are seeds."""
-    return {
-        name if seed == 0 else f"{name}_seed{seed}": with_seed(block, seed)
-        for name, block in students.items()
-        for seed in range(seeds)
-    }
+    """Every student as often as there are seeds; with one, as it is."""
+    if seeds == 1:
+        return students
+    found: dict[str, Row] = {}
+    for name, block in students.items():
+        for seed in range(seeds):
+            another = with_seed(block, seed)
+            if another not in found.values():
+                found[name if seed == 0 else f"{name}_seed{seed}"] = another
+    return found
 
 
 def with_seed(block: Row, seed: int | None) -> Row:
-    """A student's block with another seed; the seeds of the file itself come first."""
-    if seed == 0:
-        return block
+    """A student's block with another seed."""
     seeded = {key: {**block[key], "seed": seed} for key in ("train", "finetune") if block[key]}
     return {**block, **seeded}
 
@@ -128,19 +141,22 @@ def lay_out(folder: Path, params: Row, data: Path) -> None:
     for path in data.iterdir():
         if path.is_dir() and not (there := folder / "data" / "raw" / path.name).exists():
             there.symlink_to(path.resolve(), target_is_directory=True)
-    slices(data, folder / "data" / "raw" / "slices")
+    slices(data, folder / "data" / "raw" / "slices", json.dumps(params["evaluate"]))
 
 
-def slices(data: Path, folder: Path) -> None:
-    """Parts of files that are too large for a look at every kind of task."""
+def slices(data: Path, folder: Path, tasks: str) -> None:
+    """Those that the tasks name of parts of files that are too large for a look at every kind of task."""
     folder.mkdir(parents=True, exist_ok=True)
-    reviews = pl.read_parquet(data / "classification" / "SST2_train.parquet")
-    reviews = reviews.filter(pl.col("text").str.len_chars() > 40)  # the others are parts of sentences
-    reviews[:2000].write_parquet(folder / "sst2_train.parquet")
-    reviews[2000:3000].write_parquet(folder / "sst2_test.parquet")
-    entities = pl.read_parquet(data / "er" / "er_pairs.parquet").filter(split="test")
-    entities.group_by("dataset", maintain_order=True).head(400).write_parquet(folder / "entities.parquet")
-    pair_retrieval(pl.read_parquet(data / "pairs" / "positive_pairs.parquet"), folder / "pairs")
+    if "slices/sst2" in tasks:
+        reviews = pl.read_parquet(data / "classification" / "SST2_train.parquet")
+        reviews = reviews.filter(pl.col("text").str.len_chars() > 40)  # the others are parts of sentences
+        reviews[:2000].write_parquet(folder / "sst2_train.parquet")
+        reviews[2000:3000].write_parquet(folder / "sst2_test.parquet")
+    if "slices/entities" in tasks:
+        entities = pl.read_parquet(data / "er" / "er_pairs.parquet").filter(split="test")
+        entities.group_by("dataset", maintain_order=True).head(400).write_parquet(folder / "entities.parquet")
+    if "slices/pairs" in tasks:
+        pair_retrieval(pl.read_parquet(data / "pairs" / "positive_pairs.parquet"), folder / "pairs")
 
 
 def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:
@@ -168,8 +184,9 @@ def rows(folder: Path, params: Row) -> list[Row]:
         name: json.loads((folder / "reports" / "metrics" / f"{name}.json").read_text())
         for name in params["students"]
     }
-    teacher = scores(next(iter(told.values())), "teacher")
-    found: list[Row] = [{"model": "teacher", **teacher}]
+    kinds = {task: block["kind"] for task, block in params["evaluate"]["tasks"].items()}
+    first = next(iter(told.values()))
+    found: list[Row] = [row("teacher", {}, first, "teacher", kinds)]
     for name, metrics in told.items():
         stage = folder / "reports" / "stages" / f"distill_{name}.json"
         cost = {
@@ -177,21 +194,26 @@ def rows(folder: Path, params: Row) -> list[Row]:
             "minutes": sum(seconds(folder, stage, name) for stage in ("distill", "finetune")) / 60,
             "steps": json.loads(stage.read_text())["steps"],
         }
-        kinds = {task: params["evaluate"]["tasks"][task]["kind"] for task in metrics["main"]}
-        kept = {f"kept_{kind}": value for kind, value in shares(metrics, "finetuned", kinds).items()}
+        found.append(row(name, cost, metrics, "finetuned", kinds))
         if params["students"][name]["finetune"]:
             before = shares(metrics, "distilled", kinds)
-            kept |= {f"kept_{kind}_before_finetuning": value for kind, value in before.items()}
-        found.append({"model": name, **cost, **scores(metrics, "finetuned"), **kept})
+            found[-1] |= {f"kept_{kind}_before_finetuning": value for kind, value in before.items()}
     return found
+
+
+def row(name: str, cost: Row, metrics: Row, state: str, kinds: dict[str, str]) -> Row:
+    """A model's row."""
+    costs = {column: cost.get(column) for column in ("million_parameters", "minutes", "steps")}
+    kept = {f"kept_{kind}": value for kind, value in shares(metrics, state, kinds).items()}
+    return {"model": name, **costs, **kept, **scores(metrics, state)}
 
 
 def shares(metrics: Row, state: str, kinds: dict[str, str]) -> dict[str, float]:
     """For each kind of task the mean share of the teacher's main scores, times 100."""
     own, teacher = scores(metrics, state), scores(metrics, "teacher")
     by_kind: dict[str, list[float]] = {}
-    for task, kind in kinds.items():
-        by_kind.setdefault(kind, []).append(100 * own[task] / teacher[task])
+    for task in metrics["main"]:
+        by_kind.setdefault(kinds[task], []).append(100 * own[task] / teacher[task])
     return {kind: mean(values) for kind, values in by_kind.items()}
 
 
@@ -218,23 +240,26 @@ def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:
         unseeded = {other: with_seed(block, None) for other, block in students.items()}
         return next((other for other in unseeded if unseeded[other] == unseeded.get(name)), name)
 
-    table = pl.DataFrame(aligned(found)).with_columns(model=pl.col("model").map_elements(group, pl.String))
+    teacher, *others = found
+    table = pl.DataFrame(aligned(others)).with_columns(model=pl.col("model").map_elements(group, pl.String))
     if table["model"].is_unique().all():
         return found
     scores = pl.exclude("model")
     spread = [scores.mean(), scores.std().name.suffix(" sd"), pl.len().alias("seeds")]
-    return table.group_by("model", maintain_order=True).agg(spread).to_dicts()
+    return [teacher, *table.group_by("model", maintain_order=True).agg(spread).to_dicts()]
 
 
-def results(name: str) -> list[Row]:
-    """The rows that were written last, none where there are none."""
+def results(name: str, runs: list[Row] | None = None) -> list[Row]:
+    """The rows that were written last, none where there are none; of `runs`, those with their settings."""
     path = RESULTS / f"quality_{name}.json"
-    return json.loads(path.read_text())["rows"] if path.exists() else []
+    found = json.loads(path.read_text())["rows"] if path.exists() else []
+    known = {settings(model, run) for run in runs or () for model in ("teacher", *run["students"])}
+    return [row for row in found if runs is None or row.get("settings") in known]
 
 
 def markdown(rows: list[Row]) -> str:
     """A table of them, standard deviations beside their means."""
-    columns = [column for column in rows[0] if not column.endswith(" sd")]
+    columns = [column for column in rows[0] if not column.endswith(" sd") and column != "settings"]
     lines = [[column.replace("_", " ") for column in columns], ["---"] + ["--:"] * (len(columns) - 1)]
     lines += [[cell(row, column) for column in columns] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

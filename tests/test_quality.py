@@ -40,8 +40,11 @@ def test_without_students_a_file_has_those_of_params(quality, repository, tmp_pa
 
 def test_seeds_are_of_training_and_fine_tuning_and_become_means_with_spreads(quality):
     students = quality.seeded({"a": SMALL, "b": TUNED}, 3)
+    again = quality.with_seed(SMALL, 1)
+    assert list(quality.seeded({"a": SMALL, "again": again}, 3)) == ["a", "a_seed1", "a_seed2"]
     assert list(students) == ["a", "a_seed1", "a_seed2", "b", "b_seed1", "b_seed2"]
-    assert students["a"] == SMALL
+    assert quality.seeded({"a": SMALL}, 1) == {"a": SMALL}
+    assert students["a"] == {"train": {"lr": 1.0, "seed": 0}, "finetune": None}
     assert students["b_seed2"] == {"train": {"lr": 1.0, "seed": 2}, "finetune": {"lr": 2.0, "seed": 2}}
     values = np.array([[50.0, 51.0, 54.0], [60.0, 60.0, 63.0]])
     rows = [{"model": "teacher", "sick": 80.0}]
@@ -74,18 +77,13 @@ def test_a_row_tells_scores_costs_and_what_is_kept(quality, tmp_path):
     save_file({"w": np.zeros((500, 1000), np.float32)}, tmp_path / "data/finetuned/a/model.safetensors")
     tasks = {"stsb": {"kind": "sts"}, "find": {"kind": "retrieval"}}
     teacher, row = quality.rows(tmp_path, {"students": {"a": TUNED}, "evaluate": {"tasks": tasks}})
-    assert teacher == {"model": "teacher", "stsb": 80.0, "find": 40.0, "find_mrr10": 50.0}
-    assert row == {
-        "model": "a",
-        "million_parameters": 0.5,
-        "minutes": 3.0,
-        "steps": 7,
-        **{key: value for key, value in teacher.items() if key != "model"},
-        "kept_sts": 100.0,
-        "kept_retrieval": 100.0,
-        "kept_sts_before_finetuning": pytest.approx(75.0),
-        "kept_retrieval_before_finetuning": pytest.approx(75.0),
-    }
+    scores = {"stsb": 80.0, "find": 40.0, "find_mrr10": 50.0}
+    kept = {"kept_sts": 100.0, "kept_retrieval": 100.0}
+    nothing = {"million_parameters": None, "minutes": None, "steps": None}
+    assert teacher == {"model": "teacher", **nothing, **kept, **scores}
+    cost = {"million_parameters": 0.5, "minutes": 3.0, "steps": 7}
+    before = {f"{key}_before_finetuning": pytest.approx(75.0) for key in kept}
+    assert row == {"model": "a", **cost, **kept, **scores, **before}
 
 
 def test_the_retrieval_set_of_the_pairs_judges_all_positives_of_an_anchor(quality, tmp_path):
@@ -106,3 +104,73 @@ def test_an_unknown_student_is_told(quality, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         quality.main()
     assert "ten_minutes has no student nobody; it has compact, " in capsys.readouterr().err
+
+
+RUNS = """
+evaluate: {tasks: {stsb: {kind: sts}}}
+runtime: {}
+students: {a: {train: {}, finetune: null}, b: {train: {lr: 2}, finetune: null}}
+---
+corpus: {limit: 2}
+students: {c: {train: {}, finetune: null}}
+"""
+
+
+@pytest.fixture
+def sweep(quality, tmp_path, monkeypatch):
+    """Runs a sweep of two documents whose students score what SCORES says."""
+    scores = {"a": 50.0, "b": 60.0, "c": 70.0}
+    path = tmp_path / "sweep.yaml"
+    path.write_text(RUNS)
+    monkeypatch.setattr(quality, "FILES", {"sweep": path})
+    monkeypatch.setattr(quality, "RESULTS", tmp_path)
+    monkeypatch.setattr(quality, "lay_out", lambda *_: None)
+    monkeypatch.setattr(quality, "reproduce", lambda *_: None)
+
+    def found(_: object, params: dict) -> list[dict]:
+        return [{"model": "teacher", "stsb": 80.0}] + [
+            {"model": name, "stsb": scores[name[0]] + len(name)} for name in params["students"]
+        ]
+
+    def written(name: str, rows: list[dict], command: str) -> None:
+        (tmp_path / f"{name}.json").write_text(json.dumps({"command": command, "rows": rows}))
+
+    monkeypatch.setattr(quality, "rows", found)
+    monkeypatch.setattr(quality, "report", written)
+
+    def run(*arguments: str) -> dict:
+        monkeypatch.setattr(sys, "argv", ["quality.py", "sweep", *arguments])
+        quality.main()
+        return json.loads((tmp_path / "quality_sweep.json").read_text())
+
+    return run
+
+
+def test_runs_share_one_table(sweep):
+    told = sweep()
+    assert told["command"] == "python benchmarks/quality.py sweep"
+    assert [row["model"] for row in told["rows"]] == ["teacher", "a", "b", "c"]
+
+
+def test_some_students_join_the_rows_of_the_same_settings(quality, sweep, capsys):
+    sweep("--students", "c", "a")
+    assert [row["model"] for row in sweep("--students", "b")["rows"]] == ["teacher", "a", "b", "c"]
+    quality.FILES["sweep"].write_text(RUNS.replace("limit: 2", "limit: 3"))
+    told = sweep("--students", "b", "--seeds", "2")
+    assert [(row["model"], row["seeds"]) for row in told["rows"]] == [
+        ("teacher", None),
+        ("a", None),
+        ("b", 2),
+    ]
+    sweep("--table")
+    assert "| a | 51.0 |  |" in capsys.readouterr().out
+
+
+def test_what_cannot_be_told_apart_or_was_not_run_is_told(quality, sweep, capsys):
+    with pytest.raises(SystemExit):
+        sweep("--table")
+    assert "sweep has no results; run it without --table" in capsys.readouterr().err
+    quality.FILES["sweep"].write_text(RUNS.replace("{c:", "{a:"))
+    with pytest.raises(SystemExit):
+        sweep()
+    assert "two runs of sweep have a student a; name each of them once" in capsys.readouterr().err
