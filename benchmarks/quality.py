@@ -47,9 +47,14 @@ def main() -> None:
     parser.add_argument("--students", nargs="+", default=[], help="only these; default: all of the file")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each student, by seeds 0, 1, ...")
     parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
-    parser.add_argument("--data", type=Path, default=PROJECT.parent / "shared" / "data")
+    data = PROJECT.parent / "shared" / "data"
+    parser.add_argument(
+        "--data", type=Path, default=data, help="what data/raw links to; default: ../shared/data"
+    )
     parser.add_argument("--folder", type=Path, help="where to run; default: .cache/quality/NAME")
     args = parser.parse_args()
+    if args.seeds < 1:
+        parser.error(f"--seeds is {args.seeds}; a student is trained once at least")
     runs = documents(FILES[args.name])
     named = [name for run in runs for name in run["students"]]
     if unknown := sorted(set(args.students) - set(named)):

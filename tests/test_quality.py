@@ -166,6 +166,12 @@ def test_some_students_join_the_rows_of_the_same_settings(quality, sweep, capsys
     assert "| a | 51.0 |  |" in capsys.readouterr().out
 
 
+def test_no_training_is_no_run(sweep, capsys):
+    with pytest.raises(SystemExit):
+        sweep("--seeds", "0")
+    assert "--seeds is 0; a student is trained once at least" in capsys.readouterr().err
+
+
 def test_what_cannot_be_told_apart_or_was_not_run_is_told(quality, sweep, capsys):
     with pytest.raises(SystemExit):
         sweep("--table")
