@@ -1,5 +1,8 @@
 """What tests of several parts need."""
 
+import json
+import os
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -7,6 +10,7 @@ from pathlib import Path
 import pytest
 import small_students
 import torch
+from filelock import FileLock
 from project import Project
 from transformers import BertConfig, BertModel
 
@@ -17,14 +21,15 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a whole `dvc repro` takes longest, and goes first: `make test` has two workers."""
-    items.sort(key=lambda item: "project" not in getattr(item, "fixturenames", ()))
+    """The first `dvc repro` takes longest, and goes first: `make test` has two workers."""
+    items.sort(key=lambda item: item.path.name != "test_repro.py")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     """Tensors as small as the tests' are slower on several threads, above all beside another job."""
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start
 
 
 @pytest.fixture(scope="session")
@@ -52,11 +57,30 @@ def shared_data(repository: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def project(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def first_run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
+    """A copy of the repository after its first `dvc repro`, on the hashing teacher, and the stages that ran.
+
+    It is one for all workers of pytest-xdist: `project` is a copy that may be changed.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    root, ran = folder / "reproduced", folder / "reproduced.json"
+    with FileLock(folder / "reproduced.lock"):
+        if not ran.exists():
+            shutil.rmtree(root, ignore_errors=True)  # of a worker that failed
+            root.mkdir()
+            stages, _ = Project.start(repository, root).repro()
+            ran.write_text(json.dumps(sorted(stages)))
+    return root, set(json.loads(ran.read_text()))
+
+
+@pytest.fixture(scope="module")
+def project(first_run: tuple[Path, set[str]], tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A copy of the repository after its first `dvc repro`, on the hashing teacher."""
-    made = Project(repository, tmp_path_factory.mktemp("project"))
-    made.first_run, _ = made.repro()
-    return made
+    root = tmp_path_factory.mktemp("project")
+    shutil.copytree(first_run[0], root, symlinks=True, dirs_exist_ok=True)
+    return Project(root)
 
 
 @pytest.fixture(scope="session")

@@ -65,10 +65,14 @@ def sentence(number: int) -> str:
 class Project:
     """The copy."""
 
-    def __init__(self, repository: Path, root: Path) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self.first_run: set[str] = set()
         self.params = json.loads(json.dumps(PARAMS))
+
+    @classmethod
+    def start(cls, repository: Path, root: Path) -> "Project":
+        """A new one in an empty folder, in which nothing has run."""
+        made = cls(root)
         for name in ("dvc.yaml", ".dvcignore", ".gitignore", "README.md"):
             shutil.copy(repository / name, root / name)
         without = shutil.ignore_patterns("__pycache__")
@@ -76,8 +80,9 @@ class Project:
         (root / ".dvc").mkdir()
         shutil.copy(repository / ".dvc/config", root / ".dvc/config")
         _write_data(root / "data/raw")
-        self.write_params()
-        self.shell("git init -q && git add . && git -c user.name=t -c user.email=t@t commit -qm start")
+        made.write_params()
+        made.shell("git init -q && git add . && git -c user.name=t -c user.email=t@t commit -qm start")
+        return made
 
     def write_params(self) -> None:
         """Write `params` to params.yaml."""
