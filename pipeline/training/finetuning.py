@@ -66,7 +66,7 @@ class Finetuning:
         self, name: str, dev_score: Callable[[], float], checkpoint: Checkpoint, seconds: float
     ) -> list[Point]:
         """Train and leave the student with the weights of the best dev score, those before included."""
-        fields = {"epochs", "batch_size", "lr", "warmup", "evaluations", "seed"}
+        fields = {"epochs", "batch_size", "lr", "warmup", "evaluations", "seed", "interpolation"}
         settings = Settings(
             name=name,
             portions=(Portion(len(self._anchors)),),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
-from pipeline.training.averaging import Average
+from pipeline.training.averaging import Average, EvaluatedWeights, Interpolation
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.guard import check_loss
 from pipeline.training.mixture import Portion, epoch_order
@@ -46,6 +46,9 @@ class Settings:
     sparse: bool = False
     average: float | None = None
     """Decay of the moving average that the dev value is of; None: it is of the weights themselves."""
+    interpolation: float = 1.0
+    """Without an average: share of the trained weights in those that the dev value is of, beside the starting
+    weights."""
 
     @property
     def rows(self) -> int:
@@ -118,7 +121,8 @@ def fit(
 ) -> list[Point]:
     """Train `module` in place and leave it with the weights of the lowest dev value, untrained ones included.
 
-    With `settings.average` these are averaged weights.
+    With `settings.average` these are averaged weights, with `settings.interpolation` weights between those at
+    the start and the trained ones.
 
     Args:
         module: what is trained and kept.
@@ -149,7 +153,7 @@ def fit(
         advance(run.at.step)
         while True:
             if run.at.step in evaluations and (not run.curve or run.curve[-1].step < run.at.step):
-                with run.average.shown() if run.average else nullcontext():
+                with run.evaluated.shown() if run.evaluated else nullcontext():
                     run.evaluate(dev_value)
             if run.at.step >= settings.steps or run.out_of_patience():
                 break
@@ -172,7 +176,7 @@ class _Run:
         self.optimizers = Optimizers(
             self.everything, settings.lr, settings.weight_decay, sparse=settings.sparse
         )
-        self.average = Average(self.everything, settings.average) if settings.average else None
+        self.evaluated = _evaluated(self.everything, settings)
         self.at = Progress()
         self.curve: list[Point] = []
         self.best = _copy(module)
@@ -190,8 +194,8 @@ class _Run:
             clip_gradients(self.everything.parameters(), settings.clip_norm)
         self.optimizers.step()
         at.step += 1
-        if self.average:
-            self.average.update(at.step)
+        if self.evaluated:
+            self.evaluated.update(at.step)
         at.count += 1
         for name, value in told.items():
             at.sums[name] = at.sums.get(name, 0.0) + value
@@ -228,8 +232,8 @@ class _Run:
 
     def save(self, checkpoint: Checkpoint) -> None:
         state = {"progress": asdict(self.at), "curve": [asdict(point) for point in self.curve]}
-        average = self.average.tensors if self.average else {}
-        checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, average)
+        evaluated = self.evaluated.tensors if self.evaluated else {}
+        checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, evaluated)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         saved = checkpoint.load()
@@ -239,10 +243,17 @@ class _Run:
         self.everything.load_state_dict(groups["weights"])
         self.best = groups["best"]
         self.optimizers.restore(groups["optimizer"])
-        if self.average:
-            self.average.restore(groups["average"])
+        if self.evaluated:
+            self.evaluated.restore(groups["evaluated"])
         self.at = Progress(**state["progress"])
         self.curve = [Point(**point) for point in state["curve"]]
+
+
+def _evaluated(module: nn.Module, settings: Settings) -> EvaluatedWeights | None:
+    """What the dev value is of; None: the weights themselves."""
+    if settings.average:
+        return Average(module, settings.average)
+    return Interpolation(module, settings.interpolation) if settings.interpolation < 1 else None
 
 
 def _copy(module: nn.Module) -> dict[str, Tensor]:

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 from finetune_runs import DEV, finetune, finetune_params, write_inputs
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 from pipeline.core.errors import UserError
@@ -57,6 +59,25 @@ def test_without_a_better_dev_score_the_distilled_student_is_copied(run):
 def test_switched_off_the_distilled_student_is_copied(run):
     assert run("static", None)["kept"] == "not fine-tuned"
     assert files("out") == files("distilled")
+
+
+def test_interpolated_weights_lie_between_the_distilled_and_the_fine_tuned_ones(run):
+    def weights(folder: str) -> dict[str, torch.Tensor]:
+        return {
+            f"{path.relative_to(folder)} {name}": tensor
+            for path in sorted(Path(folder).rglob("*.safetensors"))
+            for name, tensor in load_file(path).items()
+        }
+
+    assert run("transformer", finetune_params(evaluations=1))["kept"] == "finetuned"
+    whole = weights("out")
+    metrics = run("transformer", finetune_params(evaluations=1, interpolation=0.25))
+    assert metrics["kept"] == "finetuned"
+    assert metrics["dev_after"] == pytest.approx(spearman("out"), abs=1e-4)
+    before, between = weights("distilled"), weights("out")
+    assert any(not torch.equal(before[name], whole[name]) for name in whole)
+    for name, tensor in between.items():
+        torch.testing.assert_close(tensor, 0.75 * before[name] + 0.25 * whole[name])
 
 
 @pytest.mark.parametrize(("lr", "kept"), [(0.01, "finetuned"), (1e-12, "projected")])

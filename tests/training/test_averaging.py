@@ -97,3 +97,12 @@ def test_the_student_is_left_with_the_average_that_was_measured(parts, tmp_path,
 def test_no_average_is_the_default():
     assert block_of("static").train.average is None
     assert settings().average is None
+
+
+@pytest.mark.parametrize(("made", "changes"), [(Projected, {}), (Table, {"sparse": True})])
+def test_dev_values_are_of_weights_between_the_start_and_the_trained_ones(made, changes, tmp_path):
+    plain, _, _ = recorded(made, tmp_path / "plain", **changes)
+    own, seen, kept = recorded(made, tmp_path / "between", interpolation=0.3, **changes)
+    np.testing.assert_array_equal(own, plain)  # what is trained goes on from its own weights
+    np.testing.assert_allclose(seen[:9], [0.7 * plain[0] + 0.3 * new for new in plain], rtol=1e-5, atol=1e-6)
+    assert any(np.array_equal(kept, one) for one in seen)

@@ -19,6 +19,7 @@ KINDS = {
     "losses": (Projected, settings(clip_norm=2.0)),
     "averaged": (Projected, settings(average=0.6)),
     "averaged, sparse": (Table, settings(sparse=True, average=0.3, schedule="plateau")),
+    "interpolated": (Projected, settings(interpolation=0.6)),
     "mixture": (Regression, settings(portions=(Portion(7), Portion(6, 0.5)))),
 }
 
@@ -63,9 +64,9 @@ def test_the_kinds_do_what_resuming_could_break(undisturbed, tmp_path):
         assert 2 < len(run.batches) < STEPS
     if kind == "sparse":
         assert run.module[0].weight.grad.is_sparse
-    if kind.startswith("averaged"):
+    if kind.startswith(("averaged", "interpolated")):
         plain = made()
-        plain.fit(replace(chosen, average=None), tmp_path)
+        plain.fit(replace(chosen, average=None, interpolation=1.0), tmp_path)
         assert plain.weights() != run.weights()
     if kind == "losses":
         assert run.losses.seen.tolist() == [3] * ROWS
@@ -122,12 +123,14 @@ def test_a_damaged_state_is_said_and_the_training_starts_again(tmp_path, capsys,
     assert not path.exists()
 
 
-@pytest.mark.parametrize("kind", ["linear", "sparse", "losses", "averaged"])
+@pytest.mark.parametrize("kind", ["linear", "sparse", "losses", "averaged", "interpolated"])
 def test_the_state_is_one_safetensors_file_without_pickles(tmp_path, kind):
     interrupt(5, kind, tmp_path)
     [path] = tmp_path.iterdir()
     assert path.suffix == ".safetensors"
     groups = {name.split("/")[0] for name in load_file(path)}
-    assert groups == {"weights", "best", "optimizer"} | ({"average"} if kind == "averaged" else set())
+    assert groups == {"weights", "best", "optimizer"} | (
+        {"evaluated"} if kind in ("averaged", "interpolated") else set()
+    )
     with safe_open(path, framework="pt") as file:
         assert json.loads(file.metadata()["state"])["progress"]["step"] == 5

@@ -44,6 +44,9 @@ class Finetune(Block):
     which ships even where no dev score rises; null: there is none."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the forward and backward passes; weights and optimizer stay float32."""
+    interpolation: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Share of the fine-tuned weights in those that are scored and kept; the others are the distilled ones
+    (WiSE-FT, Wortsman et al. 2022). Below 1 more is left of what fine-tuning costs elsewhere."""
     evaluations: Count = 4
     """How often the dev tasks are scored; the best weights are kept, the distilled ones if none is better."""
     seed: Seed = 0
