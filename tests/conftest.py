@@ -57,22 +57,27 @@ def shared_data(repository: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def first_run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
+def first_run(
+    repository: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, set[str]]:
     """A copy of the repository after its first `dvc repro`, on the hashing teacher, and the stages that ran.
 
     It is one for all workers of pytest-xdist: `project` is a copy that may be changed.
     """
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if hasattr(request.config, "workerinput"):
         folder = folder.parent
-    root, ran = folder / "reproduced", folder / "reproduced.json"
-    with FileLock(folder / "reproduced.lock"):
-        if not ran.exists():
-            shutil.rmtree(root, ignore_errors=True)  # of a worker that failed
-            root.mkdir()
+    known = folder / "first_run.json"
+    with FileLock(folder / "first_run.lock"):
+        if not known.exists():
+            root = tmp_path_factory.mktemp("first_run")
+            known.write_text(json.dumps({"failed in": str(root)}))
             stages, _ = Project.start(repository, root).repro()
-            ran.write_text(json.dumps(sorted(stages)))
-    return root, set(json.loads(ran.read_text()))
+            known.write_text(json.dumps({"root": str(root), "stages": sorted(stages)}))
+    found = json.loads(known.read_text())
+    if "failed in" in found:
+        pytest.fail(f"the first `dvc repro` failed in {found['failed in']}: another test tells why")
+    return Path(found["root"]), set(found["stages"])
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,4 @@
-"""A real `dvc repro` on the hashing teacher, in a copy of the repository.
-
-The README's commands run in it too: a second copy would take as long as all of this.
-"""
+"""A real `dvc repro` on the hashing teacher, in a copy of the repository; the README's commands run in it."""
 
 import json
 import sys

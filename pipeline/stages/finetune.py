@@ -16,6 +16,7 @@ from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.evaluate import Scoring
 from pipeline.core.params.load import load
+from pipeline.core.params.students import Finetune
 from pipeline.core.registry import implementation
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
@@ -87,11 +88,14 @@ def main(
     else:
         _copy(distilled, out)
     curves.write(points, "dev_score", -1, curve)
-    metrics.write({"triplets": len(chosen), **_summary(points, best, before, name)}, metrics_file)
+    summary = _summary(points, best, before, block.finetune, name)
+    metrics.write({"triplets": len(chosen), **summary}, metrics_file)
     checkpoint.clear()
 
 
-def _summary(points: list[Point], best: Point, unprojected: float | None, name: str) -> dict[str, Any]:
+def _summary(
+    points: list[Point], best: Point, unprojected: float | None, params: Finetune, name: str
+) -> dict[str, Any]:
     """What was kept and why; `unprojected` is the distilled student's dev score before its projection."""
     start, after = -points[0].dev_value, -best.dev_value
     before = start if unprojected is None else unprojected
@@ -100,6 +104,8 @@ def _summary(points: list[Point], best: Point, unprojected: float | None, name: 
         reason = f"dev score {before:.4f} before, {start:.4f} with the projection, {after:.4f} at best"
     if best.step == 0:
         kept = "distilled" if unprojected is None else "projected"
+    elif params.interpolation < 1:
+        reason += f"; the fine-tuned weights' share is {params.interpolation:g}"
     saturated = guard.saturated_kernels(points[-1].measures, f"{name}.finetune.hsic")
     return {
         "kept": kept,

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 
-class EvaluatedWeights(ABC):
-    """What a module's trained parameters are while it is evaluated; buffers are as the last step left them.
+class Averaging(ABC):
+    """What a module's trained parameters are while it is evaluated; its buffers stay as they are.
 
     Args:
         module: what is trained.
@@ -51,7 +51,7 @@ class EvaluatedWeights(ABC):
             weight.copy_(tensors[name])
 
 
-class Average(EvaluatedWeights):
+class Average(Averaging):
     """The exponential moving average.
 
     After step t it is d e + (1 - d) w, d = min(decay, (1 + t) / (10 + t)), from the starting weights on: the
@@ -76,7 +76,7 @@ class Average(EvaluatedWeights):
         return self.tensors
 
 
-class Interpolation(EvaluatedWeights):
+class Interpolation(Averaging):
     """The line from the starting weights to the trained ones (WiSE-FT, Wortsman et al. 2022, eq. 1).
 
     Args:

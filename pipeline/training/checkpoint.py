@@ -49,16 +49,16 @@ class Checkpoint:
         best: dict[str, Tensor],
         optimizer: dict[str, Tensor],
         state: dict[str, Any],
-        evaluated: dict[str, Tensor] | None = None,
+        averaging: dict[str, Tensor] | None = None,
     ) -> None:
         """Write the weights, the best so far, the optimizers' moments and the loop's state.
 
-        Where other weights are evaluated than are trained, also what they are made of.
+        Where averages are evaluated in place of the trained weights, also what they are made of.
         """
         tensors = {f"weights/{name}": tensor for name, tensor in weights.items()}
         tensors |= {f"best/{name}": tensor for name, tensor in best.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer.items()}
-        tensors |= {f"evaluated/{name}": tensor for name, tensor in (evaluated or {}).items()}
+        tensors |= {f"averaging/{name}": tensor for name, tensor in (averaging or {}).items()}
         contiguous = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
         with atomic_file(self.path) as temporary:
             # Not by save_file: killed, it leaves a file of its own beside this one.
@@ -67,7 +67,7 @@ class Checkpoint:
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The tensors by group and the loop's state; None without a file.
 
-        Groups: weights, best, optimizer, evaluated.
+        Groups: weights, best, optimizer, averaging.
         """
         if not self.path.exists():
             return None
@@ -75,7 +75,7 @@ class Checkpoint:
             "weights": {},
             "best": {},
             "optimizer": {},
-            "evaluated": {},
+            "averaging": {},
         }
         try:
             with safe_open(self.path, framework="pt") as file:

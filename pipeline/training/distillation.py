@@ -72,7 +72,7 @@ class Distillation:
 
     def run(self, name: str, checkpoint: Checkpoint, checkpoint_seconds: float) -> list[Point]:
         """Train, and leave the student with the weights of the best dev value; the curve."""
-        fields = set(Settings.__dataclass_fields__) - {"name", "portions", "average"}
+        fields = set(Settings.__dataclass_fields__) - {"name", "portions", "average", "interpolation"}
         average = self._params.average
         settings = Settings(
             name=name,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
-from pipeline.training.averaging import Average, EvaluatedWeights, Interpolation
+from pipeline.training.averaging import Average, Averaging, Interpolation
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.guard import check_loss
 from pipeline.training.mixture import Portion, epoch_order
@@ -47,8 +47,7 @@ class Settings:
     average: float | None = None
     """Decay of the moving average that the dev value is of; None: it is of the weights themselves."""
     interpolation: float = 1.0
-    """Without an average: share of the trained weights in those that the dev value is of, beside the starting
-    weights."""
+    """Share of the trained weights in those that the dev value is of, beside the weights at the start."""
 
     @property
     def rows(self) -> int:
@@ -153,7 +152,7 @@ def fit(
         advance(run.at.step)
         while True:
             if run.at.step in evaluations and (not run.curve or run.curve[-1].step < run.at.step):
-                with run.evaluated.shown() if run.evaluated else nullcontext():
+                with run.averaging.shown() if run.averaging else nullcontext():
                     run.evaluate(dev_value)
             if run.at.step >= settings.steps or run.out_of_patience():
                 break
@@ -176,7 +175,7 @@ class _Run:
         self.optimizers = Optimizers(
             self.everything, settings.lr, settings.weight_decay, sparse=settings.sparse
         )
-        self.evaluated = _evaluated(self.everything, settings)
+        self.averaging = _averaging(self.everything, settings)
         self.at = Progress()
         self.curve: list[Point] = []
         self.best = _copy(module)
@@ -194,8 +193,8 @@ class _Run:
             clip_gradients(self.everything.parameters(), settings.clip_norm)
         self.optimizers.step()
         at.step += 1
-        if self.evaluated:
-            self.evaluated.update(at.step)
+        if self.averaging:
+            self.averaging.update(at.step)
         at.count += 1
         for name, value in told.items():
             at.sums[name] = at.sums.get(name, 0.0) + value
@@ -232,8 +231,8 @@ class _Run:
 
     def save(self, checkpoint: Checkpoint) -> None:
         state = {"progress": asdict(self.at), "curve": [asdict(point) for point in self.curve]}
-        evaluated = self.evaluated.tensors if self.evaluated else {}
-        checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, evaluated)
+        averaging = self.averaging.tensors if self.averaging else {}
+        checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, averaging)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         saved = checkpoint.load()
@@ -243,14 +242,15 @@ class _Run:
         self.everything.load_state_dict(groups["weights"])
         self.best = groups["best"]
         self.optimizers.restore(groups["optimizer"])
-        if self.evaluated:
-            self.evaluated.restore(groups["evaluated"])
+        if self.averaging:
+            self.averaging.restore(groups["averaging"])
         self.at = Progress(**state["progress"])
         self.curve = [Point(**point) for point in state["curve"]]
 
 
-def _evaluated(module: nn.Module, settings: Settings) -> EvaluatedWeights | None:
+def _averaging(module: nn.Module, settings: Settings) -> Averaging | None:
     """What the dev value is of; None: the weights themselves."""
+    assert not settings.average or settings.interpolation == 1, "one average at a time"
     if settings.average:
         return Average(module, settings.average)
     return Interpolation(module, settings.interpolation) if settings.interpolation < 1 else None

@@ -38,7 +38,8 @@ def write_inputs(kind: str, block: dict | None, parts: Path) -> None:
     whole = distilled.model_dump(mode="json") | {"finetune": block}
     tasks = {"alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"}}
     mined = {"data": {"mine": {"kind": "triplets", "path": "triplets.tsv"}}, "mine": None}
-    params = small_params(students={"tiny": whole}, evaluate={"tasks": tasks}, finetune=mined)
+    whole_params = {"students": {"tiny": whole}, "evaluate": {"tasks": tasks}, "finetune": mined}
+    params = small_params(**whole_params, runtime={"device": "cpu"})
     YAML().dump(params, Path("params.yaml"))
     _write(TRIPLETS, "mined.parquet", "mine", "train")
     _write(DEV, "tasks.parquet", "alike", "dev")

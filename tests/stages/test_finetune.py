@@ -74,15 +74,17 @@ def test_interpolated_weights_lie_between_the_distilled_and_the_fine_tuned_ones(
     metrics = run("transformer", finetune_params(evaluations=1, interpolation=0.25))
     assert metrics["kept"] == "finetuned"
     assert metrics["dev_after"] == pytest.approx(spearman("out"), abs=1e-4)
+    assert metrics["reason"].endswith("at best; the fine-tuned weights' share is 0.25")
     before, between = weights("distilled"), weights("out")
     assert any(not torch.equal(before[name], whole[name]) for name in whole)
     for name, tensor in between.items():
         torch.testing.assert_close(tensor, 0.75 * before[name] + 0.25 * whole[name])
 
 
+@pytest.mark.parametrize("share", [0.5, 1.0])
 @pytest.mark.parametrize(("lr", "kept"), [(0.01, "finetuned"), (1e-12, "projected")])
-def test_a_projection_always_ships_and_the_scores_before_and_after_are_told(run, lr, kept):
-    metrics = run("transformer", finetune_params(lr=lr, projection=2))
+def test_a_projection_always_ships_and_the_scores_before_and_after_are_told(run, lr, kept, share):
+    metrics = run("transformer", finetune_params(lr=lr, projection=2, interpolation=share))
     assert metrics["kept"] == kept
     assert metrics["dev_before"] == pytest.approx(spearman("distilled"), abs=1e-4)
     assert metrics["dev_after"] == pytest.approx(spearman("out"), abs=1e-4)

@@ -1,4 +1,4 @@
-"""The averaged weights, against the average written out in float64 over the weights of every step."""
+"""Averages of weights, over the steps or with the start, against themselves written out in float64."""
 
 from contextlib import suppress
 
@@ -10,7 +10,7 @@ from small_students import own_vectors
 from small_training import Projected, Table, settings
 from torch import nn
 
-from pipeline.training.averaging import Average
+from pipeline.training.averaging import Average, Interpolation
 
 
 def flat(module: nn.Module) -> np.ndarray:
@@ -47,10 +47,11 @@ def test_dev_values_are_of_the_average_of_the_weights_of_plain_training(made, ch
     assert any(np.array_equal(kept, one) for one in seen)
 
 
-def test_the_average_of_the_lowest_dev_value_is_kept(tmp_path):
+@pytest.mark.parametrize("share", [{"average": 0.9}, {"interpolation": 0.9}])
+def test_the_average_of_the_lowest_dev_value_is_kept(tmp_path, share):
     trained, seen, left = Projected(), [], iter([4.0, 3.0, 1.0, 2.0])
     trained.dev_value = lambda: seen.append(flat(trained.module)) or next(left)
-    trained.fit(settings(evaluations=3, average=0.9), tmp_path)
+    trained.fit(settings(evaluations=3, **share), tmp_path)
     np.testing.assert_array_equal(flat(trained.module), seen[2])
 
 
@@ -71,9 +72,10 @@ def test_frozen_weights_and_buffers_are_left_alone():
         assert module[1].running_mean.tolist() == [3, 3]
 
 
-def test_an_interrupted_evaluation_gives_the_weights_back():
+@pytest.mark.parametrize("kind", [Average, Interpolation])
+def test_an_interrupted_evaluation_gives_the_weights_back(kind):
     module = nn.Linear(2, 2)
-    average = Average(module, 0.9)
+    average = kind(module, 0.9)
     with torch.no_grad():
         module.weight += 1
     before = module.weight.detach().clone()
@@ -102,7 +104,6 @@ def test_no_average_is_the_default():
 @pytest.mark.parametrize(("made", "changes"), [(Projected, {}), (Table, {"sparse": True})])
 def test_dev_values_are_of_weights_between_the_start_and_the_trained_ones(made, changes, tmp_path):
     plain, _, _ = recorded(made, tmp_path / "plain", **changes)
-    own, seen, kept = recorded(made, tmp_path / "between", interpolation=0.3, **changes)
+    own, seen, _ = recorded(made, tmp_path / "between", interpolation=0.3, **changes)
     np.testing.assert_array_equal(own, plain)  # what is trained goes on from its own weights
     np.testing.assert_allclose(seen[:9], [0.7 * plain[0] + 0.3 * new for new in plain], rtol=1e-5, atol=1e-6)
-    assert any(np.array_equal(kept, one) for one in seen)

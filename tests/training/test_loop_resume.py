@@ -130,7 +130,7 @@ def test_the_state_is_one_safetensors_file_without_pickles(tmp_path, kind):
     assert path.suffix == ".safetensors"
     groups = {name.split("/")[0] for name in load_file(path)}
     assert groups == {"weights", "best", "optimizer"} | (
-        {"evaluated"} if kind in ("averaged", "interpolated") else set()
+        {"averaging"} if kind in ("averaged", "interpolated") else set()
     )
     with safe_open(path, framework="pt") as file:
         assert json.loads(file.metadata()["state"])["progress"]["step"] == 5
