@@ -40,7 +40,10 @@ def runs(tmp_path_factory, parts: Path) -> tuple[Path, Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(one)  # and back
         train_in_world.distil(one / "project")
-    said, _ = processes.communicate(timeout=300)
+    try:
+        said, _ = processes.communicate(timeout=300)
+    finally:
+        processes.terminate()  # torchrun ends its own
     assert processes.returncode == 0, said
     return one, two
 
