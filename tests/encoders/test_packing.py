@@ -47,6 +47,7 @@ def test_hidden_states_are_the_models_own(model, training):
 
 
 def test_gradients_are_the_models_own(model):
+    model.double()  # the bias of keys has no gradient but rounding, which differs between processors
     texts, lengths = batch()
     encoder = packing.PackedEncoder(model, training=True)
     encoder(torch.cat(texts), lengths).square().sum().backward()
@@ -57,8 +58,7 @@ def test_gradients_are_the_models_own(model):
         if parameter.grad is None:  # a pooler
             assert found[name] is None
         else:
-            scale = float(parameter.grad.abs().max())
-            torch.testing.assert_close(found[name], parameter.grad, atol=1e-4 * (scale + 1e-2), rtol=0)
+            torch.testing.assert_close(found[name], parameter.grad, atol=1e-10, rtol=1e-7)
 
 
 def test_a_training_encoder_sees_updates(model):
