@@ -37,6 +37,7 @@ class Codec:
             raise UserError(f"{model.key}: the tokenizer cannot be loaded: {error}") from None
         self.forced: int | None = None
         """The token that a translation begins with: M2M-100's and NLLB's target language."""
+        self._special = frozenset(self.tokenizer.all_special_ids)
         self._prefix = model.prefix
         self._max_length = max_length
         if model.kind == "m2m_100":
@@ -55,7 +56,9 @@ class Codec:
 
     def decode(self, ids: "Sequence[Sequence[int]] | Tensor") -> list[str]:
         """The texts of token ids, without special tokens."""
-        return list(self.tokenizer.batch_decode(ids, skip_special_tokens=True))
+        # transformers' own way to skip them makes a list of all languages anew for every token.
+        rows = [[int(token) for token in row if int(token) not in self._special] for row in ids]
+        return list(self.tokenizer.batch_decode(rows))
 
     def _token(self, model: Model, key: str, language: str | None) -> int:
         """The id of a language's token: `en` is __en__ to M2M-100, `eng_Latn` itself to NLLB.
