@@ -113,10 +113,12 @@ def recipes(cache: Path) -> list[StoredRecipe]:
     return [StoredRecipe(folder) for folder in folders]
 
 
-def trainings(cache: Path) -> list[Path]:
-    """The checkpoints of interrupted trainings, of which the file or the folder of inputs may be missing."""
-    found = (cache / "training").glob("[!.]*")
-    return sorted({path if path.suffix == STATE else path.with_suffix(STATE) for path in found})
+def trainings(cache: Path) -> dict[str, list[Path]]:
+    """Interrupted trainings, STAGE-STUDENT-HASH: the state, the folder of inputs, or both."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted((cache / "training").glob("[!.]*")):
+        found.setdefault(path.name.removesuffix(STATE), []).append(path)
+    return found
 
 
 def indexes(cache: Path) -> list[Path]:

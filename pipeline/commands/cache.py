@@ -48,9 +48,9 @@ def list_recipes(
         rows.append(
             (stored.fingerprint, _model(stored), *cells, ",".join(used.get(stored.fingerprint, [])) or NONE)
         )
-    for path in store_files.trainings(folder):
-        size = str(store_files.size(path) + store_files.size(path.with_suffix("")))
-        rows.append((path.stem, "interrupted training", NONE, NONE, size, NONE))
+    for name, paths in store_files.trainings(folder).items():
+        size = str(sum(map(store_files.size, paths)))
+        rows.append((name, "interrupted training", NONE, NONE, size, NONE))
     for path in store_files.indexes(folder):
         rows.append((path.name, "search index", NONE, NONE, str(store_files.size(path)), NONE))
     for path, user in _mteb_results(folder, used, students).items():
@@ -101,23 +101,30 @@ def prune(
 ) -> None:
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
-    Without names the indexes of `pipeline search` go too, which the next search makes anew, and the results
-    of `pipeline mteb` whose model is gone. Translations, which take longest to make, go by name alone. What
-    killed runs left half-written goes in any case.
+    Without names the indexes of `pipeline search` go too, which the next search makes anew, the results of
+    `pipeline mteb` whose model is gone, and interrupted trainings of students that the params do not name.
+    Translations, which take longest to make, go by name alone. What killed runs left half-written goes in any
+    case.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
-    others: list[tuple[str, str, Path]] = []
+    others: list[tuple[str, str, list[Path]]] = []
     if fingerprints:
         known = [*recipes, *store_files.translated(folder)]
         chosen = list(dict.fromkeys(_find(letters, known) for letters in fingerprints))
     else:
         used = _users(folder, params_file, vectors)
         chosen = [stored for stored in recipes if not used[stored.fingerprint]]
-        others += [(path.name, "search index", path) for path in store_files.indexes(folder)]
+        others += [(path.name, "search index", [path]) for path in store_files.indexes(folder)]
         results = _mteb_results(folder, used, students)
         others += [
-            (store_files.mteb_model(path), "mteb results", path) for path in results if not results[path]
+            (store_files.mteb_model(path), "mteb results", [path]) for path in results if not results[path]
+        ]
+        students_now = load(params_file).students
+        others += [
+            (name, "interrupted training", paths)
+            for name, paths in store_files.trainings(folder).items()
+            if name.partition("-")[2].rpartition("-")[0] not in students_now
         ]
     freed = 0
     done = "would remove" if dry_run else "removed"
@@ -126,12 +133,12 @@ def prune(
         typer.echo(f"{done}\t{NONE}\t{_count(left)}\t{freed}")
         if not dry_run:
             remove_abandoned(left)
-    for name, what, path in others:
-        size = store_files.size(path)
+    for name, what, paths in others:
+        size = sum(map(store_files.size, paths))
         typer.echo(f"{done}\t{name}\t{what}\t{size}")
         freed += size
-        if not dry_run:
-            shutil.rmtree(path)
+        for path in () if dry_run else paths:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     for stored in chosen:
         size = stored.bytes
         typer.echo(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}")

@@ -11,7 +11,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pipeline.core import fingerprint
-from pipeline.core.atomic import atomic_file
+from pipeline.core.atomic import PARTIAL, atomic_file, remove_abandoned
 from pipeline.core.progress import say
 
 HASH_LETTERS = 16
@@ -27,10 +27,12 @@ class Checkpoint:
     def of(cls, cache: Path, name: str, **identity: str | dict[str, Any]) -> "Checkpoint":
         """The checkpoint of a training: another block, input, starting point or code is another file.
 
-        What an earlier, abandoned training of the same name left is removed.
+        What an earlier, abandoned training of the same name left is removed, and what killed ones left
+        half-written.
         """
         whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
         path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}.safetensors"
+        remove_abandoned(path.parent.glob(f"{PARTIAL}*"))
         # The file or the inputs alone may be there; a longer name is another training's.
         for suffix in (path.suffix, ""):
             for other in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}"):
@@ -61,7 +63,7 @@ class Checkpoint:
         tensors |= {f"averaging/{name}": tensor for name, tensor in (averaging or {}).items()}
         contiguous = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
         with atomic_file(self.path) as temporary:
-            # Not by save_file: killed, it leaves a file of its own beside this one.
+            # Not by save_file: killed, it leaves a file whose name does not tell who wrote it.
             temporary.write_bytes(save(contiguous, metadata={"state": json.dumps(state)}))
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:

@@ -89,6 +89,19 @@ def test_list_shows_interrupted_trainings(stores):
     assert lines(cache("list"))[-1] == [training.stem, "interrupted training", "-", "-", "5", "-"]
 
 
+def test_prune_removes_interrupted_trainings_of_students_that_are_gone(stores):
+    cache("prune")
+    folder = Path(".cache/training")
+    kept = {f"{stage}-tiny-0123456789abcdef" for stage in ("distill", "finetune")}
+    gone = {f"distill-{name}-0123456789abcdef" for name in ("tin", "tiny-er", "hpd")}
+    for name in kept | gone:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "rows.npy").write_bytes(b"123")
+        (folder / f"{name}.safetensors").write_bytes(b"12345")
+    assert lines(cache("prune")) == [["removed", name, "interrupted training", "8"] for name in sorted(gone)]
+    assert {path.name for path in folder.iterdir()} == {*kept, *(f"{name}.safetensors" for name in kept)}
+
+
 @pytest.fixture
 def translations(stores: dict[str, VectorStore]) -> Translations:
     """Two chunks of a chain from English to German and back."""

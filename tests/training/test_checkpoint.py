@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from killed import killed_write
 from torch import nn
 
 from pipeline.training.checkpoint import Checkpoint
@@ -94,6 +95,13 @@ def test_what_an_abandoned_training_of_the_same_name_left_is_removed(tmp_path, l
     if left == "inputs":
         old.path.unlink()
     Checkpoint.of(tmp_path, "distill-tiny", train="new")
+    assert list((tmp_path / "training").iterdir()) == []
+
+
+def test_what_a_killed_training_left_half_written_is_removed(tmp_path):
+    killed_write(tmp_path / "training" / "distill-tiny.safetensors")
+    assert len(list((tmp_path / "training").iterdir())) == 1
+    Checkpoint.of(tmp_path, "distill-other", train="x")
     assert list((tmp_path / "training").iterdir()) == []
 
 
