@@ -107,6 +107,17 @@ def changed(path, value):
             for name in ("average", "kept")
         ),
         (
+            "students.tiny.finetune",
+            {"data": ["ours"], "projection": 4, "hsic": {"loss": {"kind": "hsic"}}},
+            "params.yaml: students.tiny.finetune.projection is 4, but a static student has no layers; set "
+            "its dim instead\n"
+            "params.yaml: students.tiny.finetune: a static student is an embedding layer and no more; leave "
+            "out hsic\n"
+            "params.yaml: students.tiny.finetune: there is no dev task to select weights by; give one of "
+            "evaluate.tasks `split: dev`, or set it to null\n"
+            "params.yaml: students.tiny.finetune.data names 'ours'; finetune.data has nothing",
+        ),
+        (
             "significance",
             {"samples": 10},
             "params.yaml: significance.samples is 10; expected greater than or equal to 100",
@@ -276,4 +287,16 @@ def test_settings_that_a_student_cannot_follow(kind, train, message):
         check(params, Path("params.yaml"))
         return
     with pytest.raises(UserError, match=message):
+        check(params, Path("params.yaml"))
+
+
+def test_a_projection_up_is_refused():
+    params = small_params(evaluate={"tasks": {"dev": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}}})
+    params["evaluate"]["tasks"]["pairs"] = GOOD["evaluate"]["tasks"]["pairs"]
+    params["finetune"]["data"] = {"ours": {"kind": "triplets", "path": "triplets.tsv"}}
+    params["students"]["tiny"] |= {"kind": "transformer", "init": {"layers": [0]}}
+    params["students"]["tiny"]["finetune"] = {"data": ["ours"], "projection": 8}
+    check(params, Path("params.yaml"))
+    params["students"]["tiny"]["finetune"]["projection"] = 9
+    with pytest.raises(UserError, match=r"projection is 9, but .* has 8 dimensions; choose 8 or less"):
         check(params, Path("params.yaml"))

@@ -30,7 +30,7 @@ def find_model(model: str, key: str, *, revision: str | None = None, code: bool 
     elif Path(model).is_dir():
         folder = Path(model)
     elif model.startswith((".", "/", "~")) or model.count("/") != 1:
-        raise UserError(f"{key}: there is no folder {model!r} (a hub id reads OWNER/NAME)")
+        raise _no_folder(model, key)
     else:
         folder = _from_hub(model, key, revision, code=code)
     if not any(folder.rglob("*.safetensors")):
@@ -62,13 +62,21 @@ def _in_package(name: str, key: str) -> Path:
     return folder
 
 
+def _no_folder(model: str, key: str) -> UserError:
+    return UserError(f"{key}: there is no folder {model!r} (a hub id reads OWNER/NAME)")
+
+
 def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
 
-    python = ["*.py"] if code else []
-    # Its card comes along, so that its licence is known offline too.
-    patterns = ["*.safetensors", "*.json", "*.txt", "*.model", "*.spm", "README.md", *python]
+    wanted = [f"*{suffix}" for suffix in USED if code or suffix != ".py"]
+    patterns = [*wanted, "README.md"]  # its card, so that its licence is known offline too
     try:
         return Path(
             snapshot_download(
@@ -78,6 +86,8 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
                 ignore_patterns=["onnx/*", "openvino/*"],
             )
         )
+    except HFValidationError:
+        raise _no_folder(model, key) from None
     except (LocalEntryNotFoundError, ConnectionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{key}: {model} is no folder here, and the hub is out of reach ({reason})") from None

@@ -7,7 +7,7 @@ through it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, pad
 
+from pipeline.core.progress import say
 from pipeline.encoders.attention import Group, Packing, attend, rounded_length
 
 if TYPE_CHECKING:
@@ -223,13 +224,18 @@ def prepared(weight: Tensor, bias: Tensor, activation: Activation | None = None)
         try:
             return _prepacked(weight, bias, activation)
         except (RuntimeError, AttributeError, NotImplementedError):
-            pass  # a private part of torch: without it, the same numbers, slower
+            _say_slower()  # _prepacked is of private parts of torch
 
     def plain(states: Tensor) -> Tensor:
         out = linear(states, weight, bias)
         return activation(out) if activation else out
 
     return plain
+
+
+@cache
+def _say_slower() -> None:
+    say(f"warning: torch {torch.__version__} cannot lay weights out for oneDNN: the same vectors, slower")
 
 
 def _prepacked(weight: Tensor, bias: Tensor, activation: Activation | None) -> Transform:

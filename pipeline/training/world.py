@@ -34,11 +34,11 @@ class World:
         """
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        if device.startswith("cuda") and int(device.partition(":")[2] or 0) >= torch.cuda.device_count():
+        if not _is_there(device):
             raise UserError(
                 f"runtime.device is {device!r}, and torch sees no such GPU; set it to auto or cpu"
             )
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        if processes() == 1:
             return cls(device=device)
         from accelerate import PartialState
 
@@ -96,3 +96,15 @@ class World:
             from accelerate.utils import wait_for_everyone
 
             wait_for_everyone()
+
+
+def processes() -> int:
+    """As many as torchrun has started; one without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _is_there(device: str) -> bool:
+    kind, _, number = device.partition(":")
+    if kind == "cuda":
+        return int(number or 0) < torch.cuda.device_count()
+    return kind != "mps" or torch.backends.mps.is_available()

@@ -51,6 +51,8 @@ def test_a_hub_model_is_taken_from_the_cache_at_its_revision(hub):
         ("/none/model", r"there is no folder '/none/model'"),
         ("none", r"there is no folder 'none'"),
         ("a/b/c", r"there is no folder 'a/b/c'"),
+        ("models/my teacher", r"there is no folder 'models/my teacher' \(a hub id reads OWNER/NAME\)"),
+        ("my-teacher/", r"there is no folder 'my-teacher/'"),
         (
             "package:no_such_one/model",
             r"no Python package 'no_such_one' is installed; `pip install no-such-one`",

@@ -84,7 +84,8 @@ def test_another_architecture_takes_its_own_forward():
 
 
 @pytest.mark.parametrize("activation", [None, torch.nn.functional.gelu, torch.nn.functional.relu])
-def test_without_torchs_private_part_the_numbers_are_the_same(activation, monkeypatch):
+def test_without_torchs_private_part_the_numbers_are_the_same(activation, monkeypatch, capsys):
+    packing._say_slower.cache_clear()
     weight, bias, states = torch.randn(8, 4), torch.randn(8), torch.randn(5, 4)
     fast = packing.prepared(weight, bias, activation)(states)
 
@@ -97,3 +98,5 @@ def test_without_torchs_private_part_the_numbers_are_the_same(activation, monkey
     expected = activation(expected) if activation else expected
     torch.testing.assert_close(plain, expected)
     torch.testing.assert_close(fast, expected, atol=1e-5, rtol=1e-5)
+    packing.prepared(weight, bias)
+    assert capsys.readouterr().err.count("the same vectors, slower") == 1

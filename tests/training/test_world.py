@@ -155,3 +155,6 @@ def test_a_gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(UserError, match=r"runtime\.device is 'cuda:1'.*set it to auto or cpu"):
         World.join("cuda:1")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(UserError, match=r"runtime\.device is 'mps'.*set it to auto or cpu"):
+        World.join("mps")

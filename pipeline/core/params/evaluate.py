@@ -185,6 +185,12 @@ Task = Annotated[
 ]
 
 
+def selects_weights(task: Task) -> bool:
+    """Whether a task has dev rows."""
+    builtin = isinstance(task, WordNetRelatedness | WordNetReverseDictionary)
+    return builtin or getattr(task, "split", "test") == "dev"
+
+
 class Evaluate(Block):
     """Tasks by name, and what search and storage are scored with."""
 

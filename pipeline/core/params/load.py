@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.params.augment import Augment
 from pipeline.core.params.base import HUB, Block, Name
 from pipeline.core.params.corpus import Corpus, FinetuneData
-from pipeline.core.params.evaluate import Evaluate
+from pipeline.core.params.evaluate import Evaluate, selects_weights
 from pipeline.core.params.export import Export
 from pipeline.core.params.gates import Gate
 from pipeline.core.params.runtime import Footprint, Runtime
@@ -95,21 +95,30 @@ class Params(Block):
             if gate and getattr(self.augment, method).enabled and "sentence" not in self.encode.views
         ]
         for name, student in self.students.items():
-            if name == "teacher" or name.endswith("_finetune"):
-                faults.append(f"students.{name}: the report needs this name for itself; choose another")
-            faults += student_faults(name, student)
-            if student.view not in self.encode.views:
-                faults.append(
-                    f"students.{name}.view is {student.view!r}, which is not encoded; add it to encode.views "
-                    f"({', '.join(self.encode.views)})"
-                )
-            for data in student.finetune.data if student.finetune else ():
-                if data not in self.finetune.data:
-                    known = ", ".join(self.finetune.data) or "nothing"
-                    faults.append(f"students.{name}.finetune.data names {data!r}; finetune.data has {known}")
+            faults += [*student_faults(name, student), *self._misses(name, student)]
         if faults:
             raise ValueError("\n".join(faults))
         return self
+
+    def _misses(self, name: str, student: Student) -> Iterator[str]:
+        """What a student needs that the other blocks do not have."""
+        where = f"students.{name}"
+        if name == "teacher" or name.endswith("_finetune"):
+            yield f"{where}: the report needs this name for itself; choose another"
+        if student.view not in self.encode.views:
+            yield (
+                f"{where}.view is {student.view!r}, which is not encoded; add it to encode.views "
+                f"({', '.join(self.encode.views)})"
+            )
+        if student.finetune and not any(map(selects_weights, self.evaluate.tasks.values())):
+            yield (
+                f"{where}.finetune: there is no dev task to select weights by; give one of evaluate.tasks "
+                "`split: dev`, or set it to null"
+            )
+        for data in student.finetune.data if student.finetune else ():
+            if data not in self.finetune.data:
+                known = ", ".join(self.finetune.data) or "nothing"
+                yield f"{where}.finetune.data names {data!r}; finetune.data has {known}"
 
 
 def load(path: Path) -> Params:

@@ -1,5 +1,6 @@
 """`students:`: one block a student."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -202,39 +203,56 @@ Student = Annotated[
 
 def student_faults(name: str, student: Student) -> list[str]:
     """What does not go together in a student's block, a line each."""
-    where, faults = f"students.{name}", []
+    faults = [*_init_faults(student), *_train_faults(student), *_loss_faults(student)]
+    if student.finetune:
+        faults += _finetune_faults(student, student.finetune)
+    return [f"students.{name}.{fault}" for fault in faults]
+
+
+def _init_faults(student: Student) -> Iterator[str]:
     layers = getattr(student.init, "layers", None) or ()
     if len(set(layers)) != len(layers):
-        faults.append(f"{where}.init.layers is {list(layers)}; name each layer once")
+        yield f"init.layers is {list(layers)}; name each layer once"
     if isinstance(student, BilstmStudent) and (student.init.embeddings == "file") != bool(student.init.path):
-        faults.append(f"{where}.init.path goes with `embeddings: file`, and the other way round")
-    faults += [
-        f"{where}.train.matryoshka has {prefix}; prefixes are shorter than dim, {student.dim}"
-        for prefix in student.train.matryoshka
-        if prefix >= student.dim
-    ]
-    if student.train.target == "full" and (student.train.whiten or student.train.matryoshka):
-        faults.append(f"{where}.train.target is full; whiten and matryoshka need `target: pca`")
-    if student.train.shrinkage and not student.train.whiten:
-        faults.append(f"{where}.train.shrinkage is of whitened targets; set whiten: true, or remove it")
-    if student.train.sparse and isinstance(student, TransformerStudent | CompactStudent):
-        faults.append(f"{where}.train.sparse is for static and bilstm students; remove it")
+        yield "init.path goes with `embeddings: file`, and the other way round"
+
+
+def _train_faults(student: Student) -> Iterator[str]:
+    train = student.train
+    for prefix in train.matryoshka:
+        if prefix >= student.dim:
+            yield f"train.matryoshka has {prefix}; prefixes are shorter than dim, {student.dim}"
+    if train.target == "full" and (train.whiten or train.matryoshka):
+        yield "train.target is full; whiten and matryoshka need `target: pca`"
+    if train.shrinkage and not train.whiten:
+        yield "train.shrinkage is of whitened targets; set whiten: true, or remove it"
+    if train.sparse and isinstance(student, TransformerStudent | CompactStudent):
+        yield "train.sparse is for static and bilstm students; remove it"
     rotated = isinstance(student, StaticStudent) and student.train.regularise and student.train.regularise.pca
-    if rotated and student.train.matryoshka:
-        faults.append(
-            f"{where}.train.matryoshka: regularise.pca would rotate the prefixes; set regularise.pca: false"
-        )
+    if rotated and train.matryoshka:
+        yield "train.matryoshka: regularise.pca would rotate the prefixes; set regularise.pca: false"
+
+
+def _loss_faults(student: Student) -> Iterator[str]:
     losses = [term.loss for term in student.loss.terms] if student.loss.kind == "sum" else [student.loss]
     found = {loss.kind for loss in losses}
     if isinstance(student, StaticStudent) and (surplus := sorted(found & {"hsic", "token_embedding"})):
-        faults.append(
-            f"{where}.loss: a static student is an embedding layer and no more; leave out {surplus[0]}"
-        )
+        yield f"loss: a static student is an embedding layer and no more; leave out {surplus[0]}"
     foreign = getattr(student.init, "model", None) or getattr(student.init, "path", None)
     if foreign and "token_embedding" in found:
-        faults.append(f"{where}.loss: token_embedding needs the teacher's tokens, and {foreign} has its own")
+        yield f"loss: token_embedding needs the teacher's tokens, and {foreign} has its own"
     if "crd" in found and student.train.select == "loss":
-        faults.append(
-            f"{where}.loss: crd contrasts training texts and has no dev loss; set train.select: agreement"
+        yield "loss: crd contrasts training texts and has no dev loss; set train.select: agreement"
+
+
+def _finetune_faults(student: Student, tuned: Finetune) -> Iterator[str]:
+    static, dim = isinstance(student, StaticStudent), tuned.projection
+    if static and dim:
+        yield f"finetune.projection is {dim}, but a static student has no layers; set its dim instead"
+    elif dim and dim > student.dim:
+        yield (
+            f"finetune.projection is {dim}, but the student has {student.dim} dimensions; "
+            f"choose {student.dim} or less"
         )
-    return faults
+    if static and tuned.hsic:
+        yield "finetune: a static student is an embedding layer and no more; leave out hsic"
