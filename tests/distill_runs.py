@@ -49,7 +49,7 @@ def made(folder: Path) -> dict[str, bytes]:
     found = {str(file.relative_to(folder)): file.read_bytes() for file in files if file.is_file()}
     if "curve.tsv" in found:
         lines = found["curve.tsv"].decode().splitlines()
-        assert lines[0].endswith("\tsentences_per_second")
+        assert lines[0].endswith("\texamples_per_second")
         found["curve.tsv"] = "\n".join(line.rpartition("\t")[0] for line in lines).encode()
     return found
 

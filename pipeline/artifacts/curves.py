@@ -7,21 +7,21 @@ from typing import Protocol
 
 from pipeline.core.atomic import write_text
 
-COLUMNS = ("step", "sentences", "lr", "train_loss")
-SPEED = "sentences_per_second"
+COLUMNS = ("step", "examples", "lr", "train_loss")
+SPEED = "examples_per_second"
 
 
 class CurvePoint(Protocol):
     """One evaluation in the course of a training."""
 
     step: int
-    sentences: int
+    examples: int
     lr: float
     train_loss: float
     dev_value: float
     measures: dict[str, float]
     """What the losses told beside their sum: a column each."""
-    sentences_per_second: float
+    examples_per_second: float
 
 
 def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path) -> None:
@@ -30,8 +30,8 @@ def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path
     lines = ["\t".join([*COLUMNS, dev_name, *names, SPEED])]
     for point in points:
         numbers = [point.lr, point.train_loss, dev_sign * point.dev_value]
-        numbers += [*(point.measures.get(name, math.nan) for name in names), point.sentences_per_second]
-        lines.append("\t".join([str(point.step), str(point.sentences), *map(_number, numbers)]))
+        numbers += [*(point.measures.get(name, math.nan) for name in names), point.examples_per_second]
+        lines.append("\t".join([str(point.step), str(point.examples), *map(_number, numbers)]))
     write_text(path, "\n".join(lines) + "\n")
 
 

@@ -64,7 +64,7 @@ class Inputs:
     distill: Mapping[str, Mapping[str, Any]]
     finetune: Mapping[str, FinetuneMetrics]
     curves: Mapping[str, pl.DataFrame]
-    """step, train_loss, dev_value; in new runs sentences and sentences_per_second too."""
+    """step, train_loss, dev_value; in new runs examples and examples_per_second too."""
     finetune_curves: Mapping[str, pl.DataFrame]
     """The same with dev_score for dev_value; without rows where a student was not fine-tuned."""
     prepare: Mapping[str, Any]

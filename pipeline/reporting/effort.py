@@ -7,11 +7,11 @@ import polars as pl
 
 from pipeline.reporting.tables import NOTHING, number
 
-SPEED = "sentences_per_second"
-COLUMNS = ("step", "sentences", SPEED)
+SPEED = "examples_per_second"
+COLUMNS = ("step", "examples", SPEED)
 NOTE = (
-    "The steps alone, by the speeds in the training curves: without loading, evaluations and what a resumed "
-    "run had done before."
+    "Examples are texts, and triplets in fine-tuning. Of the steps alone, by the speeds in the training "
+    "curves: without loading, evaluations and what a resumed run had done before."
 )
 
 
@@ -22,33 +22,33 @@ class Effort:
     student: str
     stage: str
     steps: str
-    sentences: str
+    examples: str
     speed: str
     time: str
     seconds: float
 
 
 def effort(student: str, stage: str, curve: pl.DataFrame) -> Effort | None:
-    """Steps, sentences, speed and time of a training; None where there was none.
+    """Steps, examples, speed and time of a training; None where there was none.
 
     Args:
         student: its name.
         stage: "distillation" or "fine-tuning".
-        curve: one row an evaluation; without the columns of sentences and speed the time is unknown.
+        curve: one row an evaluation; without the columns of examples and speed the time is unknown.
     """
     if not curve.height:
         return None
     steps = number(curve["step"][-1])
     if not set(COLUMNS) <= set(curve.columns):
         return Effort(student, stage, steps, NOTHING, NOTHING, NOTHING, 0.0)
-    passed = curve.select(sentences=pl.col("sentences").diff().fill_null(pl.col("sentences")), speed=SPEED)
+    passed = curve.select(examples=pl.col("examples").diff().fill_null(pl.col("examples")), speed=SPEED)
     timed = passed.filter(pl.col("speed") > 0)
-    seconds = float((timed["sentences"] / timed["speed"]).to_numpy().sum())
-    sentences = number(curve["sentences"][-1])
+    seconds = float((timed["examples"] / timed["speed"]).to_numpy().sum())
+    examples = number(curve["examples"][-1])
     if not seconds:
-        return Effort(student, stage, steps, sentences, NOTHING, NOTHING, 0.0)
-    speed = number(float(timed["sentences"].to_numpy().sum()) / seconds)
-    return Effort(student, stage, steps, sentences, speed, duration(seconds), seconds)
+        return Effort(student, stage, steps, examples, NOTHING, NOTHING, 0.0)
+    speed = number(float(timed["examples"].to_numpy().sum()) / seconds)
+    return Effort(student, stage, steps, examples, speed, duration(seconds), seconds)
 
 
 def total(efforts: Sequence[Effort]) -> str:

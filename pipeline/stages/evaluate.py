@@ -61,7 +61,8 @@ def main(
     by_model = {model: scored[id(embeddings)] for model, embeddings in models.items()}
     summary = _summary({model: scores for model, (scores, _) in by_model.items()}, scoring, params)
     summary["geometry"] = _geometry(models, test, scoring)
-    fix = f"lower students.{name}.train.lr or change its loss"
+    trained = "finetune" if block.finetune else "train"
+    fix = f"lower students.{name}.{trained}.lr, or change its loss"
     guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix)
     dims |= {model: models[model].vectors.shape[1] for model in ("teacher", "teacher_pca")}
     shape = {"dim": dims["finetuned"], "dims": dims}

@@ -26,9 +26,7 @@ from pipeline.training import guard
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.finetuning import Finetuning, append_projection, chosen_triplets
 from pipeline.training.loop import Point
-from pipeline.training.world import World
-
-ROWS_AT_A_TIME = 256
+from pipeline.training.world import World, processes
 
 
 def main(
@@ -47,6 +45,8 @@ def main(
 
     A projection that is asked for ships in any case.
     """
+    if processes() > 1:
+        raise UserError("fine-tuning takes one process: run it with `python`, and `distill` with `torchrun`")
     params = load(params_file)
     block = params.student(name)
     student.check(distilled, f"distill@{name}")
@@ -76,7 +76,7 @@ def main(
     before = None
     if projection:
         before = dev_score()
-        append_projection(learner, finetuning.tokens, projection, name)
+        append_projection(learner, finetuning.tokens, projection)
     learner.module.to(World.join(params.runtime.device).device)
     points = finetuning.run(name, dev_score, checkpoint, params.runtime.checkpoint_seconds)
     learner.module.to("cpu")
@@ -138,11 +138,7 @@ class _DevScore:
 
     @torch.no_grad()
     def __call__(self) -> float:
-        starts = range(0, len(self._ids), ROWS_AT_A_TIME)
-        parts = [
-            self._tokens.select(np.arange(start, min(start + ROWS_AT_A_TIME, len(self._ids))))
-            for start in starts
-        ]
+        parts = self._tokens.in_parts()
         vectors = np.concatenate([self._learner.encode(part).vectors.cpu().numpy() for part in parts])
         scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
         return evaluation.average(scores, evaluation.main_metrics(self._scoring))

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LARGEST = 0.99
 """Target that tanh is solved for: it reaches 1 at infinity only."""
-ROWS_AT_A_TIME = 256
 
 
 def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
@@ -99,8 +98,7 @@ class Bilstm:
         if self._init.projection != "ridge":
             return
         rows = np.arange(min(len(tokens), self._init.ridge_rows))
-        parts = np.split(rows, range(ROWS_AT_A_TIME, len(rows), ROWS_AT_A_TIME))
-        pooled = torch.cat([self._pooled(tokens.select(part))[0] for part in parts])
+        pooled = torch.cat([self._pooled(part)[0] for part in tokens.select(rows).in_parts()])
         wanted = targets[rows]
         if self._init.activation == "tanh":
             wanted = np.arctanh(np.clip(wanted, -LARGEST, LARGEST))

@@ -51,7 +51,7 @@ class Averaging(ABC):
             weight.copy_(tensors[name])
 
 
-class Average(Averaging):
+class MovingAverage(Averaging):
     """The exponential moving average.
 
     After step t it is d e + (1 - d) w, d = min(decay, (1 + t) / (10 + t)), from the starting weights on: the

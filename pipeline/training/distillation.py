@@ -20,8 +20,6 @@ from pipeline.training.mixture import Portion
 from pipeline.training.objective import Objective, Step, Term
 from pipeline.training.world import World
 
-DEV_ROWS_AT_A_TIME = 256
-
 
 def import_losses(loss: LossParams) -> None:
     """Import the code of every loss in a block."""
@@ -94,9 +92,7 @@ class Distillation:
     @torch.no_grad()
     def dev_vectors(self) -> NDArray[np.float32]:
         """The student's vectors of the dev texts, (n, dim)."""
-        rows = np.arange(len(self._dev))
-        parts = np.split(rows, range(DEV_ROWS_AT_A_TIME, len(rows), DEV_ROWS_AT_A_TIME))
-        found = (self._student.encode(self._dev.select(part)[0]).vectors for part in parts)
+        found = (self._student.encode(part).vectors for part in self._dev.tokens.in_parts())
         return np.concatenate([part.float().cpu().numpy() for part in found])
 
     def mean_predictor_loss(self) -> float | None:

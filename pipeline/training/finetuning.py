@@ -26,7 +26,8 @@ from pipeline.training.optimizers import sparse_parameters
 from pipeline.training.tokens import Tokens
 from pipeline.training.world import World
 
-ROWS_AT_A_TIME = 256
+CLIP_NORM = 1.0
+"""Longest gradient of a step: the default of transformers' Trainer."""
 WHOLE = sys.maxsize
 """Contrasted are whole vectors, no prefixes of them."""
 
@@ -69,9 +70,10 @@ class Finetuning:
         fields = {"epochs", "batch_size", "lr", "warmup", "evaluations", "seed", "interpolation"}
         settings = Settings(
             name=name,
+            block="finetune",
             portions=(Portion(len(self._anchors)),),
             schedule="linear",
-            clip_norm=1.0,
+            clip_norm=CLIP_NORM,
             sparse=bool(sparse_parameters(self._student.module)),
             **self._params.model_dump(include=fields),
         )
@@ -140,27 +142,20 @@ class _Contrast(Loss):
 
 
 @torch.no_grad()
-def append_projection(student: Student, tokens: Tokens, dim: int, name: str) -> None:
+def append_projection(student: Student, tokens: Tokens, dim: int) -> None:
     """Append a linear layer from d to `dim` to the student's model. IBKD eq. 11.
 
     It starts as an orthogonal projection, the one that keeps most of these texts' vectors at length 1. It is
     not centred, so that cosines change as little as they can.
-
-    Raises:
-        UserError: the student has no layers, or fewer dimensions.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Dense
 
-    where, model = f"students.{name}.finetune.projection", student.module
-    if not isinstance(model, SentenceTransformer):
-        raise UserError(f"{where} is {dim}, but a static student has no layers; set its dim instead")
-    parts = np.split(np.arange(len(tokens)), range(ROWS_AT_A_TIME, len(tokens), ROWS_AT_A_TIME))
-    found = (normalize(student.encode(tokens.select(part)).vectors.double(), dim=1) for part in parts)
+    model = student.module
+    assert isinstance(model, SentenceTransformer), "the params give no static student a projection"
+    found = (normalize(student.encode(part).vectors.double(), dim=1) for part in tokens.in_parts())
     products = sum((vectors.T @ vectors for vectors in found), torch.zeros(()))
     width = len(products)
-    if dim > width:
-        raise UserError(f"{where} is {dim}, but the student has {width} dimensions; choose {width} or less")
     weight = torch.linalg.eigh(products).eigenvectors.flip(1)[:, :dim].T.float().contiguous()
     model.append(Dense(width, dim, activation_function=None, init_weight=weight, init_bias=torch.zeros(dim)))
     shape = tuple(student.encode(tokens.select(np.arange(1))).vectors.shape)
@@ -176,8 +171,8 @@ def chosen_triplets(triplets: pl.DataFrame, params: Finetune, path: Path) -> pl.
     chosen = triplets.filter(pl.col("task").is_in(params.data))
     if len(chosen) < 2:
         raise UserError(
-            f"{path} has {len(chosen)} triplets of {', '.join(params.data)}; "
-            "at least 2 are needed to contrast"
+            f"{path} has {len(chosen)} triplets of {', '.join(params.data)}, and at least 2 are needed to "
+            "contrast; add some to finetune.data, or set the student's finetune to null"
         )
     return chosen
 

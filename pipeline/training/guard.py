@@ -54,14 +54,22 @@ def saturated_kernels(measures: Mapping[str, float], name: str) -> list[str]:
     return found
 
 
-def check_loss(loss: float, step: int, name: str) -> None:
-    """Stop where a loss is not finite.
+def check_finite(value: float, what: str, step: int, student: str, block: str) -> None:
+    """Stop where a loss or a dev value is not finite.
+
+    Args:
+        value: the number.
+        what: its name.
+        step: of the training.
+        student: its name.
+        block: `train` or `finetune`, which has the settings.
 
     Raises:
         UserError: naming the step and what to change.
     """
-    if not np.isfinite(loss):
+    if not np.isfinite(value):
+        clipped = ", set its clip_norm" if block == "train" else ""
         raise UserError(
-            f"the loss of {name} is {loss} at step {step}; lower students.{name}.train.lr (or finetune.lr), "
-            "set clip_norm, or use precision float32"
+            f"{what} of {student} is {value} at step {step}; lower students.{student}.{block}.lr{clipped}, "
+            "or set its precision to float32"
         )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,9 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
-from pipeline.training.averaging import Average, Averaging, Interpolation
+from pipeline.training.averaging import Averaging, Interpolation, MovingAverage
 from pipeline.training.checkpoint import Checkpoint
-from pipeline.training.guard import check_loss
+from pipeline.training.guard import check_finite
 from pipeline.training.mixture import Portion, epoch_order
 from pipeline.training.optimizers import Optimizers, clip_gradients
 from pipeline.training.schedule import schedule_factor
@@ -46,6 +47,8 @@ class Settings:
     sparse: bool = False
     average: float | None = None
     """Decay of the moving average that the dev value is of; None: it is of the weights themselves."""
+    block: Literal["train", "finetune"] = "train"
+    """Where in `students.NAME` they are, for messages."""
     interpolation: float = 1.0
     """Share of the trained weights in those that the dev value is of, beside the weights at the start."""
 
@@ -83,13 +86,14 @@ class Point:
     """One line of the training curve."""
 
     step: int
-    sentences: int
+    examples: int
+    """Texts of a distillation, triplets of a fine-tuning, that have been seen."""
     lr: float
     train_loss: float
     dev_value: float
     measures: dict[str, float] = field(default_factory=dict)
     """Means since the last point of what the losses tell beside their sum."""
-    sentences_per_second: float = field(default=float("nan"), compare=False, repr=False)
+    examples_per_second: float = field(default=float("nan"), compare=False, repr=False)
     """Since the last point, or since the run was resumed."""
 
 
@@ -137,7 +141,7 @@ def fit(
         The curve, one point an evaluation.
 
     Raises:
-        UserError: the loss is not finite.
+        UserError: the loss or the dev value is not finite.
     """
     run = _Run(module, losses or nn.Module(), settings)
     run.resume(checkpoint)
@@ -148,7 +152,7 @@ def fit(
         )
     evaluations = settings.evaluation_steps()
     written = time.monotonic()
-    with progress(f"train {settings.name}", settings.steps, "steps") as advance:
+    with progress(f"{settings.block} {settings.name}", settings.steps, "steps") as advance:
         advance(run.at.step)
         while True:
             if run.at.step in evaluations and (not run.curve or run.curve[-1].step < run.at.step):
@@ -188,7 +192,7 @@ class _Run:
         self.optimizers.zero_grad()
         rows = settings.batch(at.step)
         told = backward(rows)
-        check_loss(told["loss"], at.step, settings.name)
+        check_finite(told["loss"], "the loss", at.step, settings.name, settings.block)
         if settings.clip_norm:
             clip_gradients(self.everything.parameters(), settings.clip_norm)
         self.optimizers.step()
@@ -209,13 +213,13 @@ class _Run:
     def evaluate(self, dev_value: Callable[[], float]) -> None:
         at, now = self.at, time.monotonic()
         value = dev_value()
-        check_loss(value, at.step, self.settings.name)
+        check_finite(value, "the dev value", at.step, self.settings.name, self.settings.block)
         means = {name: total / at.count for name, total in at.sums.items()}
         loss = means.pop("loss", float("nan"))
         epochs, batches = divmod(at.step, self.settings.steps_per_epoch)
-        sentences = epochs * self.settings.rows + batches * self.settings.batch_size
+        examples = epochs * self.settings.rows + batches * self.settings.batch_size
         speed = self.seen / (now - self.since) if self.seen else float("nan")
-        self.curve.append(Point(at.step, sentences, self.learning_rate(), loss, value, means, speed))
+        self.curve.append(Point(at.step, examples, self.learning_rate(), loss, value, means, speed))
         at.sums, at.count = {}, 0
         self.seen = 0
         if value < at.best:
@@ -252,7 +256,7 @@ def _averaging(module: nn.Module, settings: Settings) -> Averaging | None:
     """What the dev value is of; None: the weights themselves."""
     assert not settings.average or settings.interpolation == 1, "one average at a time"
     if settings.average:
-        return Average(module, settings.average)
+        return MovingAverage(module, settings.average)
     return Interpolation(module, settings.interpolation) if settings.interpolation < 1 else None
 
 

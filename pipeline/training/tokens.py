@@ -1,6 +1,6 @@
 """Texts as token ids in one flat array: tokenised once, sliced without Python objects."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,8 @@ from tokenizers import Tokenizer
 from pipeline.training.mapped import gather
 
 CHUNK_TEXTS = 10_000
+PART = 256
+"""Texts that a student encodes at once."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class Tokens:
         lengths = self.offsets[rows + 1] - self.offsets[rows]
         ids = gather(self.ids, self.offsets[rows], lengths)
         return Tokens(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+    def in_parts(self) -> Iterator["Tokens"]:
+        """The sequences in order, as many at a time as a student encodes."""
+        yield from map(self.select, np.split(np.arange(len(self)), range(PART, len(self), PART)))
 
     def without(self, token: int) -> "Tokens":
         """The same sequences with every occurrence of this token left out."""

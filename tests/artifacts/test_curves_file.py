@@ -11,12 +11,12 @@ NAN = float("nan")
 @dataclass
 class Point:
     step: int
-    sentences: int
+    examples: int
     lr: float
     train_loss: float
     dev_value: float
     measures: dict[str, float] = field(default_factory=dict)
-    sentences_per_second: float = NAN
+    examples_per_second: float = NAN
 
 
 POINTS = [Point(0, 0, 0.0, NAN, 2.0), Point(10, 1280, 5e-4, 1 / 3, 1.25, {}, 123.456789)]
@@ -29,7 +29,7 @@ def read(path):
 def test_a_curve_has_one_line_an_evaluation(tmp_path):
     curves.write(POINTS, "dev_value", 1, tmp_path / "hpd.tsv")
     table = read(tmp_path / "hpd.tsv")
-    assert table.columns == ["step", "sentences", "lr", "train_loss", "dev_value", "sentences_per_second"]
+    assert table.columns == ["step", "examples", "lr", "train_loss", "dev_value", "examples_per_second"]
     assert table.rows() == [
         (0, 0, 0.0, None, 2.0, None),
         (10, 1280, 5e-4, pytest.approx(1 / 3, abs=1e-6), 1.25, 123.457),
@@ -52,13 +52,13 @@ def test_measures_have_columns_in_the_order_of_their_names(tmp_path):
     ]
     curves.write(points, "dev_value", 1, tmp_path / "hpd.tsv")
     table = read(tmp_path / "hpd.tsv")
-    assert table.columns[4:] == ["dev_value", "kernel_inputs", "loss_mse", "sentences_per_second"]
+    assert table.columns[4:] == ["dev_value", "kernel_inputs", "loss_mse", "examples_per_second"]
     assert table["kernel_inputs"].to_list() == [None, 0.5, None]
     assert table["loss_mse"].to_list() == [None, 0.25, 0.125]
-    assert table["sentences_per_second"].to_list() == [None, None, 9.0]
+    assert table["examples_per_second"].to_list() == [None, None, 9.0]
 
 
 def test_no_evaluations_leave_the_header(tmp_path):
     curves.write([], "dev_score", -1, tmp_path / "hpd.tsv")
-    expected = "step\tsentences\tlr\ttrain_loss\tdev_score\tsentences_per_second\n"
+    expected = "step\texamples\tlr\ttrain_loss\tdev_score\texamples_per_second\n"
     assert (tmp_path / "hpd.tsv").read_text() == expected

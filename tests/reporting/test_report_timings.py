@@ -83,7 +83,7 @@ def test_the_page_has_both_tables_with_the_total_at_the_foot():
     assert "encode<small>2 text sets</small>" in names
     assert '<th scope="row">encode@eval</th><td>6 min 00 s</td><td>4%</td><td>1,640</td>' in each
     assert "<td>&lt;1%</td>" in each
-    assert "sentences/s" in steps
+    assert "examples/s" in steps
     assert "<details>" in shown[: shown.index("encode@eval")]
 
 
@@ -91,13 +91,13 @@ def test_the_time_of_a_training_is_the_sum_over_its_evaluations():
     curve = pl.DataFrame(
         {
             "step": [0.0, 10.0, 20.0],
-            "sentences": [0.0, 640.0, 1280.0],
-            "sentences_per_second": [None, 64.0, 6.4],
+            "examples": [0.0, 640.0, 1280.0],
+            "examples_per_second": [None, 64.0, 6.4],
         }
     )
     found = effort.effort("hpd", "distillation", curve)
     assert found.seconds == pytest.approx(640 / 64 + 640 / 6.4)
-    assert (found.steps, found.sentences, found.speed, found.time) == ("20", "1,280", "11.6", "1 min 50 s")
+    assert (found.steps, found.examples, found.speed, found.time) == ("20", "1,280", "11.6", "1 min 50 s")
     unknown = effort.effort("hpd", "fine-tuning", curve.select("step"))
     assert (unknown.steps, unknown.time) == ("20", "–")
     assert effort.effort("hpd", "fine-tuning", curve.head(0)) is None

@@ -59,7 +59,7 @@ def test_a_mixture_is_trained_on_in_its_proportions(folder):
     assert metrics["train_texts"] == len(TRAIN + SYNONYMS)
     assert metrics["epoch_texts"] == {"seed": len(TRAIN) // 2, "wordnet": 3 * len(SYNONYMS)}
     assert metrics["steps"] == 3 * math.ceil(25 / 6)
-    assert curve["sentences"][-1] == 3 * 25
+    assert curve["examples"][-1] == 3 * 25
 
 
 def test_texts_that_the_gate_dropped_are_not_trained_on(folder):

@@ -56,6 +56,13 @@ def test_without_a_better_dev_score_the_distilled_student_is_copied(run):
     assert files("out") == files("distilled")
 
 
+def test_several_processes_are_refused(run, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="fine-tuning takes one process: run it with `python`"):
+        run("static", None)
+    assert not Path("out").exists()
+
+
 def test_switched_off_the_distilled_student_is_copied(run):
     assert run("static", None)["kept"] == "not fine-tuned"
     assert files("out") == files("distilled")

@@ -10,7 +10,7 @@ from small_students import own_vectors
 from small_training import Projected, Table, settings
 from torch import nn
 
-from pipeline.training.averaging import Average, Interpolation
+from pipeline.training.averaging import Interpolation, MovingAverage
 
 
 def flat(module: nn.Module) -> np.ndarray:
@@ -65,14 +65,14 @@ def test_what_a_loss_trains_along_is_averaged_with_the_module(tmp_path):
 def test_frozen_weights_and_buffers_are_left_alone():
     module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     module[1].weight.requires_grad_(False)
-    average = Average(module, 0.9)
+    average = MovingAverage(module, 0.9)
     assert set(average.tensors) == {"0.weight", "0.bias", "1.bias"}
     module[1].running_mean.fill_(3)
     with average.shown():
         assert module[1].running_mean.tolist() == [3, 3]
 
 
-@pytest.mark.parametrize("kind", [Average, Interpolation])
+@pytest.mark.parametrize("kind", [MovingAverage, Interpolation])
 def test_an_interrupted_evaluation_gives_the_weights_back(kind):
     module = nn.Linear(2, 2)
     average = kind(module, 0.9)

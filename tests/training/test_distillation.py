@@ -20,7 +20,7 @@ from small_distillation import (
 )
 from small_students import TEXTS, own_vectors
 
-from pipeline.training import distillation
+from pipeline.training import tokens
 from pipeline.training.world import World
 
 KINDS = ("static", "transformer", "compact", "bilstm")
@@ -77,12 +77,12 @@ def test_each_text_is_compared_with_its_own_target(kind, parts, tmp_path):
     expected = squared_distance(own_vectors(student, TEXTS), targets(TEXTS, block))
     curve = run(made, tmp_path)
     assert curve[-1].train_loss == pytest.approx(expected, rel=1e-5)
-    assert curve[-1].sentences == len(TEXTS)
+    assert curve[-1].examples == len(TEXTS)
 
 
 def test_the_dev_vectors_do_not_depend_on_how_many_are_computed_at_a_time(parts, monkeypatch):
     student, _, made = distillation_of(block_of("static"), parts)
-    monkeypatch.setattr(distillation, "DEV_ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr(tokens, "PART", 2)
     np.testing.assert_array_equal(made.dev_vectors(), own_vectors(student, DEV))
 
 

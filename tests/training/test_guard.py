@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.core.errors import UserError
-from pipeline.training.guard import SAMPLE_ROWS, check_collapse, check_loss, describe, saturated_kernels
+from pipeline.training.guard import SAMPLE_ROWS, check_collapse, check_finite, describe, saturated_kernels
 
 
 def test_describe_by_hand():
@@ -42,15 +42,20 @@ def test_vectors_that_tell_sentences_apart_pass():
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf"), float("-inf")])
-def test_a_loss_that_is_not_finite_names_the_student_the_step_and_the_fix(loss):
-    with pytest.raises(
-        UserError, match=rf"the loss of tiny is {loss} at step 7; lower students\.tiny\.train\.lr"
-    ):
-        check_loss(loss, 7, "tiny")
+@pytest.mark.parametrize(
+    ("block", "fix"),
+    [
+        ("train", r"lower students\.tiny\.train\.lr, set its clip_norm, or set its precision to float32"),
+        ("finetune", r"lower students\.tiny\.finetune\.lr, or set its precision to float32"),
+    ],
+)
+def test_a_loss_that_is_not_finite_names_the_student_the_step_and_the_fix(loss, block, fix):
+    with pytest.raises(UserError, match=rf"^the loss of tiny is {loss} at step 7; {fix}$"):
+        check_finite(loss, "the loss", 7, "tiny", block)
 
 
 def test_a_finite_loss_passes():
-    check_loss(-3.0, 0, "tiny")
+    check_finite(-3.0, "the loss", 0, "tiny", "train")
 
 
 @pytest.mark.parametrize(

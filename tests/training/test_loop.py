@@ -63,11 +63,11 @@ def test_the_updates_are_those_of_plain_adamw(tmp_path):
     assert run.dev_value() == pytest.approx(reference.dev_value(), rel=1e-4)
 
 
-def test_the_curve_tells_steps_sentences_and_mean_losses(tmp_path):
+def test_the_curve_tells_steps_examples_and_mean_losses(tmp_path):
     curve, _, _ = scripted([5.0, 4.0, 3.0, 2.0], tmp_path, lr=1e-12, warmup=0.0)
     assert [(point.step, point.dev_value) for point in curve] == [(0, 5.0), (3, 4.0), (6, 3.0), (9, 2.0)]
     assert math.isnan(curve[0].train_loss)
-    assert curve[-1].sentences == 3 * ROWS
+    assert curve[-1].examples == 3 * ROWS
     assert [point.lr for point in curve] == pytest.approx([1e-12, 2e-12 / 3, 1e-12 / 3, 0])
     run = Regression()
     run.fit(settings(lr=1e-12), tmp_path)
@@ -76,9 +76,9 @@ def test_the_curve_tells_steps_sentences_and_mean_losses(tmp_path):
     assert curve[2].train_loss == pytest.approx(np.mean(losses[3:]), rel=1e-6)
 
 
-def test_the_curve_counts_the_sentences_that_were_seen(tmp_path):
+def test_the_curve_counts_the_examples_that_were_seen(tmp_path):
     curve, _, _ = scripted([5.0, 4.0, 3.0, 2.0], tmp_path)
-    assert [point.sentences for point in curve] == [0, 10, 20, 30]
+    assert [point.examples for point in curve] == [0, 10, 20, 30]
 
 
 def test_the_curve_tells_the_mean_measures_since_the_last_point(tmp_path):
@@ -96,8 +96,8 @@ def test_the_curve_tells_the_speed_of_training_without_that_of_the_dev_value(tmp
     run.loss_of = lambda rows: clock.wait(2) or whole(rows)
     run.dev_value = lambda: clock.wait(100) or 0.0
     curve = run.fit(settings(evaluations=3), tmp_path)
-    assert math.isnan(curve[0].sentences_per_second)
-    assert [point.sentences_per_second for point in curve[1:]] == [ROWS / 6] * 3
+    assert math.isnan(curve[0].examples_per_second)
+    assert [point.examples_per_second for point in curve[1:]] == [ROWS / 6] * 3
 
 
 class Clock:
@@ -187,5 +187,5 @@ def test_more_evaluations_than_steps(tmp_path):
 def test_nan_stops_the_run(tmp_path, what):
     run = Regression()
     (run.targets[:ROWS] if what == "loss" else run.targets[ROWS:]).fill_(float("nan"))
-    with pytest.raises(UserError, match="the loss of tiny is nan at step 0; lower"):
+    with pytest.raises(UserError, match=f"the {what} of tiny is nan at step 0; lower"):
         run.fit(settings(), tmp_path)

@@ -74,7 +74,7 @@ def test_a_step_knows_its_rows_without_those_before(tmp_path):
     curve = run.fit(chosen, tmp_path)
     assert [len(batch) for batch in run.batches] == [3, 3, 2] * 4
     assert run.batches[7] == chosen.batch(7).tolist()
-    assert [point.sentences for point in curve] == [8 * epoch for epoch in range(5)]
+    assert [point.examples for point in curve] == [8 * epoch for epoch in range(5)]
     epochs = [list(chain(*run.batches[start : start + 3])) for start in range(0, 12, 3)]
     assert [sorted(set(epoch) & set(range(6))) for epoch in epochs] == [list(range(6))] * 4
     assert set(epochs[0] + epochs[1]) == set(range(ROWS))

@@ -34,6 +34,15 @@ def test_select_is_a_list_of_rows(lists, data):
 
 
 @given(SEQUENCES)
+def test_parts_are_all_sequences_in_order(lists):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PART", 3)
+        parts = [lists_of(part) for part in tokens_of(lists).in_parts()]
+    assert [one for part in parts for one in part] == lists
+    assert [len(part) for part in parts[:-1]] == [3] * (len(parts) - 1)
+
+
+@given(SEQUENCES)
 def test_padded_fills_up_to_the_longest(lists):
     ids, mask = tokens_of(lists).padded(-7)
     longest = max([1, *map(len, lists)])
