@@ -1,8 +1,8 @@
 """What students keep of the teacher on real data: runs of the whole pipeline with other params.
 
 `python benchmarks/quality.py NAME [--students A B] [--seeds 3] [--data FOLDER] [--folder FOLDER]` copies the
-project to a folder of its own, with `quality/NAME.yaml` or `recipes/NAME.yaml` as params.yaml and FOLDER's
-data under data/raw, and runs `dvc repro` there; a second call goes on where the first one stopped. Students
+project to a folder of its own, with `quality/NAME.yaml` or `recipes/NAME.yaml` as params.yaml and the data
+folder under data/raw, and runs `dvc repro` there; a second call goes on where the first one stopped. Students
 that it does not name are those of params.yaml.
 
 A file of several YAML documents is as many runs, which share encoded vectors: each later document holds the
@@ -10,8 +10,11 @@ top-level keys in which it differs from the first.
 
 Scores are written to `results/quality_NAME.json`: times 100, with the training's minutes, the parameters in
 millions, and for each kind of task the mean share of the teacher's scores that is kept, before fine-tuning
-too. With `--seeds`, and of students that differ in their seeds alone, they are means with standard
-deviations, by the first's name. `--table` only prints what they are, in Markdown.
+too. Of retrieval it is nDCG@10 that is compared, as BEIR does; the pipeline's own report compares MRR@10.
+Minutes are those of distillation and fine-tuning, steps those of distillation. With `--seeds`, and of
+students that differ in their seeds alone, they are means with standard deviations, by the first's name.
+Earlier rows stay where their settings are still those of the file. `--table` only prints what there is, in
+Markdown.
 """
 
 import argparse
@@ -21,7 +24,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -29,6 +32,7 @@ from typing import Any
 import polars as pl
 from measuring import RESULTS, report
 from ruamel.yaml import YAML
+from slices import write_slices
 
 from pipeline.commands import model_folder
 
@@ -38,8 +42,8 @@ FILES = {path.stem: path for path in (*PROJECT.glob("recipes/*.yaml"), *HERE.glo
 Row = dict[str, Any]
 
 
-def main() -> None:
-    """Run and report."""
+def command_line() -> argparse.ArgumentParser:
+    """The options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -47,11 +51,20 @@ def main() -> None:
     parser.add_argument("--students", nargs="+", default=[], help="only these; default: all of the file")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each student, by seeds 0, 1, ...")
     parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
-    data = PROJECT.parent / "shared" / "data"
+    shared, raw = PROJECT.parent / "shared" / "data", PROJECT / "data" / "raw"
     parser.add_argument(
-        "--data", type=Path, default=data, help="what data/raw links to; default: ../shared/data"
+        "--data",
+        type=Path,
+        default=shared if shared.is_dir() else raw,
+        help="whose folders data/raw links to; default: ../shared/data, or data/raw where that is not there",
     )
     parser.add_argument("--folder", type=Path, help="where to run; default: .cache/quality/NAME")
+    return parser
+
+
+def main() -> None:
+    """Run and report."""
+    parser = command_line()
     args = parser.parse_args()
     if args.seeds < 1:
         parser.error(f"--seeds is {args.seeds}; a student is trained once at least")
@@ -62,28 +75,36 @@ def main() -> None:
     if twice := sorted(name for name in set(named) if named.count(name) > 1):
         parser.error(f"two runs of {args.name} have a student {twice[0]}; name each of them once")
     known = {row["model"]: row for row in results(args.name, runs)}
+    if left_out := [row["model"] for row in results(args.name) if row not in known.values()]:
+        print(f"rows of other settings, left out: {', '.join(left_out)}", file=sys.stderr)
     if args.table:
         if not known:
-            parser.error(f"{args.name} has no results; run it without --table")
+            parser.error(f"{args.name} has no results of its present settings; run it without --table")
         print(markdown(list(known.values())))
         return
+    if not args.data.is_dir():
+        parser.error(f"there is no folder {args.data}; --data names the one that holds the file's data")
     folder = args.folder or PROJECT / ".cache" / "quality" / args.name
+    for row in measured(runs, folder, args):
+        known[row["model"]] = row
+    ordered = [known[name] for name in ("teacher", *named) if name in known]
+    seeds = f" --seeds {args.seeds}" if args.seeds > 1 else ""
+    report(f"quality_{args.name}", aligned(ordered), f"python benchmarks/quality.py {args.name}{seeds}")
+
+
+def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterator[Row]:
+    """Run what the options ask for; the rows of it."""
     for number, run in enumerate(runs):
         place = folder / str(number) if len(runs) > 1 else folder
         if len(runs) > 1:
             run["runtime"] = {**run["runtime"], "cache": "../.cache"}
-        students = {
-            name: block for name, block in run["students"].items() if name in (args.students or named)
-        }
-        if students:
+        wanted = args.students or run["students"]
+        if students := {name: block for name, block in run["students"].items() if name in wanted}:
             mine = {**run, "students": seeded(students, args.seeds)}
             lay_out(place, mine, args.data)
             reproduce(place, list(mine["students"]))
             for found in over_seeds(rows(place, mine), mine["students"]):
-                known[found["model"]] = {**found, "settings": settings(found["model"], run)}
-    ordered = [known[name] for name in ("teacher", *named) if name in known]
-    seeds = f" --seeds {args.seeds}" if args.seeds > 1 else ""
-    report(f"quality_{args.name}", aligned(ordered), f"python benchmarks/quality.py {args.name}{seeds}")
+                yield {**found, "settings": settings(found["model"], run)}
 
 
 def documents(path: Path) -> list[Row]:
@@ -123,7 +144,9 @@ def reproduce(folder: Path, students: list[str]) -> None:
     """All that the scores need; `dvc` is the environment's."""
     stages = [f"evaluate@{name}" for name in students]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(["dvc", "repro", *stages], cwd=folder, check=True, env={**os.environ, "PATH": path})
+    done = subprocess.run(["dvc", "repro", *stages], cwd=folder, env={**os.environ, "PATH": path})
+    if done.returncode:
+        sys.exit(f"`dvc repro` failed in {folder}; mend what it says and run the same command again")
 
 
 def lay_out(folder: Path, params: Row, data: Path) -> None:
@@ -146,41 +169,7 @@ def lay_out(folder: Path, params: Row, data: Path) -> None:
     for path in data.iterdir():
         if path.is_dir() and not (there := folder / "data" / "raw" / path.name).exists():
             there.symlink_to(path.resolve(), target_is_directory=True)
-    slices(data, folder / "data" / "raw" / "slices", json.dumps(params["evaluate"]))
-
-
-def slices(data: Path, folder: Path, tasks: str) -> None:
-    """Those that the tasks name of parts of files that are too large for a look at every kind of task."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if "slices/sst2" in tasks:
-        reviews = pl.read_parquet(data / "classification" / "SST2_train.parquet")
-        reviews = reviews.filter(pl.col("text").str.len_chars() > 40)  # the others are parts of sentences
-        reviews[:2000].write_parquet(folder / "sst2_train.parquet")
-        reviews[2000:3000].write_parquet(folder / "sst2_test.parquet")
-    if "slices/entities" in tasks:
-        entities = pl.read_parquet(data / "er" / "er_pairs.parquet").filter(split="test")
-        entities.group_by("dataset", maintain_order=True).head(400).write_parquet(folder / "entities.parquet")
-    if "slices/pairs" in tasks:
-        pair_retrieval(pl.read_parquet(data / "pairs" / "positive_pairs.parquet"), folder / "pairs")
-
-
-def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:
-    """A retrieval set for selection, in BEIR's layout: find an anchor's positives among 10,000."""
-    anchors = pairs["anchor"].unique(maintain_order=True).sample(1000, seed=0)
-    relevant = pairs.filter(pl.col("anchor").is_in(anchors.implode()))
-    documents = relevant["positive"].unique(maintain_order=True)
-    others = pairs["positive"].unique(maintain_order=True)
-    others = others.filter(~others.is_in(documents.implode())).sample(10_000 - len(documents), seed=0)
-    (folder / "qrels").mkdir(parents=True, exist_ok=True)
-    numbered = {}
-    for name, texts in (("queries", anchors), ("corpus", pl.concat([documents, others]))):
-        table = pl.DataFrame({"_id": [f"{name}{row}" for row in range(len(texts))], "text": texts})
-        table.write_ndjson(folder / f"{name}.jsonl")
-        numbered[name] = table.rename({"_id": name})
-    judged = relevant.join(numbered["queries"], left_on="anchor", right_on="text", maintain_order="left")
-    judged = judged.join(numbered["corpus"], left_on="positive", right_on="text", maintain_order="left")
-    columns = {"query-id": pl.col("queries"), "corpus-id": pl.col("corpus"), "score": 1}
-    judged.select(**columns).write_csv(folder / "qrels" / "test.tsv", separator="\t")
+    write_slices(data, folder / "data" / "raw" / "slices", json.dumps(params["evaluate"]))
 
 
 def rows(folder: Path, params: Row) -> list[Row]:
@@ -214,7 +203,7 @@ def row(name: str, cost: Row, metrics: Row, state: str, kinds: dict[str, str]) -
 
 
 def shares(metrics: Row, state: str, kinds: dict[str, str]) -> dict[str, float]:
-    """For each kind of task the mean share of the teacher's main scores, times 100."""
+    """For each kind of task the mean share of the teacher's scores, times 100."""
     own, teacher = scores(metrics, state), scores(metrics, "teacher")
     by_kind: dict[str, list[float]] = {}
     for task in metrics["main"]:

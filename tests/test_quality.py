@@ -92,7 +92,7 @@ def test_the_retrieval_set_of_the_pairs_judges_all_positives_of_an_anchor(qualit
         schema=["anchor", "positive"],
         orient="row",
     )
-    quality.pair_retrieval(pairs, tmp_path)
+    importlib.import_module("slices").pair_retrieval(pairs, tmp_path)
     found = read_beir(tmp_path, "test")
     assert (len(found.queries), len(found.documents)) == (1000, 10_000)
     judged = pl.read_csv(tmp_path / "qrels" / "test.tsv", separator="\t")
@@ -156,7 +156,9 @@ def test_some_students_join_the_rows_of_the_same_settings(quality, sweep, capsys
     sweep("--students", "c", "a")
     assert [row["model"] for row in sweep("--students", "b")["rows"]] == ["teacher", "a", "b", "c"]
     quality.FILES["sweep"].write_text(RUNS.replace("limit: 2", "limit: 3"))
+    capsys.readouterr()
     told = sweep("--students", "b", "--seeds", "2")
+    assert "rows of other settings, left out: c\n" in capsys.readouterr().err
     assert [(row["model"], row["seeds"]) for row in told["rows"]] == [
         ("teacher", None),
         ("a", None),
@@ -175,8 +177,18 @@ def test_no_training_is_no_run(sweep, capsys):
 def test_what_cannot_be_told_apart_or_was_not_run_is_told(quality, sweep, capsys):
     with pytest.raises(SystemExit):
         sweep("--table")
-    assert "sweep has no results; run it without --table" in capsys.readouterr().err
+    assert "sweep has no results of its present settings; run it without --table" in capsys.readouterr().err
     quality.FILES["sweep"].write_text(RUNS.replace("{c:", "{a:"))
     with pytest.raises(SystemExit):
         sweep()
     assert "two runs of sweep have a student a; name each of them once" in capsys.readouterr().err
+
+
+def test_data_that_is_not_there_and_a_run_that_fails_are_told(quality, sweep, monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        sweep("--data", "none")
+    assert "there is no folder none; --data names the one" in capsys.readouterr().err
+    monkeypatch.undo()
+    (tmp_path / "dvc.yaml").write_text("stages: {evaluate@a: 3}\n")
+    with pytest.raises(SystemExit, match=r"`dvc repro` failed in .*; mend what it says"):
+        quality.reproduce(tmp_path, ["a"])
