@@ -23,7 +23,6 @@ def test_yaml_snippets_are_valid_params(repository):
     models = []
     for snippet in map(yaml.load, blocks(repository, "yaml")):
         params = yaml.load(repository / "params.yaml") | snippet
-        params["finetune"]["data"]["wordnet"] = {"kind": "wordnet_triplets"}
         for student in params["students"].values():
             student["view"] = params["encode"]["views"][0]
         models.append(check(params, Path("README.md")).teacher.model)

@@ -62,7 +62,7 @@ def smaller(block: Document, bert: Path) -> Document:
         if key in init:
             init[key] = most
     if tuned:
-        tuned |= {"epochs": 1, "batch_size": BATCH}
+        tuned |= {"epochs": 1, "batch_size": BATCH, "lr": 1e-3, "evaluations": 2, "data": tuned["data"][:1]}
         if tuned.get("projection"):
             tuned["projection"] = 4
     train |= {"epochs": 1, "batch_size": BATCH, "lr": 1e-3, "evaluations": 3}
