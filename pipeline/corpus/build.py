@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from pipeline.artifacts.texts import SEED_SCHEMA
@@ -23,7 +24,9 @@ class SourceTexts:
     limit: int | None
     """Keep this many, chosen by hash."""
     joined: int = 1
-    """So many successive texts become one; an empty one between them ends it."""
+    """So many successive texts of a file become one; an empty one between them ends it."""
+    lengths: tuple[int, ...] = ()
+    """Rows of each file; (): there is one."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,9 @@ def _filtered(
         return kept
 
     if source.joined > 1:
-        blocks = table.with_columns((pl.col("text") == "").cum_sum().alias("block"))
+        lengths = source.lengths or (len(table),)
+        file = pl.Series("file", np.repeat(np.arange(len(lengths)), lengths))
+        blocks = table.with_columns(file, (pl.col("text") == "").cum_sum().alias("block"))
         table = keep("empty", blocks.filter(pl.col("text") != ""))
         table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
         table = keep("joined_to_another", _joined(table, source.joined))
@@ -119,9 +124,10 @@ def _filtered(
 
 
 def _joined(table: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Every `count` successive texts of a block as one, the last ones of it too."""
-    part = (pl.int_range(pl.len()).over("block") // count).alias("part")
-    return table.group_by("block", part, maintain_order=True).agg(pl.col("text").str.join(" ")).select("text")
+    """Every `count` successive texts of a file's block as one, the last ones of it too."""
+    part = (pl.int_range(pl.len()).over("file", "block") // count).alias("part")
+    groups = table.group_by("file", "block", part, maintain_order=True)
+    return groups.agg(pl.col("text").str.join(" ")).select("text")
 
 
 def _describe(reports: list[Report]) -> str:

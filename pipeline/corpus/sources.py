@@ -24,18 +24,20 @@ def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> 
     """
     times: Counter[str] = Counter()
     for source in sources:
+        lengths: tuple[int, ...] = ()
         match source:
             case WordNetSource():
                 name, texts = "wordnet", pl.Series("text", corpus_texts(wordnet()))
             case FileSource():
                 name = source.path
-                texts = pl.concat([read_texts(path, source.column) for path in expand(source.path)])
+                files = [read_texts(path, source.column) for path in expand(source.path)]
+                texts, lengths = pl.concat(files), tuple(map(len, files))
             case HubSource():
                 name, texts = source.dataset, _hub_texts(source)
         times[name] += 1
         joined = 1 if isinstance(source, WordNetSource) else source.join
         numbered = f"{name} #{times[name]}" if times[name] > 1 else name
-        yield SourceTexts(numbered, texts, source.limit, joined)
+        yield SourceTexts(numbered, texts, source.limit, joined, lengths)
 
 
 def _hub_texts(source: HubSource) -> pl.Series:

@@ -13,8 +13,8 @@ def corpus_params(**fields):
     return Corpus.model_validate({"sources": [{"kind": "wordnet"}], **fields})
 
 
-def source(*texts, name="a", limit=None, joined=1):
-    return SourceTexts(name, pl.Series("text", texts, dtype=pl.String), limit, joined)
+def source(*texts, name="a", limit=None, joined=1, lengths=()):
+    return SourceTexts(name, pl.Series("text", texts, dtype=pl.String), limit, joined, lengths)
 
 
 def test_every_dropped_row_is_counted_by_reason():
@@ -57,6 +57,12 @@ def test_limit_and_split_do_not_depend_on_the_order():
     assert forwards.sort("text_id").equals(backwards.sort("text_id"))
     assert report.dropped == {"over_limit": 1000}
     assert 60 < (forwards["split"] == "dev").sum() < 140
+
+
+def test_no_text_is_joined_to_one_of_another_file():
+    rows = ["a b c", "d e f", "g h i", "j k l", "m n o"]
+    table, _ = build([source(*rows, joined=2, lengths=(3, 2))], corpus_params(), NOTHING)
+    assert table["text"].sort().to_list() == ["a b c d e f", "g h i", "j k l m n o"]
 
 
 def test_successive_texts_are_joined_and_none_of_an_evaluation_is_among_them():

@@ -105,10 +105,13 @@ def test_an_empty_anchor_is_an_error_with_its_row(tmp_path):
 def test_sources_are_named_by_their_path_and_numbered(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("one\ntwo\n")
+    (tmp_path / "y.txt").write_text("three\n")
     sources = [FileSource(kind="files", path=str(path), join=count) for count in (1, 4)]
+    sources.append(FileSource(kind="files", path=str(tmp_path / "*.txt")))
     read = list(read_sources(sources, no_wordnet))
-    assert [source.joined for source in read] == [1, 4]
-    assert [source.name for source in read] == [str(path), f"{path} #2"]
+    assert [source.joined for source in read] == [1, 4, 1]
+    assert [source.name for source in read] == [str(path), f"{path} #2", str(tmp_path / "*.txt")]
+    assert [source.lengths for source in read] == [(2,), (2,), (2, 1)]
     assert read[0].texts.to_list() == ["one", "two"]
 
 
