@@ -4,6 +4,7 @@ import ast
 import re
 import shlex
 import shutil
+from functools import cache
 
 import dvc_contract
 import pytest
@@ -206,6 +207,7 @@ def test_the_report_waits_for_no_export(repository):
     assert not [out for name, out in waited_for if name.startswith("export@")]
 
 
+@cache
 def stages(root):
     return {stage.name: stage for stage in Repo(str(root)).index.stages}
 
