@@ -153,7 +153,7 @@ def test_all_kinds_run_from_their_cards_where_sentence_transformers_is_alone(
         np.testing.assert_allclose(found, vectors, atol=3e-6, rtol=1e-4)
 
 
-def test_metrics_tell_size_parity_and_score(work):
+def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_say(work):
     run = work("transformer")
     assert run["measure"] == "spearman"
     assert (run["split"], run["tasks"]) == ("dev", ["alike"])
@@ -164,6 +164,12 @@ def test_metrics_tell_size_parity_and_score(work):
     assert small["share"] == pytest.approx(small["score"] / run["score"], abs=1e-5)
     files = sum(path.stat().st_size for path in Path("out/onnx").iterdir())
     assert exact["megabytes"] == pytest.approx(files / 1e6, rel=1e-5)
+    card = Path("out/README.md").read_text()
+    assert "| alike | spearman | 0.6250 | 0.5000 |" in card
+    assert "keeps 80.0% of the teacher's scores" in card
+    assert "- texts.csv" in card
+    assert "none: a hash function of the pipeline" in card
+    assert "mean Spearman correlation over the dev pairs of alike" in card
 
 
 def test_sentence_transformers_is_the_trained_folder(work):
@@ -172,16 +178,6 @@ def test_sentence_transformers_is_the_trained_folder(work):
     for name in ("sentence-transformers", "model2vec"):
         assert {path.name: path.read_bytes() for path in Path("out", name).iterdir()} == trained
     assert not Path("out/onnx").exists()
-
-
-def test_the_card_tells_what_the_report_and_the_params_say(work):
-    work("transformer")
-    card = Path("out/README.md").read_text()
-    assert "| alike | spearman | 0.6250 | 0.5000 |" in card
-    assert "keeps 80.0% of the teacher's scores" in card
-    assert "- texts.csv" in card
-    assert "none: a hash function of the pipeline" in card
-    assert "mean Spearman correlation over the dev pairs of alike" in card
 
 
 def test_an_export_with_other_weights_fails_by_how_much_and_leaves_nothing(work, monkeypatch):
