@@ -56,9 +56,10 @@ class Codec:
 
     def decode(self, ids: "Sequence[Sequence[int]] | Tensor") -> list[str]:
         """The texts of token ids, without special tokens."""
-        # transformers' own way to skip them makes a list of all languages anew for every token.
-        rows = [[int(token) for token in row if int(token) not in self._special] for row in ids]
-        return list(self.tokenizer.batch_decode(rows))
+        # transformers' own way to skip them collects the ids of all languages anew for every token.
+        rows = ids if isinstance(ids, Sequence) else ids.tolist()
+        kept = [[token for token in row if token not in self._special] for row in rows]
+        return list(self.tokenizer.batch_decode(kept))
 
     def _token(self, model: Model, key: str, language: str | None) -> int:
         """The id of a language's token: `en` is __en__ to M2M-100, `eng_Latn` itself to NLLB.

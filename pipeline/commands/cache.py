@@ -11,7 +11,7 @@ import typer
 from pipeline.artifacts import store_files
 from pipeline.artifacts.store_files import StoredRecipe
 from pipeline.core import fingerprint
-from pipeline.core.atomic import remove_abandoned
+from pipeline.core.atomic import is_untouched, remove_abandoned
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import load
 from pipeline.core.params.teacher import Teacher
@@ -102,7 +102,8 @@ def prune(
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
     Without names the indexes of `pipeline search` go too, which the next search makes anew, the results of
-    `pipeline mteb` whose model is gone, and interrupted trainings of students that the params do not name.
+    `pipeline mteb` whose model is gone, and trainings of students that the params do not name, untouched for
+    a day.
     Translations, which take longest to make, go by name alone. What killed runs left half-written goes in any
     case.
     """
@@ -124,7 +125,7 @@ def prune(
         others += [
             (name, "interrupted training", paths)
             for name, paths in store_files.trainings(folder).items()
-            if name.partition("-")[2].rpartition("-")[0] not in students_now
+            if name.partition("-")[2].rpartition("-")[0] not in students_now and all(map(is_untouched, paths))
         ]
     freed = 0
     done = "would remove" if dry_run else "removed"

@@ -96,8 +96,13 @@ def is_abandoned(partial: Path) -> bool:
     named = WRITER.fullmatch(partial.name)
     if named and named[1] == _machine():
         return not _is_running(int(named[2]))
+    return is_untouched(partial)
+
+
+def is_untouched(path: Path) -> bool:
+    """Whether nothing in a file or folder has changed for a day."""
     try:
-        changed = max(path.stat().st_mtime for path in (partial, *partial.rglob("*")))
+        changed = max(each.stat().st_mtime for each in (path, *path.rglob("*")))
     except OSError:
         return False  # it has just been finished or removed
     return time.time() - changed > UNTOUCHED_SECONDS

@@ -98,6 +98,9 @@ def test_prune_removes_interrupted_trainings_of_students_that_are_gone(stores):
         (folder / name).mkdir(parents=True)
         (folder / name / "rows.npy").write_bytes(b"123")
         (folder / f"{name}.safetensors").write_bytes(b"12345")
+    assert lines(cache("prune")) == []
+    for path in folder.rglob("*"):
+        os.utime(path, (1e9, 1e9))
     assert lines(cache("prune")) == [["removed", name, "interrupted training", "8"] for name in sorted(gone)]
     assert {path.name for path in folder.iterdir()} == {*kept, *(f"{name}.safetensors" for name in kept)}
 
