@@ -13,8 +13,8 @@ millions, and for each kind of task the mean share of the teacher's scores that 
 too. Of retrieval it is nDCG@10 that is compared, as BEIR does; the pipeline's own report compares MRR@10.
 Minutes are those of distillation and fine-tuning, steps those of distillation. With `--seeds`, and of
 students that differ in their seeds alone, they are means with standard deviations, by the first's name.
-Earlier rows stay where their settings are still those of the file. `--table` only prints what there is, in
-Markdown.
+Earlier rows stay in the results; those of other settings than the file's are in no table. `--table` only
+prints what there is, in Markdown.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from typing import Any
 import polars as pl
 from measuring import RESULTS, report
 from ruamel.yaml import YAML
-from slices import write_slices
+from slices import SLICES, write_slices
 
 from pipeline.commands import model_folder
 
@@ -40,6 +40,8 @@ HERE = Path(__file__).parent
 PROJECT = HERE.parent
 FILES = {path.stem: path for path in (*PROJECT.glob("recipes/*.yaml"), *HERE.glob("quality/*.yaml"))}
 Row = dict[str, Any]
+ABOUT = ("settings", "command")
+"""What tells where a row comes from."""
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -75,8 +77,9 @@ def main() -> None:
     if twice := sorted(name for name in set(named) if named.count(name) > 1):
         parser.error(f"two runs of {args.name} have a student {twice[0]}; name each of them once")
     known = {row["model"]: row for row in results(args.name, runs)}
-    if left_out := [row["model"] for row in results(args.name) if row not in known.values()]:
-        print(f"rows of other settings, left out: {', '.join(left_out)}", file=sys.stderr)
+    if others := [row for row in results(args.name) if row not in known.values()]:
+        names = ", ".join(row["model"] for row in others)
+        print(f"rows of other settings, which no table has: {names}", file=sys.stderr)
     if args.table:
         if not known:
             parser.error(f"{args.name} has no results of its present settings; run it without --table")
@@ -88,8 +91,7 @@ def main() -> None:
     for row in measured(runs, folder, args):
         known[row["model"]] = row
     ordered = [known[name] for name in ("teacher", *named) if name in known]
-    seeds = f" --seeds {args.seeds}" if args.seeds > 1 else ""
-    report(f"quality_{args.name}", aligned(ordered), f"python benchmarks/quality.py {args.name}{seeds}")
+    report(f"quality_{args.name}", aligned([*ordered, *others]), f"python benchmarks/quality.py {args.name}")
 
 
 def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterator[Row]:
@@ -104,7 +106,9 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
             lay_out(place, mine, args.data)
             reproduce(place, list(mine["students"]))
             for found in over_seeds(rows(place, mine), mine["students"]):
-                yield {**found, "settings": settings(found["model"], run)}
+                seeds = f" --seeds {found['seeds']}" if found.get("seeds") else ""
+                command = f"python benchmarks/quality.py {args.name} --students {found['model']}{seeds}"
+                yield {**found, "settings": settings(found["model"], run), "command": command}
 
 
 def documents(path: Path) -> list[Row]:
@@ -167,9 +171,13 @@ def lay_out(folder: Path, params: Row, data: Path) -> None:
     if wordnet.is_dir():
         shutil.copytree(wordnet, folder / "data" / "raw" / "nltk_data", dirs_exist_ok=True)
     for path in data.iterdir():
-        if path.is_dir() and not (there := folder / "data" / "raw" / path.name).exists():
+        if (
+            path.is_dir()
+            and path.name != SLICES
+            and not (there := folder / "data" / "raw" / path.name).exists()
+        ):
             there.symlink_to(path.resolve(), target_is_directory=True)
-    write_slices(data, folder / "data" / "raw" / "slices", json.dumps(params["evaluate"]))
+    write_slices(data, folder / "data" / "raw" / SLICES, json.dumps(params["evaluate"]))
 
 
 def rows(folder: Path, params: Row) -> list[Row]:
@@ -253,7 +261,7 @@ def results(name: str, runs: list[Row] | None = None) -> list[Row]:
 
 def markdown(rows: list[Row]) -> str:
     """A table of them, standard deviations beside their means."""
-    columns = [column for column in rows[0] if not column.endswith(" sd") and column != "settings"]
+    columns = [column for column in rows[0] if not column.endswith(" sd") and column not in ABOUT]
     lines = [[column.replace("_", " ") for column in columns], ["---"] + ["--:"] * (len(columns) - 1)]
     lines += [[cell(row, column) for column in columns] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

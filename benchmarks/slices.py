@@ -1,23 +1,27 @@
 """Parts of the shared data, for tasks that are too large whole or that nobody has made."""
 
+import sys
 from pathlib import Path
 
 import polars as pl
+
+SLICES = "slices"
+"""Their folder under data/raw."""
 
 
 def write_slices(data: Path, folder: Path, tasks: str) -> None:
     """Those that the tasks name of parts of files that are too large for a look at every kind of task."""
     folder.mkdir(parents=True, exist_ok=True)
     if "slices/sst2" in tasks:
-        reviews = pl.read_parquet(data / "classification" / "SST2_train.parquet")
+        reviews = _read(data / "classification" / "SST2_train.parquet")
         reviews = reviews.filter(pl.col("text").str.len_chars() > 40)  # the others are parts of sentences
         reviews[:2000].write_parquet(folder / "sst2_train.parquet")
         reviews[2000:3000].write_parquet(folder / "sst2_test.parquet")
     if "slices/entities" in tasks:
-        entities = pl.read_parquet(data / "er" / "er_pairs.parquet").filter(split="test")
+        entities = _read(data / "er" / "er_pairs.parquet").filter(split="test")
         entities.group_by("dataset", maintain_order=True).head(400).write_parquet(folder / "entities.parquet")
     if "slices/pairs" in tasks:
-        pair_retrieval(pl.read_parquet(data / "pairs" / "positive_pairs.parquet"), folder / "pairs")
+        pair_retrieval(_read(data / "pairs" / "positive_pairs.parquet"), folder / "pairs")
 
 
 def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:
@@ -37,3 +41,9 @@ def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:
     judged = judged.join(numbered["corpus"], left_on="positive", right_on="text", maintain_order="left")
     columns = {"query-id": pl.col("queries"), "corpus-id": pl.col("corpus"), "score": 1}
     judged.select(**columns).write_csv(folder / "qrels" / "test.tsv", separator="\t")
+
+
+def _read(path: Path) -> pl.DataFrame:
+    if not path.exists():
+        sys.exit(f"{path} is not there, and a task is made of it; --data names the folder that holds it")
+    return pl.read_parquet(path)

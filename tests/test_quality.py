@@ -158,14 +158,18 @@ def test_some_students_join_the_rows_of_the_same_settings(quality, sweep, capsys
     quality.FILES["sweep"].write_text(RUNS.replace("limit: 2", "limit: 3"))
     capsys.readouterr()
     told = sweep("--students", "b", "--seeds", "2")
-    assert "rows of other settings, left out: c\n" in capsys.readouterr().err
+    assert "rows of other settings, which no table has: c\n" in capsys.readouterr().err
     assert [(row["model"], row["seeds"]) for row in told["rows"]] == [
         ("teacher", None),
         ("a", None),
         ("b", 2),
+        ("c", None),
     ]
+    assert told["rows"][2]["command"] == "python benchmarks/quality.py sweep --students b --seeds 2"
     sweep("--table")
-    assert "| a | 51.0 |  |" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    assert "| a | 51.0 |  |" in table
+    assert "| c |" not in table
 
 
 def test_no_training_is_no_run(sweep, capsys):
@@ -189,6 +193,5 @@ def test_data_that_is_not_there_and_a_run_that_fails_are_told(quality, sweep, mo
         sweep("--data", "none")
     assert "there is no folder none; --data names the one" in capsys.readouterr().err
     monkeypatch.undo()
-    (tmp_path / "dvc.yaml").write_text("stages: {evaluate@a: 3}\n")
     with pytest.raises(SystemExit, match=r"`dvc repro` failed in .*; mend what it says"):
         quality.reproduce(tmp_path, ["a"])
