@@ -288,15 +288,3 @@ def test_settings_that_a_student_cannot_follow(kind, train, message):
         return
     with pytest.raises(UserError, match=message):
         check(params, Path("params.yaml"))
-
-
-def test_a_projection_up_is_refused():
-    params = small_params(evaluate={"tasks": {"dev": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}}})
-    params["evaluate"]["tasks"]["pairs"] = GOOD["evaluate"]["tasks"]["pairs"]
-    params["finetune"]["data"] = {"ours": {"kind": "triplets", "path": "triplets.tsv"}}
-    params["students"]["tiny"] |= {"kind": "transformer", "init": {"layers": [0]}}
-    params["students"]["tiny"]["finetune"] = {"data": ["ours"], "projection": 8}
-    check(params, Path("params.yaml"))
-    params["students"]["tiny"]["finetune"]["projection"] = 9
-    with pytest.raises(UserError, match=r"projection is 9, but .* has 8 dimensions; choose 8 or less"):
-        check(params, Path("params.yaml"))

@@ -71,5 +71,5 @@ def check_finite(value: float, what: str, step: int, student: str, block: str) -
         clipped = ", set its clip_norm" if block == "train" else ""
         raise UserError(
             f"{what} of {student} is {value} at step {step}; lower students.{student}.{block}.lr{clipped}, "
-            "or set its precision to float32"
+            "or use precision: float32 where it is bfloat16"
         )

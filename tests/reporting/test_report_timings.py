@@ -84,6 +84,9 @@ def test_the_page_has_both_tables_with_the_total_at_the_foot():
     assert '<th scope="row">encode@eval</th><td>6 min 00 s</td><td>4%</td><td>1,640</td>' in each
     assert "<td>&lt;1%</td>" in each
     assert "examples/s" in steps
+    assert re.search(
+        r'<th scope="row">hpd</th><td class="text">distillation</td><td>[\d,]+</td><td>\d', steps
+    )
     assert "<details>" in shown[: shown.index("encode@eval")]
 
 

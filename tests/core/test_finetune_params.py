@@ -1,0 +1,18 @@
+from pathlib import Path
+
+import pytest
+from small_params import small_params
+
+from pipeline.core.errors import UserError
+from pipeline.core.params.load import check
+
+
+def test_a_projection_up_is_refused():
+    params = small_params(evaluate={"tasks": {"dev": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}}})
+    params["finetune"]["data"] = {"ours": {"kind": "triplets", "path": "triplets.tsv"}}
+    params["students"]["tiny"] |= {"kind": "transformer", "init": {"layers": [0]}}
+    params["students"]["tiny"]["finetune"] = {"data": ["ours"], "projection": 8}
+    check(params, Path("params.yaml"))
+    params["students"]["tiny"]["finetune"]["projection"] = 9
+    with pytest.raises(UserError, match=r"projection is 9, but .* has 8 dimensions; choose 8 or less"):
+        check(params, Path("params.yaml"))
