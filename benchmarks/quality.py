@@ -171,11 +171,8 @@ def lay_out(folder: Path, params: Row, data: Path) -> None:
     if wordnet.is_dir():
         shutil.copytree(wordnet, folder / "data" / "raw" / "nltk_data", dirs_exist_ok=True)
     for path in data.iterdir():
-        if (
-            path.is_dir()
-            and path.name != SLICES
-            and not (there := folder / "data" / "raw" / path.name).exists()
-        ):
+        there = folder / "data" / "raw" / path.name
+        if path.is_dir() and path.name != SLICES and not there.exists():
             there.symlink_to(path.resolve(), target_is_directory=True)
     write_slices(data, folder / "data" / "raw" / SLICES, json.dumps(params["evaluate"]))
 

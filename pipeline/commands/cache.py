@@ -103,9 +103,8 @@ def prune(
 
     Without names the indexes of `pipeline search` go too, which the next search makes anew, the results of
     `pipeline mteb` whose model is gone, and trainings of students that the params do not name, untouched for
-    a day.
-    Translations, which take longest to make, go by name alone. What killed runs left half-written goes in any
-    case.
+    a day. Translations, which take longest to make, go by name alone. What killed runs left half-written goes
+    in any case.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)

@@ -82,14 +82,7 @@ def test_list_tells_of_every_recipe_what_it_holds_and_who_uses_it(stores):
     )
 
 
-def test_list_shows_interrupted_trainings(stores):
-    training = Path(".cache/training/distill-tiny-0123456789abcdef.safetensors")
-    training.parent.mkdir()
-    training.write_bytes(b"12345")
-    assert lines(cache("list"))[-1] == [training.stem, "interrupted training", "-", "-", "5", "-"]
-
-
-def test_prune_removes_interrupted_trainings_of_students_that_are_gone(stores):
+def test_interrupted_trainings_are_listed_and_pruned_of_students_that_are_gone(stores):
     cache("prune")
     folder = Path(".cache/training")
     kept = {f"{stage}-tiny-0123456789abcdef" for stage in ("distill", "finetune")}
@@ -98,6 +91,8 @@ def test_prune_removes_interrupted_trainings_of_students_that_are_gone(stores):
         (folder / name).mkdir(parents=True)
         (folder / name / "rows.npy").write_bytes(b"123")
         (folder / f"{name}.safetensors").write_bytes(b"12345")
+    told = ["interrupted training", "-", "-", "8", "-"]
+    assert lines(cache("list"))[-5:] == [[name, *told] for name in sorted(kept | gone)]
     assert lines(cache("prune")) == []
     for path in folder.rglob("*"):
         os.utime(path, (1e9, 1e9))
