@@ -26,6 +26,7 @@ from pipeline.training import guard
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.finetuning import Finetuning, append_projection, chosen_triplets
 from pipeline.training.loop import Point
+from pipeline.training.objective import autocast
 from pipeline.training.world import World, processes
 
 
@@ -61,7 +62,8 @@ def main(
     finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune, triplets)
     scoring = {task: spec.scoring for task, spec in params.evaluate.tasks.items()}
     dev = _dev_tasks(pairs.read(tasks), tasks, name)
-    dev_score = _DevScore(learner, dev, scoring, texts.read_labelled(eval_texts))
+    bfloat16 = block.finetune.precision == "bfloat16"
+    dev_score = _DevScore(learner, dev, scoring, texts.read_labelled(eval_texts), bfloat16=bfloat16)
     identity: dict[str, Any] = {
         "block": block.finetune.model_dump(mode="json"),
         "scoring": {task: spec.model_dump(mode="json") for task, spec in params.evaluate.tasks.items()},
@@ -129,8 +131,10 @@ class _DevScore:
         tasks: dict[str, pl.DataFrame],
         scoring: dict[str, Scoring],
         table: pl.DataFrame,
+        *,
+        bfloat16: bool,
     ) -> None:
-        self._learner, self._tasks, self._scoring = learner, tasks, scoring
+        self._learner, self._tasks, self._scoring, self._bfloat16 = learner, tasks, scoring, bfloat16
         wanted = evaluation.text_ids(tasks)
         rows = table.filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
         self._ids = rows["text_id"].to_numpy()
@@ -138,8 +142,9 @@ class _DevScore:
 
     @torch.no_grad()
     def __call__(self) -> float:
-        parts = self._tokens.in_parts()
-        vectors = np.concatenate([self._learner.encode(part).vectors.cpu().numpy() for part in parts])
+        with autocast(self._learner.module, bfloat16=self._bfloat16):
+            parts = [self._learner.encode(part).vectors.float().cpu() for part in self._tokens.in_parts()]
+        vectors = np.concatenate([part.numpy() for part in parts])
         scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
         return evaluation.average(scores, evaluation.main_metrics(self._scoring))
 

@@ -156,7 +156,7 @@ class Step:
 
     def encode(self, tokens: Tokens, targets: NDArray[np.float32], rows: Tensor) -> Batch:
         """What the losses see of these sentences, in float32."""
-        with self._precision():
+        with autocast(self.student.module, bfloat16=self.bfloat16):
             encoded = self.student.encode(tokens, embedded=self.objective.needs_embedded)
         vectors = encoded.vectors.float()
         inputs = embedded = None
@@ -213,9 +213,11 @@ class Step:
             parameter.grad = gradient.to_sparse(1) if id(parameter) in tables else gradient
         self.world.add_up([value])
 
-    def _precision(self) -> AbstractContextManager[object]:
-        device = next(self.student.module.parameters()).device.type
-        return torch.autocast(device, torch.bfloat16) if self.bfloat16 else nullcontext()
+
+def autocast(module: nn.Module, *, bfloat16: bool) -> AbstractContextManager[object]:
+    """Where the module's products are of bfloat16, or float32 as its weights are."""
+    device = next(module.parameters()).device.type
+    return torch.autocast(device, torch.bfloat16) if bfloat16 else nullcontext()
 
 
 def _gradients(tensor: Tensor | None, own: slice, sizes: list[int]) -> Sequence[Tensor | None]:

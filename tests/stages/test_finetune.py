@@ -49,6 +49,19 @@ def test_better_weights_ship_with_their_card(run):
     assert "of 8 dimensions" in Path("out/README.md").read_text()
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_dev_tasks_are_scored_in_the_precision_of_the_training(run, precision):
+    given = set()
+
+    def note(module: torch.nn.Module, _inputs: tuple, output: torch.Tensor) -> None:
+        if isinstance(module, torch.nn.Linear):
+            given.add((torch.is_grad_enabled(), output.dtype))
+
+    with torch.nn.modules.module.register_module_forward_hook(note):
+        run("transformer", finetune_params(precision=precision))
+    assert given == {(training, getattr(torch, precision)) for training in (True, False)}
+
+
 def test_without_a_better_dev_score_the_distilled_student_is_copied(run):
     metrics = run("transformer", finetune_params(lr=1e-12))
     assert metrics["kept"] == "distilled"
