@@ -15,6 +15,7 @@ from pipeline.core.errors import report_user_errors
 
 app = typer.Typer(
     help="Distil sentence-embedding models. `dvc repro` runs it; these look at it and use what it made.",
+    rich_markup_mode="markdown",  # joins the lines of a docstring's paragraphs
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
