@@ -15,15 +15,17 @@ from pipeline.encoders.packing import FAMILIES, first_position
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-LAYER = re.compile(r"^(.*\blayer\.)(\d+)(\..*)$")
-"""How BERT, RoBERTa, MPNet, DistilBERT and ELECTRA name the tensors of a layer."""
+LAYER = re.compile(r"^(.*\blayers?\.)(\d+)(\..*)$")
+"""How BERT, RoBERTa, MPNet, DistilBERT, ELECTRA and DeBERTa (`layer`), ModernBERT, Qwen, Gemma and Mistral
+(`layers`) name the tensors of a layer."""
 
 
 def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrainedModel":
     """A model of the same kind with only these encoder layers, in this order.
 
     Raises:
-        UserError: the encoder has no such layer, or names its layers in an unknown way.
+        UserError: the encoder has no such layer, names its layers in an unknown way, or has a first layer
+            unlike the others, which is not the first of the chosen ones.
     """
     count = encoder.config.num_hidden_layers
     if max(layers) >= count:
@@ -41,11 +43,17 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
         raise UserError(
             f"the layers of a {encoder.config.model_type} model cannot be told from its tensors' names"
         )
-    config = encoder.config.__class__.from_dict(
-        {**encoder.config.to_dict(), "num_hidden_layers": len(layers)}
-    )
-    kept = encoder.__class__(config)
-    kept.load_state_dict(state)
+    settings = {**encoder.config.to_dict(), "num_hidden_layers": len(layers)}
+    if kinds := settings.get("layer_types"):  # of attention: over the whole text, or a window of it
+        settings["layer_types"] = [kinds[layer] for layer in layers]
+    kept = encoder.__class__(encoder.config.__class__.from_dict(settings))
+    try:
+        kept.load_state_dict(state)
+    except RuntimeError:
+        raise UserError(
+            f"the first layer of a {encoder.config.model_type} model is unlike the others; let init.layers "
+            "begin with 0"
+        ) from None
     return kept
 
 

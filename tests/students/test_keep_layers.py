@@ -1,14 +1,23 @@
+from copy import deepcopy
+
 import pytest
 import torch
+from torch import nn
 from transformers import (
     BertConfig,
     BertModel,
     DistilBertConfig,
     DistilBertModel,
+    Gemma3TextConfig,
+    Gemma3TextModel,
     GPT2Config,
     GPT2Model,
+    ModernBertConfig,
+    ModernBertModel,
     MPNetConfig,
     MPNetModel,
+    Qwen3Config,
+    Qwen3Model,
 )
 
 from pipeline.core.errors import UserError
@@ -69,6 +78,39 @@ def test_the_teacher_is_left_whole(bert):
 )
 def test_other_families_are_cut_alike(other):
     torch.testing.assert_close(hidden_states(keep_layers(other, (0, 1))), hidden_states(other)[:3])
+
+
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+HEADS = {"num_key_value_heads": 1, "head_dim": 8}
+
+
+@pytest.mark.parametrize(
+    ("whole", "layers"),
+    [
+        (ModernBertModel(ModernBertConfig(**SMALL, **SPECIAL, local_attention=2)), (0, 2, 3)),
+        (Qwen3Model(Qwen3Config(**SMALL, **HEADS)), (1, 3)),
+        (
+            Gemma3TextModel(Gemma3TextConfig(**SMALL, **HEADS, sliding_window=2, sliding_window_pattern=2)),
+            (1, 2),
+        ),
+    ],
+    ids=["modernbert", "qwen3", "gemma3"],
+)
+def test_layers_keep_their_kind_of_attention(whole, layers):
+    """Some see the whole text and others a window of it, by their place among all."""
+    reference = deepcopy(whole)
+    reference.layers = nn.ModuleList(reference.layers[layer] for layer in layers)
+    reference.config.use_cache = False  # it goes by a layer's number in the whole model
+    reference.config.num_hidden_layers = len(layers)
+    reference.config.layer_types = [whole.config.layer_types[layer] for layer in layers]
+    kept = keep_layers(whole, layers)
+    torch.testing.assert_close(hidden_states(kept)[-1], hidden_states(reference)[-1])
+
+
+def test_a_first_layer_unlike_the_others_has_to_come_first():
+    whole = ModernBertModel(ModernBertConfig(**SMALL, **SPECIAL))
+    with pytest.raises(UserError, match="first layer of a modernbert model .*; let init.layers begin with 0"):
+        keep_layers(whole, (1, 3))
 
 
 def test_a_layer_that_is_not_there(bert):
