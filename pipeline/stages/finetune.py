@@ -140,9 +140,9 @@ class _DevScore:
         self._ids = rows["text_id"].to_numpy()
         self._tokens = learner.tokenise(rows["text"].to_list())
 
-    @torch.no_grad()
     def __call__(self) -> float:
-        with autocast(self._learner.module, bfloat16=self._bfloat16):
+        # Scoring may train classifiers, which need their gradients.
+        with torch.no_grad(), autocast(self._learner.module, bfloat16=self._bfloat16):
             parts = [self._learner.encode(part).vectors.float().cpu() for part in self._tokens.in_parts()]
         vectors = np.concatenate([part.numpy() for part in parts])
         scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))

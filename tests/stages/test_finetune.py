@@ -4,10 +4,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
-from finetune_runs import DEV, finetune, finetune_params, write_inputs
+from finetune_runs import ANIMALS, DEV, finetune, finetune_params, write_inputs
+from ruamel.yaml import YAML
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
+from pipeline.artifacts import pairs
+from pipeline.artifacts.texts import text_id
 from pipeline.core.errors import UserError
 from pipeline.stages.finetune import main
 
@@ -60,6 +63,26 @@ def test_dev_tasks_are_scored_in_the_precision_of_the_training(run, precision):
     with torch.nn.modules.module.register_module_forward_hook(note):
         run("transformer", finetune_params(precision=precision))
     assert given == {(training, getattr(torch, precision)) for training in (True, False)}
+
+
+def test_a_task_with_labels_trains_its_classifier_at_every_evaluation(folder, parts):
+    write_inputs("transformer", finetune_params(evaluations=2), parts)
+    document = YAML().load(Path("params.yaml"))
+    task = {"kind": "classification", "train": "train.tsv", "test": "test.tsv", "split": "dev", "seeds": 1}
+    document["evaluate"]["tasks"] = {"whose": task}
+    YAML().dump(document, Path("params.yaml"))
+    rows = [(f"{whose} {one}", whose) for one in ANIMALS for whose in ("my", "your")]
+    columns = {
+        "left_id": [text_id(text) for text, _ in rows],
+        "right_id": [None] * len(rows),
+        "subset": [*["train"] * 8, *["dev"] * 2, *["test"] * 2],
+        "label": [label for _, label in rows],
+    }
+    pairs.write(pairs.make("whose", "dev", columns), Path("tasks.parquet"))
+    finetune()
+    curve = pl.read_csv("curve.tsv", separator="\t")
+    assert curve["dev_score"].is_in([0.0, 0.5, 1.0]).all()  # the accuracy on two rows
+    assert len(curve) >= 3
 
 
 def test_without_a_better_dev_score_the_distilled_student_is_copied(run):
