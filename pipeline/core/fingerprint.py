@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-CHUNK_BYTES = 1 << 20
-
 
 def of_json(value: Mapping[str, Any]) -> str:
     """SHA-256 (hex) of a mapping's canonical JSON."""
@@ -23,11 +21,8 @@ def of_bytes(content: bytes | memoryview) -> str:
 
 def of_file(path: Path) -> str:
     """SHA-256 (hex) of a file's content."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def of_folder(path: Path) -> str:
@@ -37,6 +32,10 @@ def of_folder(path: Path) -> str:
 
 
 def of_code() -> str:
-    """SHA-256 (hex) of the project's modules that this process has imported so far."""
-    modules = sorted((name, module) for name, module in sys.modules.items() if name.startswith("pipeline."))
-    return of_json({name: of_file(Path(module.__file__)) for name, module in modules if module.__file__})
+    """SHA-256 (hex) of the project's modules that this process has imported so far, and of the one it runs."""
+    modules = {
+        name: Path(module.__file__)
+        for name, module in sorted(sys.modules.items())
+        if (name.startswith("pipeline.") or name == "__main__") and getattr(module, "__file__", None)
+    }
+    return of_json({name: of_file(path) for name, path in modules.items()})

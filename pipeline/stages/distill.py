@@ -80,13 +80,13 @@ def main(
     world.wait()  # the others may still read the inputs that the first one clears away
     if not world.leads:
         return
+    saturated = guard.saturated_kernels(points[-1].measures, name)
+    learner.module.to("cpu")
+    learner.regularise(train.tokens)
     health = guard.describe(trainer.dev_vectors())
     guard.check_collapse(
         health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss"
     )
-    saturated = guard.saturated_kernels(points[-1].measures, name)
-    learner.module.to("cpu")
-    learner.regularise(train.tokens)
     student.write(learner, card, out)
     curves.write(points, "dev_value", 1, curve)
     best = min(points, key=lambda point: point.dev_value)

@@ -1,5 +1,7 @@
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,7 @@ def folder(root: Path, files: dict[str, str]) -> Path:
 FILES = {"a.txt": "one", "deep/b.txt": "two"}
 
 
-def test_bytes_and_files_are_sha256(tmp_path, monkeypatch):
-    monkeypatch.setattr(fingerprint, "CHUNK_BYTES", 7)
+def test_bytes_and_files_are_sha256(tmp_path):
     content = bytes(range(256))
     (tmp_path / "file").write_bytes(content)
     expected = hashlib.sha256(content).hexdigest()
@@ -58,3 +59,15 @@ def test_a_folders_place_dates_and_modes_do_not_count(tmp_path):
 def test_a_folders_names_and_contents_count(tmp_path, files):
     expected = fingerprint.of_folder(folder(tmp_path / "one", FILES))
     assert fingerprint.of_folder(folder(tmp_path / "other", files)) != expected
+
+
+def test_the_code_is_that_of_all_modules_and_of_the_stage_that_runs(tmp_path, repository):
+    command = [sys.executable, "-m", "pipeline.core.timed", "timings.json", "stage"]
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    found = []
+    for imported in ("", "", "# another stage", "import pipeline.core.registry"):
+        code = f"from pipeline.core.fingerprint import of_code\n{imported}\nprint(of_code())\n"
+        (tmp_path / "stage.py").write_text(code)
+        found.append(subprocess.check_output(command, cwd=tmp_path, env=environment, text=True))
+    assert found[0] == found[1]
+    assert len(set(found)) == 3

@@ -70,6 +70,14 @@ def test_texts_that_the_gate_dropped_are_not_trained_on(folder):
     assert json.loads(Path("metrics.json").read_text())["epoch_texts"] == {"seed": len(TRAIN), "wordnet": 2}
 
 
+def test_a_student_is_described_as_it_is_saved(folder):
+    metrics, _ = run(folder, lr=0.05, regularise={"pca": True, "sif": 1e-2})
+    vectors = StaticModel.from_pretrained("distilled", normalize=False).encode(DEV)
+    assert metrics["student_norm"] == pytest.approx(np.linalg.norm(vectors, axis=1).mean(), rel=1e-3)
+    cosines = 1 - pdist(vectors.astype(float), "cosine")
+    assert metrics["student_mean_cosine"] == pytest.approx(cosines.mean(), abs=1e-3)
+
+
 def test_a_student_selected_by_agreement(folder):
     student = {**TRANSFORMER, "loss": {"kind": "crd", "features": 6, "negatives": 5}}
     metrics, curve = run(folder, student, select="agreement")
