@@ -21,6 +21,7 @@ from measuring import report
 from pipeline.artifacts import encoding, store, texts
 from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import Encode, TransformerTeacher
+from pipeline.encoders.packed_model import PackedModel
 from pipeline.stages import encode
 from pipeline.teachers import transformer
 
@@ -76,7 +77,7 @@ def measured(folder: Path, precision: str) -> dict[str, float]:
     model = psutil.Process().memory_info().rss / MEGABYTE
     del loaded
     spent: dict[str, float] = {}
-    timed(spent, "tokenising", transformer.Transformer, "_tokenised")
+    timed(spent, "tokenising", PackedModel, "tokenise")
     timed(spent, "writing", store.VectorStore, "add")
     timed(spent, "writing", encoding, "publish_shard")
     timed(spent, "writing", encode.vectors, "write_manifest")

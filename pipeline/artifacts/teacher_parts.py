@@ -59,8 +59,8 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
         raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
     if hasattr(encoder, "encoder") and hasattr(encoder, "decoder"):
         raise UserError(
-            f"{folder} holds a {encoder.config.model_type} model, and students of encoders with a decoder are "
-            "not built; take students of the kinds bilstm and static, or name an encoder as their init.model"
+            f"{folder} holds a {encoder.config.model_type} model, and no student is made of an encoder with "
+            "a decoder; take students of the kinds bilstm and static, or name an encoder as their init.model"
         )
     return encoder
 

@@ -10,16 +10,18 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
 from pipeline.artifacts.hub_datasets import is_hub, open_dataset
-from pipeline.artifacts.utf8 import read_json_lines, read_utf8
+from pipeline.artifacts.utf8 import lines_of, read_json_lines, read_utf8
 from pipeline.core.errors import UserError
 
 FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
+LINES_AT_A_TIME = 100_000
 MAX_CELL = 1 << 24
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -51,8 +53,11 @@ def read_texts(path: Path, column: str) -> pl.Series:
     """
     if _format(path) != ".txt":
         return read_columns(path, [column])[column]
-    lines = read_utf8(path).split("\n")
-    return _not_empty(pl.Series("text", lines[:-1] if lines[-1] == "" else lines, dtype=pl.String), path)
+    lines = lines_of(path)
+    parts = [pl.Series("text", [], dtype=pl.String)]
+    while part := list(islice(lines, LINES_AT_A_TIME)):
+        parts.append(pl.Series("text", part, dtype=pl.String))
+    return _not_empty(pl.concat(parts), path)
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
@@ -120,10 +125,10 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         UserError: the file is missing or empty.
     """
-    lines = read_utf8(path).removesuffix("\n").split("\n")
-    if lines == [""]:
+    lines = [line.removesuffix("\r") for line in lines_of(path)]
+    if not lines or lines == [""]:
         raise empty(path)
-    return [line.removesuffix("\r") for line in lines]
+    return lines
 
 
 def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserError:

@@ -1,9 +1,10 @@
-"""Text files of the user's: whole, or as JSON lines."""
+"""Text files of the user's: whole, by the line, or as JSON lines."""
 
 import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.core.errors import UserError
@@ -15,7 +16,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     Raises:
         UserError: a line is no JSON object.
     """
-    for number, line in enumerate(read_utf8(path).split("\n"), start=1):
+    for number, line in enumerate(lines_of(path), start=1):
         if not line or line.isspace():
             continue
         try:
@@ -27,22 +28,50 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
         yield number, value
 
 
+def lines_of(path: Path) -> Iterator[str]:
+    """A file's lines without their line feeds, unpacked and without a byte order mark as `read_utf8` does.
+
+    One at a time: Python holds a text with a single emoji at four bytes a character.
+
+    Raises:
+        UserError: as `read_utf8`.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    with _readable(path), opener(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise _no_utf8(path, number, error) from None
+            yield text.removesuffix("\n")
+
+
 def read_utf8(path: Path) -> str:
     """A whole file's text, unpacked if it ends in .gz, without a byte order mark.
 
     Raises:
         UserError: the file is missing, is not gzip, or is not UTF-8.
     """
-    try:
+    with _readable(path):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _no_utf8(path, content.count(b"\n", 0, error.start) + 1, error) from None
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; correct the path in params.yaml") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder; name a file of it in params.yaml") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path} is not a whole gzip file ({error}); compress it again") from None
-    try:
-        return content.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{path}, line {line}: invalid UTF-8 (byte 0x{content[error.start]:02x}); save the file as UTF-8"
-        ) from None
+
+
+def _no_utf8(path: Path, line: int, error: UnicodeDecodeError) -> UserError:
+    byte = error.object[error.start]
+    return UserError(f"{path}, line {line}: invalid UTF-8 (byte 0x{byte:02x}); save the file as UTF-8")

@@ -32,7 +32,7 @@ def of_folder(path: Path) -> str:
 
 
 def of_code() -> str:
-    """SHA-256 (hex) of the project's modules that this process has imported so far, and of the one it runs."""
+    """SHA-256 (hex) of the project's modules imported so far, and of the one that this process runs."""
     modules = {
         name: Path(module.__file__)
         for name, module in sorted(sys.modules.items())

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_cache, "64")
 
+TEXTS_AT_A_TIME = 16_384
+"""Texts that are held as tokens, some kilobytes each, at a time."""
 TOKENS_PER_BATCH = 4096
 """Padded tokens that go through a model at a time, where nobody says otherwise."""
 
@@ -56,16 +58,18 @@ class PackedModel:
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
-        encodings = self._tokenised(texts)
-        lengths = np.array([len(encoding.ids) for encoding in encodings])
         found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
-        for batch in length_sorted_batches(lengths, self.tokens_per_batch):
-            outputs = self._outputs([encodings[row] for row in batch])
-            for view in views:
-                found[view][batch] = _view(view, outputs).cpu().numpy()
+        for start in range(0, len(texts), TEXTS_AT_A_TIME):
+            encodings = self.tokenise(texts[start : start + TEXTS_AT_A_TIME])
+            lengths = np.array([len(encoding.ids) for encoding in encodings])
+            for batch in length_sorted_batches(lengths, self.tokens_per_batch):
+                outputs = self._outputs([encodings[row] for row in batch])
+                for view in views:
+                    found[view][start + batch] = _view(view, outputs).cpu().numpy()
         return found
 
-    def _tokenised(self, texts: Sequence[str]) -> list[Encoding]:
+    def tokenise(self, texts: Sequence[str]) -> list[Encoding]:
+        """Their tokens, with the prompt's and special ones, cut at the model's length."""
         return self._tokenizer.encode_batch_fast([self.prompt + text for text in texts])
 
     def _outputs(self, encodings: list[Encoding]) -> dict[str, Any]:

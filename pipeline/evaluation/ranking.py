@@ -15,6 +15,7 @@ TOP = 10
 """Documents of a query that count, but for recalls that look further."""
 DEPTH = TOP + 1
 """Documents that are looked up: a query's own text, which is no find, may be among them."""
+ROWS_AT_A_TIME = 65_536
 TIE = 1e-6
 """Cosines no further apart count as equal; the search is in single precision."""
 
@@ -61,7 +62,12 @@ def collection(pairs: pl.DataFrame) -> Collection:
 
 def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
     """The vectors (n, d) of these texts at length 1; a zero vector stays zero."""
-    return normalised(embeddings.of(wanted)).astype(np.float32)
+    vectors = embeddings.of(wanted)
+    found = np.empty(vectors.shape, np.float32)
+    for start in range(0, len(vectors), ROWS_AT_A_TIME):  # in double precision
+        rows = slice(start, start + ROWS_AT_A_TIME)
+        found[rows] = normalised(vectors[rows])
+    return found
 
 
 def exact(documents: Unit, queries: Unit, depth: int = DEPTH) -> Found:

@@ -1,14 +1,12 @@
 """Word vectors of a text file, GloVe's or word2vec's, and a tokenizer for their words."""
 
-import gzip
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.artifacts.utf8 import lines_of
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,7 +33,10 @@ def read_word_vectors(path: Path, most: int, *, lowercase: bool) -> tuple[list[s
     """
     vectors: dict[str, NDArray[np.float32]] = {}
     dim = 0
-    for number, line in _lines(path):
+    for number, whole in enumerate(lines_of(path), start=1):
+        line = whole.rstrip("\r ")
+        if not line:
+            continue
         fields = line.split(" ")
         if number == 1 and len(fields) == 2 and all(field.isdecimal() for field in fields):
             dim = int(fields[1])
@@ -98,21 +99,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers, without the whole file in memory."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    number = 0
-    try:
-        with opener(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n ")
-                if text:
-                    yield number, text
-    except (FileNotFoundError, IsADirectoryError):
-        raise UserError(f"init.path: there is no file {path}; correct it in params.yaml") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}, line {number}: invalid UTF-8; save the file as UTF-8") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file ({error}); compress it again") from None

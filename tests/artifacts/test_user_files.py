@@ -27,7 +27,8 @@ def write(path, content):
         ("x.txt.gz", "one\r\n\ntwo \u2028 still two\n"),
     ],
 )
-def test_lines_of_a_text_file(tmp_path, name, content):
+def test_lines_of_a_text_file(tmp_path, name, content, monkeypatch):
+    monkeypatch.setattr(user_files, "LINES_AT_A_TIME", 2)
     texts = user_files.read_texts(write(tmp_path / name, content), "ignored")
     assert texts.to_list() == ["one\r", "", "two \u2028 still two"]
 

@@ -24,6 +24,7 @@ WANTED = [*TEXTS, "", "tab\tand  spaces", "ÜBER 漢字", "long " * 300]
 def test_the_vectors_are_those_of_sentence_transformers(parts, tmp_path, kind, monkeypatch):
     folder, packed = tmp_path / kind, []
     student.write(implementation("students", kind).build(BLOCKS[kind], parts), "a card", folder)
+    monkeypatch.setattr(packed_model, "TEXTS_AT_A_TIME", 5)
     encode = packed_model.PackedModel.encode
     monkeypatch.setattr(
         packed_model.PackedModel, "encode", lambda *args: packed.append(kind) or encode(*args)

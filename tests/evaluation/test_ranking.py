@@ -2,6 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 import pytrec_eval
+from sklearn.preprocessing import normalize
 from small_retrieval import SCHEMA, cosines, retrieval_task
 
 from pipeline.evaluation import ranking, retrieval
@@ -50,3 +51,15 @@ def test_what_was_not_found_does_not_count():
     pairs = pl.DataFrame([(0, 1, 1.0), (None, 2, None)], schema=SCHEMA, orient="row")
     found = Found(np.array([[0.5, -3e38]], np.float32), np.array([[1, -1]]))
     assert set(ranking.score(ranking.collection(pairs), found).values()) == {0}
+
+
+def test_unit_vectors_of_some_rows_at_a_time(monkeypatch):
+    monkeypatch.setattr(ranking, "ROWS_AT_A_TIME", 3)
+    vectors = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float16)
+    vectors[5] = 0
+    found = ranking.unit(
+        Embeddings(np.arange(8, dtype=np.uint64), vectors), np.array([7, 1, 5, 2], np.uint64)
+    )
+    expected = normalize(vectors[[7, 1, 5, 2]].astype(np.float64))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-7)
