@@ -33,9 +33,9 @@ def of_folder(path: Path) -> str:
 
 def of_code() -> str:
     """SHA-256 (hex) of the project's modules imported so far, and of the one that this process runs."""
-    modules = {
-        name: Path(module.__file__)
-        for name, module in sorted(sys.modules.items())
-        if (name.startswith("pipeline.") or name == "__main__") and getattr(module, "__file__", None)
+    ours = {
+        name: getattr(module, "__file__", None)
+        for name, module in sys.modules.items()
+        if name.startswith("pipeline.") or name == "__main__"
     }
-    return of_json({name: of_file(path) for name, path in modules.items()})
+    return of_json({name: of_file(Path(path)) for name, path in ours.items() if path})

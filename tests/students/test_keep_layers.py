@@ -109,9 +109,7 @@ def test_layers_keep_their_kind_of_attention(whole, layers):
 
 def test_a_first_layer_unlike_the_others_has_to_come_first():
     whole = ModernBertModel(ModernBertConfig(**SMALL, **SPECIAL))
-    with pytest.raises(
-        UserError, match=r"first layer of a modernbert model .*; let init.layers begin with 0"
-    ):
+    with pytest.raises(UserError, match=r"first layer of a modernbert model .*; let init.layers"):
         keep_layers(whole, (1, 3))
 
 
