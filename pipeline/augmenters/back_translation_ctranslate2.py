@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.augmenters.back_translation_codec import Codec
 from pipeline.augmenters.back_translation_models import BLOCK, Model
 from pipeline.core import fingerprint
-from pipeline.core.atomic import atomic_folder, disk_errors
+from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.core.params.augment import BackTranslationAugment, Sampling
 from pipeline.core.progress import say
@@ -102,7 +102,7 @@ def convert(model: Model, compute_type: str, cache: Path) -> Path:
     folder = cache / CONVERTED / fingerprint.of_json(made_of)[:16]
     if not folder.is_dir():
         say(f"converting {model.folder.name} for ctranslate2 ({compute_type})")
-        with disk_errors(folder), atomic_folder(folder) as temporary:
+        with atomic_folder(folder) as temporary:
             try:
                 TransformersConverter(str(model.folder)).convert(
                     str(temporary), quantization=compute_type, force=True

@@ -20,7 +20,7 @@ from pipeline.commands.embed import (
 from pipeline.commands.encoders import Encode, open_encoders
 from pipeline.commands.model_folder import read_json
 from pipeline.core import fingerprint
-from pipeline.core.atomic import atomic_folder, disk_errors
+from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.core.params.load import load
 from pipeline.core.progress import progress, say
@@ -141,7 +141,7 @@ def _write(place: Path, key: str, index: "faiss.Index") -> None:
     import faiss
 
     manifest = {"key": key, "texts": index.ntotal, "dim": index.d}
-    with disk_errors(place), atomic_folder(place) as temporary:
+    with atomic_folder(place) as temporary:
         with (temporary / INDEX).open("wb") as file:
             # Not by name: faiss does not say when the last bytes did not fit onto the disk.
             faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))  # type: ignore[attr-defined]

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
 
@@ -28,8 +30,9 @@ def disk_errors(path: Path) -> Iterator[None]:
     """Turn a full disk, a missing permission and the like into a `UserError` that names `path`."""
     try:
         yield
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error
+    except (OSError, SafetensorError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number else error
         raise UserError(
             f"{path} cannot be written ({reason}); mend that and run the same command again"
         ) from None
@@ -65,19 +68,23 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty temporary folder beside `path`; put it in place of `path` if the block succeeds.
 
     What killed processes left of the same folder is removed.
+
+    Raises:
+        UserError: the disk is full, or the like.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(path.parent.glob(f"{PARTIAL}{path.name}-*"))
-    temporary = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{_writer()}", dir=path.parent))
-    temporary.chmod(0o755)
-    try:
-        yield temporary
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.replace(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(path.parent.glob(f"{PARTIAL}{path.name}-*"))
+        temporary = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{_writer()}", dir=path.parent))
+        temporary.chmod(0o755)
+        try:
+            yield temporary
+            if path.exists():
+                shutil.rmtree(path)
+            temporary.replace(path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
 
 def write_text(path: Path, text: str) -> None:

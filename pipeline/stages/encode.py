@@ -9,7 +9,7 @@ from pipeline.artifacts import encoding, texts, vectors
 from pipeline.artifacts.encoding import Shard
 from pipeline.artifacts.shards import Ids
 from pipeline.artifacts.store import VectorStore
-from pipeline.core.atomic import atomic_folder, disk_errors
+from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.params.teacher import Storage
@@ -36,7 +36,7 @@ def main(
     ids = texts.ids(texts_file, None)
     if not len(ids):
         part([], shard_index, num_shards)
-        with disk_errors(out), atomic_folder(out) as folder:
+        with atomic_folder(out) as folder:
             vectors.write_manifest(
                 folder, {}, dict.fromkeys(params.encode.views, 0), {}, params.encode.storage
             )
@@ -73,7 +73,7 @@ def part(shards: list[Shard], index: int | None, parts: int | None) -> list[Shar
 def _publish(
     ids: Ids, shards: list[Shard], store: VectorStore, filled: Filled, storage: Storage, out: Path
 ) -> None:
-    with disk_errors(out), atomic_folder(out) as folder:
+    with atomic_folder(out) as folder:
         for shard in shards:
             part, path = ids[shard.start : shard.stop], folder / shard.name
             encoding.publish_shard(part, filled.dims, store, path, storage)

@@ -9,7 +9,7 @@ import typer
 
 from pipeline.artifacts import metrics, texts, vectors
 from pipeline.artifacts.tables import write_table
-from pipeline.core.atomic import atomic_folder, disk_errors
+from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.corpus import drift
@@ -40,7 +40,7 @@ def main(
         sets = _with_sentences(seed_vectors, method), _with_sentences(method_vectors, method)
         vectors.same_recipe(*sets)
         scratch = Path(params.runtime.cache) / "gate" / method
-        with disk_errors(scratch), atomic_folder(scratch) as folder:
+        with atomic_folder(scratch) as folder:
             ids, parents = (table[name].to_numpy() for name in ("text_id", "parent_id"))
             found = drift.similarities(ids, parents, sets[1], sets[0], folder / "parents.bin")
         shutil.rmtree(scratch, ignore_errors=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pipeline.artifacts import metrics, pairs, vectors
-from pipeline.core.atomic import atomic_folder, disk_errors
+from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.training.mining import VIEW, Counts, Miner, unit_vectors
@@ -33,7 +33,7 @@ def main(
                 f"{', '.join(vector_set.dims)}; add {VIEW} to encode.views, or set finetune.mine to null"
             )
         scratch = Path(params.runtime.cache) / "training" / "mine"
-        with disk_errors(scratch), atomic_folder(scratch) as folder:
+        with atomic_folder(scratch) as folder:
             ids, unit = unit_vectors(vector_set, folder / "unit.bin")
             table, counts = Miner(table, ids, unit, params.finetune.mine, finetune_vectors).mine()
         shutil.rmtree(scratch)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.artifacts import pca, texts, vectors
 from pipeline.artifacts.shards import Half
-from pipeline.core.atomic import atomic_folder, disk_errors
+from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StudentBlock
 from pipeline.training.mapped import Rows, gather, in_parts, map_file
@@ -111,7 +111,7 @@ def materialise(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, f
         UserError: a text has no vector, or the disk is full.
     """
     if not folder.exists():
-        with disk_errors(folder), atomic_folder(folder) as temporary:
+        with atomic_folder(folder) as temporary:
             _write(sources, corpus, tokenise, temporary)
     rows, dim = json.loads((folder / "shape.json").read_text(encoding="utf-8"))
     offsets = np.fromfile(folder / "offsets.bin", np.int64)

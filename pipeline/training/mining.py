@@ -74,7 +74,7 @@ def unit_vectors(vector_set: VectorSet, path: Path) -> tuple[Ids, Unit]:
             vectors = part.astype(np.float32)
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             np.divide(vectors, lengths, out=vectors, where=lengths > 0)
-            vectors.tofile(file)
+            file.write(vectors.data)  # tofile does not notice a full disk
             ids.append(part_ids)
     known = np.concatenate(ids)
     shape = (len(known), vector_set.dims[VIEW])

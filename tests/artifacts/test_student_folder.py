@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
@@ -21,9 +22,12 @@ class Table:
 class Failing:
     """A student that fails in the middle of saving itself."""
 
+    def __init__(self, error):
+        self.error = error
+
     def save(self, folder):
         (folder / "modules.json").write_text("half")
-        raise OSError("disk full")
+        raise self.error
 
 
 @pytest.fixture
@@ -50,10 +54,11 @@ def test_no_weights_are_pickled(folder):
     assert not suffixes & {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt"}
 
 
-def test_a_failed_write_leaves_the_old_student_and_nothing_else(folder):
+@pytest.mark.parametrize("error", [OSError("disk full"), SafetensorError("disk full")])
+def test_a_failed_write_leaves_the_old_student_and_nothing_else(folder, error):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(OSError, match="disk full"):
-        student.write(Failing(), "", folder)
+    with pytest.raises(UserError, match=r"tiny cannot be written \(disk full\); mend that"):
+        student.write(Failing(error), "", folder)
     assert {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()} == before
 
 
