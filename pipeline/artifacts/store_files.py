@@ -23,6 +23,8 @@ MTEB_LETTERS = 16
 """Of a model's fingerprint, in that name."""
 STATE = ".safetensors"
 """How the state of a training ends; its inputs lie in a folder of that name without it."""
+LOCK = ".lock"
+"""How the file ends that a running training holds."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,10 @@ def recipes(cache: Path) -> list[StoredRecipe]:
 
 
 def trainings(cache: Path) -> dict[str, list[Path]]:
-    """Interrupted trainings, STAGE-STUDENT-HASH: the state, the folder of inputs, or both."""
+    """Interrupted trainings, STAGE-STUDENT-HASH: the state, the folder of inputs, the lock, or some of it."""
     found: dict[str, list[Path]] = {}
     for path in sorted((cache / "training").glob("[!.]*")):
-        found.setdefault(path.name.removesuffix(STATE), []).append(path)
+        found.setdefault(path.name.removesuffix(STATE).removesuffix(LOCK), []).append(path)
     return found
 
 

@@ -60,7 +60,9 @@ def main(
     }
     distillation.import_losses(block.loss)  # their code is part of what a checkpoint is told apart by
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"distill-{name}", **identity)
-    if not world.leads:
+    if world.leads:
+        checkpoint.hold()
+    else:
         world.wait()
     train = materialise(opened.train, opened, learner.tokenise, checkpoint.inputs / "train")
     dev = materialise([opened.dev], opened, learner.tokenise, checkpoint.inputs / "dev")

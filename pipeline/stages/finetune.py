@@ -74,6 +74,7 @@ def main(
         },
     }
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"finetune-{name}", **identity)
+    checkpoint.hold()
     projection = block.finetune.projection
     before = None
     if projection:

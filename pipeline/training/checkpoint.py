@@ -1,8 +1,10 @@
 """Interrupted trainings: everything the loop needs to go on, as safetensors (no pickles)."""
 
+import fcntl
 import json
+import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,19 @@ from pipeline.core.atomic import PARTIAL, atomic_file, remove_abandoned
 from pipeline.core.progress import say
 
 HASH_LETTERS = 16
+LOCK = ".lock"
 
 
 @dataclass
 class Checkpoint:
-    """The state of one training, in a file that is gone once the training is over."""
+    """The state of one training, in a file that is gone once the training is over.
+
+    Trainings may share a cache: what a running one holds no other removes.
+    """
 
     path: Path
+    _held: int | None = field(default=None, compare=False, repr=False)
+    """Descriptor of the lock file while the training runs; the system lets go of it when the process ends."""
 
     @classmethod
     def of(cls, cache: Path, name: str, **identity: str | dict[str, Any]) -> "Checkpoint":
@@ -33,12 +41,27 @@ class Checkpoint:
         whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
         path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}.safetensors"
         remove_abandoned(path.parent.glob(f"{PARTIAL}*"))
-        # The file or the inputs alone may be there; a longer name is another training's.
-        for suffix in (path.suffix, ""):
+        # Any of the three may be there alone; a longer name is another training's.
+        for suffix in (path.suffix, LOCK, ""):
             for other in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}"):
                 if other.stem != path.stem:
                     cls(other.with_suffix(path.suffix)).clear()
         return cls(path)
+
+    def hold(self) -> None:
+        """Keep others from removing the state and the inputs until `clear`."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        while self._held is None:
+            held = os.open(self._lock, os.O_RDWR | os.O_CREAT)
+            fcntl.flock(held, fcntl.LOCK_SH)
+            if self._lock.exists() and os.path.samestat(os.fstat(held), self._lock.stat()):
+                self._held = held
+            else:  # somebody has removed it in between
+                os.close(held)
+
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_suffix(LOCK)
 
     @property
     def inputs(self) -> Path:
@@ -92,9 +115,22 @@ class Checkpoint:
         return groups, state
 
     def clear(self) -> None:
-        """Remove the file and the inputs."""
-        self.path.unlink(missing_ok=True)
-        shutil.rmtree(self.inputs, ignore_errors=True)
+        """Remove the file and the inputs, unless another training holds them: the last one removes them."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+        if not self.path.parent.exists():
+            return
+        held = os.open(self._lock, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.path.unlink(missing_ok=True)
+            shutil.rmtree(self.inputs, ignore_errors=True)
+            self._lock.unlink(missing_ok=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(held)
 
 
 def of_tensors(tensors: dict[str, Tensor]) -> str:

@@ -1,3 +1,5 @@
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -111,3 +113,27 @@ def test_what_other_trainings_left_stays(tmp_path):
     Checkpoint.of(tmp_path, "distill-tiny", train="x")
     assert all(one.load() for one in kept)
     assert all((one.inputs / "targets.bin").exists() for one in kept)
+
+
+def test_what_a_running_training_holds_stays(tmp_path):
+    running, twin = (Checkpoint.of(tmp_path, "distill-tiny", train="x") for _ in range(2))
+    running.hold()
+    twin.hold()
+    leave(running)
+    Checkpoint.of(tmp_path, "distill-tiny", train="another")
+    twin.clear()
+    assert running.load()
+    assert (running.inputs / "targets.bin").exists()
+    running.clear()
+    assert list((tmp_path / "training").iterdir()) == []
+
+
+def test_the_lock_of_a_killed_training_is_none(tmp_path):
+    child = os.fork()
+    if not child:
+        leave(Checkpoint.of(tmp_path, "distill-tiny", train="old")).hold()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(list((tmp_path / "training").iterdir())) == 3
+    Checkpoint.of(tmp_path, "distill-tiny", train="new")
+    assert list((tmp_path / "training").iterdir()) == []
