@@ -157,7 +157,8 @@ def fit(
         while True:
             if run.at.step in evaluations and (not run.curve or run.curve[-1].step < run.at.step):
                 with run.averaging.shown() if run.averaging else nullcontext():
-                    run.evaluate(dev_value)
+                    # One process' value decides, or rounding could part their rates and their ends.
+                    run.evaluate(lambda: world.of_the_leader(dev_value()))
             if run.at.step >= settings.steps or run.out_of_patience():
                 break
             run.step(backward)

@@ -90,6 +90,14 @@ class World:
 
         return bool((gather(torch.tensor([number], device=self.device)) == number).all())
 
+    def of_the_leader(self, number: float) -> float:
+        """The leading process' number, whatever the others have."""
+        if self.size == 1:
+            return number
+        from accelerate.utils import broadcast
+
+        return float(broadcast(torch.tensor([number], dtype=torch.float64, device=self.device)))
+
     def wait(self) -> None:
         """Until every process has come here."""
         if self.size > 1:

@@ -92,6 +92,7 @@ def test_rows_are_shared_out_and_come_back(runs):
     _, two = runs
     for rank in (0, 1):
         found = json.loads((two / f"exchange {rank}.json").read_text())
+        assert found["leader"] == 0.1
         for length in LENGTHS:
             rows = World(rank, 2).all_rows(np.arange(length) * 10)
             assert sorted(rows) == [10 * row for row in range(length)]
@@ -138,6 +139,7 @@ def test_alone_there_is_nothing_to_exchange(monkeypatch):
     total = torch.ones(2)
     world.add_up([total])
     world.wait()
+    assert world.of_the_leader(0.1) == 0.1
     assert total.tolist() == [1, 1]
 
 

@@ -84,7 +84,8 @@ def leave(path: Path, student: Student, objective: Objective, curve: list[Point]
 
 
 def exchange(folder: Path, world: World) -> None:
-    """Leave what a process has of the rows 0, 10, 20, ... after sharing them out and gathering them."""
+    """Leave what a process has of the rows 0, 10, 20, ... after sharing them out and gathering them,
+    and of a number."""
     found = {}
     for length in LENGTHS:
         rows = np.arange(length) * 10
@@ -92,6 +93,7 @@ def exchange(folder: Path, world: World) -> None:
         total = torch.full((2,), float(world.rank + 1))
         world.add_up([total])
         found[length] = [world.gathered(part, length).tolist(), total.tolist()]
+    found["leader"] = world.of_the_leader(world.rank + 0.1)
     (folder / f"exchange {world.rank}.json").write_text(json.dumps(found))
 
 
