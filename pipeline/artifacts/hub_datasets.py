@@ -54,7 +54,7 @@ def load(where: str, name: str, options: Mapping[str, str | None]) -> "Dataset":
     except ImportError:
         raise UserError(
             f"{where} is a Hugging Face dataset and `datasets` is not installed; "
-            "run `pip install '.[datasets]'`"
+            "run `pip install -e '.[datasets]'`"
         ) from None
     config, split, revision = (options.get(key) or None for key in ("config", "split", "revision"))
     try:

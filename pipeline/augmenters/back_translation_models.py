@@ -14,7 +14,7 @@ from pipeline.core.params.augment import BackTranslationAugment, TranslationStep
 from pipeline.encoders.locate import find_model, weights_hash
 
 BLOCK = "augment.back_translation"
-EXTRA = "pip install '.[back_translation]'"
+EXTRA = "pip install -e '.[back_translation]'"
 NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
     "marian": (("source.spm",), ("target.spm",), ("vocab.json",)),
     "fsmt": (("vocab-src.json",), ("vocab-tgt.json",), ("merges.txt",)),

@@ -90,7 +90,7 @@ def mteb(
 
 def _check_installed() -> None:
     if importlib.util.find_spec("mteb") is None:
-        raise UserError("`mteb` is not installed; run `pip install '.[mteb]'`")
+        raise UserError("`mteb` is not installed; run `pip install -e '.[mteb]'`")
 
 
 def _teacher(params: Params) -> _Model:

@@ -151,7 +151,7 @@ def extras(params: Params) -> list[Finding]:
     return [
         Finding(name, "installed")
         if find_spec(name)
-        else Finding(name, f"not installed, but used by {user}", f"pip install '.[{name}]'")
+        else Finding(name, f"not installed, but used by {user}", f"pip install -e '.[{name}]'")
         for name, user in users.items()
     ]
 

@@ -93,7 +93,7 @@ def test_a_fault_names_the_dataset(dataset, address, fields, message):
 
 def test_without_the_extra_the_message_says_what_to_install(dataset, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(UserError, match=r"`datasets` is not installed; run `pip install '\.\[datasets\]'`"):
+    with pytest.raises(UserError, match=r"is not installed; run `pip install -e '\.\[datasets\]'`"):
         read({"kind": "sts", "path": f"{dataset}?split=test"})
 
 
@@ -104,4 +104,4 @@ def test_doctor_looks_for_the_extra_and_not_for_a_file(monkeypatch):
     monkeypatch.setattr(needs, "find_spec", lambda name: None)
     [finding] = needs.extras(params)
     assert finding.found == "not installed, but used by evaluate.tasks.mine.path"
-    assert finding.fix == "pip install '.[datasets]'"
+    assert finding.fix == "pip install -e '.[datasets]'"

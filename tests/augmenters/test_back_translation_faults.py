@@ -114,7 +114,7 @@ def test_a_model_of_many_languages_needs_two_that_it_knows(there, back, tmp_path
 
 def test_missing_packages_are_named_with_the_extra(there, back, tmp_path, monkeypatch):
     monkeypatch.setattr(back_translation_models, "find_spec", lambda name: None)
-    needed = r"needs sentencepiece, sacremoses, ctranslate2, not installed here: pip install '\.\[back_tr"
+    needed = r"needs sentencepiece, sacremoses, ctranslate2, not installed here: pip install -e '\.\[back_tr"
     fail(block([pivot(there, back)]), tmp_path, needed)
 
 

@@ -262,4 +262,4 @@ def test_faults(folder, args, message):
 
 def test_without_the_extra(folder, monkeypatch):
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
-    assert "`mteb` is not installed; run `pip install '.[mteb]'`" in run("--define", "mine.py").stderr
+    assert "`mteb` is not installed; run `pip install -e '.[mteb]'`" in run("--define", "mine.py").stderr

@@ -118,5 +118,5 @@ def test_sources_are_named_by_their_path_and_numbered(tmp_path):
 def test_a_hub_dataset_without_the_extra_names_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
     source = HubSource(kind="huggingface", dataset="someone/something")
-    with pytest.raises(UserError, match=r"pip install '\.\[datasets\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '\.\[datasets\]'"):
         list(read_sources([source], no_wordnet))

@@ -90,7 +90,7 @@ class BackTranslationAugment(Block):
     """Chains of models, each of which gives one variant of a text: [into German, back into English], or
     [into German, from there into French, back into English]."""
     engine: Literal["ctranslate2", "transformers", "nlpaug"] = "ctranslate2"
-    """Who translates. `ctranslate2` (`pip install '.[back_translation]'`) is the fastest and takes no FSMT;
+    """Who translates. `ctranslate2` (`pip install -e '.[back_translation]'`) is fastest and takes no FSMT;
     `transformers` takes all; `nlpaug` is its BackTranslationAug, for pivots of two models."""
     compute_type: Literal["float32", "float16", "bfloat16", "int8"] = "float32"
     """Of ctranslate2's products. float16 and bfloat16 need a GPU that has them."""

@@ -31,7 +31,7 @@ class FileSource(Block):
 
 
 class HubSource(Block):
-    """Texts from a Hugging Face dataset (optional extra: `pip install .[datasets]`)."""
+    """Texts from a Hugging Face dataset (optional extra: `pip install -e '.[datasets]'`)."""
 
     kind: Literal["huggingface"]
     dataset: Annotated[str, Field(min_length=1)]

@@ -17,7 +17,7 @@ class TextGates(Block):
     max_words: Count | None = None
     """A text of more is dropped; null: of more than any seed text has."""
     length_ratio: Annotated[tuple[Positive, Positive], Field(strict=False)] = (0.5, 2.0)
-    """Least and most characters of a text, as a share of its parent's. Of WordNet's substitutions 1 in 1,000
+    """Least and most characters of a text, as a share of its parent's. Of WordNet's substitutions 1 in 6,000
     is outside: a word became a title of many words."""
     kept_tokens: Fraction = 0.2
     """Least share of the parent's different words, without case and accents, that are in the text too."""
@@ -42,7 +42,7 @@ class SimilarityGate(Block):
 
     min_similarity: Cosine = 0.5
     """A text whose cosine to its parent is lower is dropped: its meaning has drifted. all-MiniLM-L6-v2 puts 1
-    in 1,800 random pairs of WordNet's texts above 0.5, and 6 in 100 of their substitutions below it, most of
+    in 1,800 random pairs of WordNet's texts above 0.5, and 1 in 100 of their substitutions below it, most of
     them a word taken in another sense ("north" as Lord North)."""
     max_similarity: Cosine | None = None
     """A text whose cosine to its parent is higher is dropped: it holds nothing new. null: none is."""
