@@ -38,7 +38,10 @@ def main(
     settings = load(params)
     wordnet.mkdir(parents=True, exist_ok=True)  # augment depends on the folder, used or not
     for key, path in settings.user_files():
-        if not Path(path).resolve().is_relative_to(raw.resolve()):
+        if key.startswith("students."):
+            again = f"dvc repro -f -s distill@{key.split('.')[1]}"
+            say(f"{params}: {key}: DVC does not see when {path} changes; run `{again}` then")
+        elif not Path(path).resolve().is_relative_to(raw.resolve()):
             say(f"{params}: {key} is outside {raw}: DVC does not see when {path} changes")
 
     @cache

@@ -12,7 +12,7 @@ from sentence_transformers.sentence_transformer.modules import LSTM, Pooling, Wo
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 
-from pipeline.artifacts import teacher_parts
+from pipeline.artifacts import student, teacher_parts
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import BilstmInit, BilstmStudent
 from pipeline.students.interface import Encoded
@@ -59,7 +59,7 @@ def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
 
 def load(params: BilstmStudent, folder: Path) -> "Bilstm":
     """A saved student, to go on training."""
-    return Bilstm(params, SentenceTransformer(str(folder), device="cpu"))
+    return Bilstm(params, student.read(folder, f"distill@{folder.name}"))
 
 
 class Bilstm:

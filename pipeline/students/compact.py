@@ -11,7 +11,7 @@ from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 
-from pipeline.artifacts import teacher_parts
+from pipeline.artifacts import student, teacher_parts
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import CompactInit, CompactStudent
 from pipeline.encoders.packing import BERT, FAMILIES, MPNET, Names, PackedEncoder, can_pack, first_position
@@ -63,8 +63,7 @@ def build(params: CompactStudent, teacher_folder: Path) -> "Compact":
 
 def load(params: CompactStudent, folder: Path) -> "Compact":
     """A saved student, to go on training."""
-    model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True})
-    return Compact(params.init, model, None)
+    return Compact(params.init, student.read(folder, f"distill@{folder.name}"), None)
 
 
 class Compact(EncoderStudent):

@@ -9,6 +9,7 @@ import torch
 from model2vec import StaticModel
 from model2vec.distill.inference import apply_pca, compute_weights
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import nn
 from torch.nn.functional import embedding_bag
@@ -49,7 +50,12 @@ def build(params: StaticStudent, teacher_folder: Path) -> "Static":
 
 def load(params: StaticStudent, folder: Path) -> "Static":
     """A saved student, to go on training."""
-    saved = StaticModel.from_pretrained(folder, max_length=None)
+    try:
+        saved = StaticModel.from_pretrained(folder, max_length=None)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise UserError(
+            f"{folder} cannot be loaded ({error}); run `dvc repro -f distill@{folder.name}`"
+        ) from None
     return Static(params, saved.embedding, saved.tokenizer)
 
 

@@ -8,7 +8,7 @@ from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
-from pipeline.artifacts import teacher_parts
+from pipeline.artifacts import student, teacher_parts
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import TransformerStudent
 from pipeline.encoders.locate import find_model
@@ -48,5 +48,4 @@ def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
 
 def load(params: TransformerStudent, folder: Path) -> EncoderStudent:
     """A saved student, to go on training."""
-    model = SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True})
-    return EncoderStudent(params.init, model)
+    return EncoderStudent(params.init, student.read(folder, f"distill@{folder.name}"))

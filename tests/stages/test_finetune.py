@@ -157,6 +157,15 @@ def test_hsic_of_a_static_student_is_refused(run):
         run("static", finetune_params(hsic={"loss": {"kind": "hsic"}}))
 
 
+@pytest.mark.parametrize("kind", ["static", "transformer"])
+def test_a_damaged_student_names_the_stage(folder, parts, kind):
+    write_inputs(kind, finetune_params(), parts)
+    weights = Path("distilled/model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"distilled cannot be loaded .*; run `dvc repro -f distill@"):
+        finetune()
+
+
 def test_triplets_that_mine_has_not_written_name_the_stage(run, folder):
     run("transformer", finetune_params(epochs=1))
     Path("mined.parquet").unlink()

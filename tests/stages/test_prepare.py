@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 from small_params import small_params
+from small_students import bilstm_block
 
 from pipeline.artifacts import pairs, texts
 from pipeline.core.errors import UserError, report_user_errors
@@ -104,3 +105,14 @@ def test_a_file_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_pat
         f"corpus.sources.0.path is outside {folder}: DVC does not see when {elsewhere}"
         in capsys.readouterr().err
     )
+
+
+def test_word_vectors_are_no_input_that_dvc_sees(project, capsys):
+    folder, params = project
+    words = {"embeddings": "file", "path": "data/raw/words.txt"}
+    params["students"]["words"] = bilstm_block(init=words).model_dump(mode="json")
+    prepare(folder, params)
+    assert (
+        "students.words.init.path: DVC does not see when data/raw/words.txt changes; run `dvc repro -f -s "
+        "distill@words` then"
+    ) in capsys.readouterr().err

@@ -49,7 +49,8 @@ class HsicLoss(Block):
     variant: Variant = "fixed"
     """`fixed` brings both sides to length 1; the gamma of each is 1 / (2 median) of its squared distances in
     the batch. `paper` and `code` take vectors as they are (`code` at length 1 for linear): `paper` with gamma
-    0.5, `code` with 1.0, or 0.1 in fine-tuning, and divided by (n - 1)^2 for n^2."""
+    0.5, `code` with 1.0, or 0.1 in fine-tuning, and divided by (n - 1)^2 for n^2. The inputs are those of the
+    embedding layer; the released code's last layer but one in fine-tuning is not built."""
     gamma: Positive | None = None
     """Of rbf and imq, on both sides; null: as the variant says."""
 
