@@ -108,7 +108,9 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
             for found in over_seeds(rows(place, mine), mine["students"]):
                 seeds = f" --seeds {found['seeds']}" if found.get("seeds") else ""
                 command = f"python benchmarks/quality.py {args.name} --students {found['model']}{seeds}"
-                yield {**found, "settings": settings(found["model"], run), "command": command}
+                trained = found["model"] in run["students"]  # the teacher's row comes with any of them
+                told = {"settings": settings(found["model"], run), "command": command if trained else None}
+                yield {**found, **told}
 
 
 def documents(path: Path) -> list[Row]:

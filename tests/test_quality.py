@@ -166,6 +166,7 @@ def test_some_students_join_the_rows_of_the_same_settings(quality, sweep, capsys
         ("c", None),
     ]
     assert told["rows"][2]["command"] == "python benchmarks/quality.py sweep --students b --seeds 2"
+    assert told["rows"][0]["command"] is None  # the teacher comes with any of them
     sweep("--table")
     table = capsys.readouterr().out
     assert "| a | 51.0 |  |" in table
