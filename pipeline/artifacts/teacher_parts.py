@@ -48,21 +48,15 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     """The encoder of any transformers folder, in float32.
 
     Raises:
-        UserError: it cannot be loaded (`fix` says what to do), or has a decoder.
+        UserError: it cannot be loaded; `fix` says what to do.
     """
     import torch
     from transformers import AutoModel
 
     try:
-        encoder = AutoModel.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
+        return AutoModel.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
     except (OSError, ValueError, SafetensorError) as error:
         raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
-    if hasattr(encoder, "encoder") and hasattr(encoder, "decoder"):
-        raise UserError(
-            f"{folder} holds a {encoder.config.model_type} model, and no student is made of an encoder with "
-            "a decoder; take students of the kinds bilstm and static, or name an encoder as their init.model"
-        )
-    return encoder
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":

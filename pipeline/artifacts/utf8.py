@@ -57,7 +57,7 @@ def read_utf8(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _no_utf8(path, content.count(b"\n", 0, error.start) + 1, error) from None
+        raise _no_utf8(path, error.object.count(b"\n", 0, error.start) + 1, error) from None
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def main(
     saturated = guard.saturated_kernels(points[-1].measures, name)
     learner.module.to("cpu")
     learner.regularise(train.tokens)
-    health = guard.describe(trainer.dev_vectors())
+    health = guard.describe(trainer.dev_vectors(guard.SAMPLE_ROWS))
     guard.check_collapse(
         health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss"
     )

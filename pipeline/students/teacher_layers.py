@@ -24,8 +24,8 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
     """A model of the same kind with only these encoder layers, in this order.
 
     Raises:
-        UserError: the encoder has no such layer, names its layers in an unknown way, or has a first layer
-            unlike the others, which is not the first of the chosen ones.
+        UserError: the encoder has no such layer, names its layers in an unknown way, or its layers are so
+            unlike each other that the chosen ones cannot take the places of the first.
     """
     count = encoder.config.num_hidden_layers
     if max(layers) >= count:
@@ -44,15 +44,23 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
             f"the layers of a {encoder.config.model_type} model cannot be told from its tensors' names"
         )
     settings = {**encoder.config.to_dict(), "num_hidden_layers": len(layers)}
-    if kinds := settings.get("layer_types"):  # of attention: over the whole text, or a window of it
-        settings["layer_types"] = [kinds[layer] for layer in layers]
+    for key, value in settings.items():
+        if "layer" not in key or not isinstance(value, list) or not value:
+            continue
+        if len(value) != count:
+            raise UserError(
+                f"a {encoder.config.model_type} model has some layers apart ({key}); set init.layers to null"
+            )
+        settings[key] = [value[layer] for layer in layers]  # as `layer_types`: attention to all, or a window
     kept = encoder.__class__(encoder.config.__class__.from_dict(settings))
     try:
         kept.load_state_dict(state)
     except RuntimeError:
+        fix = "set init.layers to others, or to null" if layers[0] == 0 else "let init.layers begin with 0"
+        chosen = ", ".join(map(str, layers))
         raise UserError(
-            f"the first layer of a {encoder.config.model_type} model is unlike the others; let init.layers "
-            "begin with 0"
+            f"layers {chosen} of a {encoder.config.model_type} model have other tensors than its first ones, "
+            f"whose places they take; {fix}"
         ) from None
     return kept
 

@@ -29,6 +29,11 @@ def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
     else:
         folder = teacher_folder
         encoder = teacher_parts.read_encoder(folder)
+    if hasattr(encoder, "encoder") and hasattr(encoder, "decoder"):
+        raise UserError(
+            f"{folder} holds a {encoder.config.model_type} model, whose encoder has a decoder: no student is "
+            "made of its layers; take the kinds bilstm and static, or name an encoder as init.model"
+        )
     if init.layers:
         encoder = keep_layers(encoder, init.layers)
     if init.intermediate:

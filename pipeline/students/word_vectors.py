@@ -31,6 +31,8 @@ def read_word_vectors(path: Path, most: int, *, lowercase: bool) -> tuple[list[s
     Raises:
         UserError: the file is missing or empty, or a line is not UTF-8 or not a word and d numbers.
     """
+    if not path.is_file():
+        raise UserError(f"init.path: there is no file {path}; correct it in params.yaml")
     vectors: dict[str, NDArray[np.float32]] = {}
     dim = 0
     for number, whole in enumerate(lines_of(path), start=1):

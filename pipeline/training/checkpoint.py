@@ -1,5 +1,6 @@
 """Interrupted trainings: everything the loop needs to go on, as safetensors (no pickles)."""
 
+import errno
 import fcntl
 import json
 import os
@@ -13,11 +14,13 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pipeline.core import fingerprint
-from pipeline.core.atomic import PARTIAL, atomic_file, remove_abandoned
+from pipeline.core.atomic import PARTIAL, atomic_file, disk_errors, remove_abandoned
 from pipeline.core.progress import say
 
 HASH_LETTERS = 16
 LOCK = ".lock"
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+"""What file systems say that have no locks: there trainings that share a cache are not kept apart."""
 
 
 @dataclass
@@ -49,15 +52,41 @@ class Checkpoint:
         return cls(path)
 
     def hold(self) -> None:
-        """Keep others from removing the state and the inputs until `clear`."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Keep others from removing the state and the inputs until `clear`; one run of a training at a time.
+
+        Raises:
+            UserError: the cache cannot be written.
+        """
+        with disk_errors(self._lock):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._acquire(wait=True)
+
+    def _acquire(self, *, wait: bool) -> bool:
+        """Whether the lock is ours now."""
         while self._held is None:
-            held = os.open(self._lock, os.O_RDWR | os.O_CREAT)
-            fcntl.flock(held, fcntl.LOCK_SH)
-            if self._lock.exists() and os.path.samestat(os.fstat(held), self._lock.stat()):
+            held = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not wait:
+                    os.close(held)
+                    return False
+                say(f"{self.path.stem} is being trained by another process, which is waited for")
+                fcntl.flock(held, fcntl.LOCK_EX)
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+            if self._is_at_its_place(held):
                 self._held = held
-            else:  # somebody has removed it in between
+            else:  # whoever held it has removed it
                 os.close(held)
+        return True
+
+    def _is_at_its_place(self, held: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(held), self._lock.stat())
+        except FileNotFoundError:
+            return False
 
     @property
     def _lock(self) -> Path:
@@ -115,22 +144,20 @@ class Checkpoint:
         return groups, state
 
     def clear(self) -> None:
-        """Remove the file and the inputs, unless another training holds them: the last one removes them."""
+        """Remove the file and the inputs, unless another process holds them."""
+        if not self.path.parent.exists():
+            return
+        try:
+            if not self._acquire(wait=False):
+                return
+        except PermissionError:  # another user's
+            return
+        self.path.unlink(missing_ok=True)
+        shutil.rmtree(self.inputs, ignore_errors=True)
+        self._lock.unlink(missing_ok=True)
         if self._held is not None:
             os.close(self._held)
             self._held = None
-        if not self.path.parent.exists():
-            return
-        held = os.open(self._lock, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.path.unlink(missing_ok=True)
-            shutil.rmtree(self.inputs, ignore_errors=True)
-            self._lock.unlink(missing_ok=True)
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(held)
 
 
 def of_tensors(tensors: dict[str, Tensor]) -> str:

@@ -90,9 +90,10 @@ class Distillation:
         )
 
     @torch.no_grad()
-    def dev_vectors(self) -> NDArray[np.float32]:
-        """The student's vectors of the dev texts, (n, dim)."""
-        found = (self._student.encode(part).vectors for part in self._dev.tokens.in_parts())
+    def dev_vectors(self, most: int | None = None) -> NDArray[np.float32]:
+        """The student's vectors of the dev texts, or of the first of them, (n, dim)."""
+        tokens = self._dev.tokens.select(np.arange(len(self._dev))[:most])
+        found = (self._student.encode(part).vectors for part in tokens.in_parts())
         return np.concatenate([part.float().cpu().numpy() for part in found])
 
     def mean_predictor_loss(self) -> float | None:

@@ -109,7 +109,7 @@ def test_layers_keep_their_kind_of_attention(whole, layers):
 
 def test_a_first_layer_unlike_the_others_has_to_come_first():
     whole = ModernBertModel(ModernBertConfig(**SMALL, **SPECIAL))
-    with pytest.raises(UserError, match=r"first layer of a modernbert model .*; let init.layers"):
+    with pytest.raises(UserError, match=r"layers 1, 3 of a modernbert model .*; let init.layers"):
         keep_layers(whole, (1, 3))
 
 

@@ -7,11 +7,12 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer as TransformerModule
 from sentence_transformers.sentence_transformer.modules import Pooling
-from small_students import TEXTS, own_vectors, targets, transformer_block, write_encoder
-from transformers import AutoModel, AutoTokenizer, DebertaV2Config, DebertaV2Model
+from small_students import TEXTS, bilstm_block, own_vectors, targets, transformer_block, write_encoder
+from transformers import AutoModel, AutoTokenizer, DebertaV2Config, DebertaV2Model, T5Config, T5EncoderModel
 
+from pipeline.core.errors import UserError
+from pipeline.students import bilstm, transformer
 from pipeline.students import encoder as encoder_student
-from pipeline.students import transformer
 from pipeline.students.encoder import EncoderStudent, length_groups
 from pipeline.teachers.hashing import letter_tokenizer
 
@@ -129,3 +130,14 @@ def test_long_texts_are_cut_at_max_length(parts):
     assert spelled == ["[CLS]", "a", "##b", "##c", "##d", "[SEP]", "[CLS]", "a", "[SEP]"]
     cut, same = own_vectors(student, ["abcdefgh", "abcdxyz"])
     np.testing.assert_array_equal(cut, same)
+
+
+def test_an_encoder_with_a_decoder_gives_no_layers_but_its_words(tmp_path):
+    config = T5Config(
+        vocab_size=len(letter_tokenizer()), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2
+    )
+    folder = write_encoder(T5EncoderModel(config), tmp_path)  # as sentence-transformers loads it
+    with pytest.raises(UserError, match=r"holds a t5 model, .*; take the kinds bilstm and static"):
+        transformer.build(transformer_block(), folder)
+    student = bilstm.build(bilstm_block(), folder)
+    assert own_vectors(student, TEXTS).shape == (len(TEXTS), 8)

@@ -1,5 +1,6 @@
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from killed import killed_write
 from torch import nn
 
+from pipeline.core.errors import UserError
 from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.optimizers import Optimizers
 
@@ -116,24 +118,46 @@ def test_what_other_trainings_left_stays(tmp_path):
 
 
 def test_what_a_running_training_holds_stays(tmp_path):
-    running, twin = (Checkpoint.of(tmp_path, "distill-tiny", train="x") for _ in range(2))
+    running = Checkpoint.of(tmp_path, "distill-tiny", train="x")
     running.hold()
-    twin.hold()
     leave(running)
     Checkpoint.of(tmp_path, "distill-tiny", train="another")
-    twin.clear()
+    Checkpoint(running.path).clear()
     assert running.load()
     assert (running.inputs / "targets.bin").exists()
     running.clear()
     assert list((tmp_path / "training").iterdir()) == []
 
 
+def test_a_second_run_of_the_same_training_waits_for_the_first(tmp_path, capsys):
+    first, second = (Checkpoint.of(tmp_path, "distill-tiny", train="x") for _ in range(2))
+    first.hold()
+    waiting = threading.Thread(target=second.hold, daemon=True)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    first.clear()
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert "is being trained by another process" in capsys.readouterr().err
+    Checkpoint(first.path).clear()
+    assert [path.suffix for path in (tmp_path / "training").iterdir()] == [".lock"]
+
+
 def test_the_lock_of_a_killed_training_is_none(tmp_path):
     child = os.fork()
     if not child:
-        leave(Checkpoint.of(tmp_path, "distill-tiny", train="old")).hold()
-        os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            leave(Checkpoint.of(tmp_path, "distill-tiny", train="old")).hold()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert len(list((tmp_path / "training").iterdir())) == 3
     Checkpoint.of(tmp_path, "distill-tiny", train="new")
     assert list((tmp_path / "training").iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_is_the_users_to_mend(tmp_path):
+    (tmp_path / "training").write_text("no folder")
+    with pytest.raises(UserError, match=r"lock cannot be written \(.*\); mend that"):
+        Checkpoint(tmp_path / "training" / "state.safetensors").hold()
