@@ -7,14 +7,13 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-
-from safetensors import SafetensorError
 
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
@@ -30,7 +29,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     """Turn a full disk, a missing permission and the like into a `UserError` that names `path`."""
     try:
         yield
-    except (OSError, SafetensorError) as error:
+    except _write_errors() as error:
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else error
         raise UserError(
@@ -124,6 +123,12 @@ def remove_abandoned(partials: Iterable[Path]) -> None:
             else:
                 with suppress(OSError):
                     partial.unlink()
+
+
+def _write_errors() -> tuple[type[Exception], ...]:
+    """The system's, and that of safetensors where somebody uses it: this file imports no package."""
+    safetensors = sys.modules.get("safetensors")
+    return (OSError, safetensors.SafetensorError) if safetensors else (OSError,)
 
 
 def _writer() -> str:
