@@ -6,7 +6,7 @@ folder under data/raw, and runs `dvc repro` there; a second call goes on where t
 that it does not name are those of params.yaml.
 
 A file of several YAML documents is as many runs, which share encoded vectors: each later document holds the
-top-level keys in which it differs from the first.
+top-level keys in which it differs from the first. Its students may be names of the first's: the same block.
 
 Scores are written to `results/quality_NAME.json`: times 100, with the training's minutes, the parameters in
 millions, and for each kind of task the mean share of the teacher's scores that is kept, before fine-tuning
@@ -117,7 +117,13 @@ def documents(path: Path) -> list[Row]:
     """The runs of a file."""
     first, *others = YAML(typ="safe").load_all(path)
     first.setdefault("students", YAML(typ="safe").load(PROJECT / "params.yaml")["students"])
-    return [first, *({**first, **other} for other in others)]
+    known = first["students"]
+    runs = [first]
+    for other in others:
+        blocks = other.get("students", known).items()
+        students = {name: known[block] if isinstance(block, str) else block for name, block in blocks}
+        runs.append({**first, **other, "students": students})
+    return runs
 
 
 def settings(student: str, run: Row) -> str:
@@ -176,7 +182,7 @@ def lay_out(folder: Path, params: Row, data: Path) -> None:
         there = folder / "data" / "raw" / path.name
         if path.is_dir() and path.name != SLICES and not there.exists():
             there.symlink_to(path.resolve(), target_is_directory=True)
-    write_slices(data, folder / "data" / "raw" / SLICES, json.dumps(params["evaluate"]))
+    write_slices(data, folder / "data" / "raw" / SLICES, json.dumps([params["corpus"], params["evaluate"]]))
 
 
 def rows(folder: Path, params: Row) -> list[Row]:

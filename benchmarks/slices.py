@@ -1,5 +1,6 @@
-"""Parts of the shared data, for tasks that are too large whole or that nobody has made."""
+"""Parts of the shared data: small tasks, a task that nobody has made, corpora of some sources."""
 
+import gzip
 import sys
 from pathlib import Path
 
@@ -8,20 +9,38 @@ import polars as pl
 SLICES = "slices"
 """Their folder under data/raw."""
 
+WITHOUT = {
+    "novels": ("classic_books_md", "english_novels_100"),
+    "captions": ("flickr30k_captions", "flickr8k_captions", "nli_sentences"),
+}
+"""Sources that a corpus is without. NLI's sentences are captions, too, or were written about them."""
 
-def write_slices(data: Path, folder: Path, tasks: str) -> None:
-    """Those that the tasks name of parts of files that are too large for a look at every kind of task."""
+
+def write_slices(data: Path, folder: Path, params: str) -> None:
+    """Those that the params name."""
     folder.mkdir(parents=True, exist_ok=True)
-    if "slices/sst2" in tasks:
+    for name, sources in WITHOUT.items():
+        if f"slices/without_{name}" in params:
+            sentences_without(data / "unlabelled", sources, folder / f"without_{name}.txt")
+    if "slices/sst2" in params:
         reviews = _read(data / "classification" / "SST2_train.parquet")
         reviews = reviews.filter(pl.col("text").str.len_chars() > 40)  # the others are parts of sentences
         reviews[:2000].write_parquet(folder / "sst2_train.parquet")
         reviews[2000:3000].write_parquet(folder / "sst2_test.parquet")
-    if "slices/entities" in tasks:
+    if "slices/entities" in params:
         entities = _read(data / "er" / "er_pairs.parquet").filter(split="test")
         entities.group_by("dataset", maintain_order=True).head(400).write_parquet(folder / "entities.parquet")
-    if "slices/pairs" in tasks:
+    if "slices/pairs" in params:
         pair_retrieval(_read(data / "pairs" / "positive_pairs.parquet"), folder / "pairs")
+
+
+def sentences_without(unlabelled: Path, sources: tuple[str, ...], out: Path) -> None:
+    """Sentences of all sources but these, in the shared file's order, which is random."""
+    paths = [unlabelled / "sentences.txt.gz", unlabelled / "sources.txt.gz"]
+    for path in paths:
+        _check(path)
+    with gzip.open(paths[0], "rt") as texts, gzip.open(paths[1], "rt") as tags, out.open("w") as kept:
+        kept.writelines(text for text, tag in zip(texts, tags, strict=True) if tag.strip() not in sources)
 
 
 def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:
@@ -44,6 +63,10 @@ def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:
 
 
 def _read(path: Path) -> pl.DataFrame:
-    if not path.exists():
-        sys.exit(f"{path} is not there, and a task is made of it; --data names the folder that holds it")
+    _check(path)
     return pl.read_parquet(path)
+
+
+def _check(path: Path) -> None:
+    if not path.exists():
+        sys.exit(f"{path} is not there, and a slice is made of it; --data names the folder that holds it")

@@ -23,11 +23,13 @@ def quality(repository, monkeypatch):
 
 def test_a_file_of_several_documents_is_as_many_runs(quality, tmp_path):
     path = tmp_path / "sweep.yaml"
-    path.write_text("corpus: {a: 1}\nstudents: {x: {}}\n---\ncorpus: {a: 2}\n---\nstudents: {y: {}}\n")
+    path.write_text(
+        "corpus: {a: 1}\nstudents: {x: {dim: 1}}\n---\ncorpus: {a: 2}\n---\nstudents: {y: {}, z: x}\n"
+    )
     assert quality.documents(path) == [
-        {"corpus": {"a": 1}, "students": {"x": {}}},
-        {"corpus": {"a": 2}, "students": {"x": {}}},
-        {"corpus": {"a": 1}, "students": {"y": {}}},
+        {"corpus": {"a": 1}, "students": {"x": {"dim": 1}}},
+        {"corpus": {"a": 2}, "students": {"x": {"dim": 1}}},
+        {"corpus": {"a": 1}, "students": {"y": {}, "z": {"dim": 1}}},
     ]
 
 
