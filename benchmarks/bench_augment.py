@@ -91,12 +91,13 @@ def main() -> None:
     if args.alone:
         return alone(args.file, args.million)
 
-    from measuring import interleaved, report, speedup  # imports torch, which `alone` is not to hold
+    # imports torch, which `alone` is not to hold
+    from measuring import Contenders, interleaved, report, speedup
 
     texts = read(args.file, args.sentences)
     by, reader = rewriter(PARAMS, RESOURCES), open_wordnet(NLTK_DATA)
     sentences, tags = texts["text"].to_list(), Synonyms(reader)
-    contenders = {
+    contenders: Contenders = {
         OURS: partial(substitute, texts, PARAMS, by),
         LIBRARY: partial(with_library, sentences, trained(sentences[:TRAINED_ON]).tag),
         UNTAGGED: partial(with_library, sentences, tags.pos_tag),
@@ -112,7 +113,7 @@ def main() -> None:
             "sentences/s, first pass": len(texts) / first[name],
             "sentences/s": float(np.median(len(texts) / np.array(seconds[name]))),
             "ours is faster by": speedup(seconds, OURS, name),
-            "% changed": 100 * float((changed[name]["text"] != texts["text"]).mean())
+            "% changed": 100 * (changed[name]["text"] != texts["text"]).to_numpy().mean()
             if name in changed
             else "",
             "peak MB": "",
@@ -188,7 +189,7 @@ def alone(path: Path, count: int) -> None:
     said = {
         "sentences": f"{len(texts):,}",
         "sentences/s": len(texts) / seconds,
-        "% changed": 100 * float((made["text"] != texts["text"]).mean()),
+        "% changed": 100 * float((made["text"] != texts["text"]).to_numpy().mean()),
         "peak MB": peak(),
     }
     print(json.dumps(said))

@@ -7,11 +7,12 @@ contenders and the matrix product are measured in turn, round after round; ratio
 import argparse
 import time
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
-from measuring import interleaved, report, speedup
+from measuring import Contenders, interleaved, report, speedup
 from sentence_transformers import SentenceTransformer
 
 from pipeline.core.params.runtime import Runtime
@@ -33,7 +34,7 @@ def main() -> None:
     texts = pl.read_parquet(args.corpus, columns=["text"])["text"].head(args.texts).to_list()
     ours = {precision: teacher(precision) for precision in ("float32", "bfloat16")}
     peer: SentenceTransformer = ours["float32"].module
-    contenders = {
+    contenders: Contenders = {
         f"sentence-transformers, batch {size}": partial(
             peer.encode, texts, batch_size=size, show_progress_bar=False
         )
@@ -52,7 +53,7 @@ def main() -> None:
         precision = "bfloat16" if name.endswith("bfloat16") else "float32"
         rate = 2 * MATRIX**3 if name.startswith("matrix") else work
         peak = 2 * MATRIX**3 / np.array(seconds[f"matrix product, {precision}"])
-        row = {
+        row: dict[str, str | float] = {
             "encoder": name,
             "texts/s": "" if name.startswith("matrix") else float(len(texts) / np.median(seconds[name])),
             "against batch 32": ""
@@ -93,7 +94,7 @@ def product(precision: str) -> partial[torch.Tensor]:
 
 def flops(model: Transformer, texts: list[str]) -> float:
     """Floating-point operations that the model needs for the texts' real tokens: products and attention."""
-    encoder = model.module[0].model
+    encoder: Any = model.module[0].model
     layers = sum(
         part.weight.numel() for part in encoder.encoder.modules() if isinstance(part, torch.nn.Linear)
     )

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import polars as pl
 import psutil
 from measuring import report
 
-from pipeline.artifacts import encoding, store, texts
+from pipeline.artifacts import encoding, store, texts, vectors
 from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import Encode, TransformerTeacher
 from pipeline.encoders.packed_model import PackedModel
@@ -68,11 +69,12 @@ def write_texts(corpus: str, rows: int, words: int, path: Path) -> None:
 def measured(folder: Path, precision: str) -> dict[str, float]:
     """The stage in this process: seconds, memory, and shares of the time."""
     params = SimpleNamespace(
-        teacher=TransformerTeacher(kind="transformer", model=MODEL, precision=precision),
+        teacher=TransformerTeacher.model_validate(
+            {"kind": "transformer", "model": MODEL, "precision": precision}
+        ),
         encode=Encode(views=("sentence",)),
         runtime=Runtime(cache=str(folder / "cache")),
     )
-    encode.load = lambda _path: params
     loaded = transformer.load(params.teacher, params.runtime)
     model = psutil.Process().memory_info().rss / MEGABYTE
     del loaded
@@ -80,9 +82,10 @@ def measured(folder: Path, precision: str) -> dict[str, float]:
     timed(spent, "tokenising", PackedModel, "tokenise")
     timed(spent, "writing", store.VectorStore, "add")
     timed(spent, "writing", encoding, "publish_shard")
-    timed(spent, "writing", encode.vectors, "write_manifest")
+    timed(spent, "writing", vectors, "write_manifest")
     begun = time.perf_counter()
-    encode.main(folder / "texts.parquet", folder / "out", Path("params.yaml"))
+    with patch.object(encode, "load", lambda _path: params):
+        encode.main(folder / "texts.parquet", folder / "out", Path("params.yaml"))
     seconds = time.perf_counter() - begun
     with Path("/proc/self/status").open() as status:
         peak = next(float(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM")) / MEGABYTE

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import torch
-from measuring import interleaved, report, speedup
+from measuring import Contenders, interleaved, report, speedup
 from vector_sets import publish, random_ids
 
 from pipeline.artifacts.shards import column
@@ -35,7 +35,7 @@ def main() -> None:
         one = publish(folder / "one", random_ids(args.rows), DIM, [VIEW])
         two = publish(folder / "two", random_ids(args.rows), DIM, [VIEW, "token_mean"])
         one.read(VIEW)[1].tofile(folder / "raw")
-        contenders = {
+        contenders: Contenders = {
             "polars, read_parquet": partial(with_polars, one),
             "polars, one view of two": partial(with_polars, two),
             "Arrow, read_table": partial(with_arrow, one),

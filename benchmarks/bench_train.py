@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -131,12 +132,15 @@ def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callab
     dense = block.model_copy(update={"train": block.train.model_copy(update={"sparse": False})})
     ours_dense = static.build(dense, PARTS)
     ours_dense.fit_projection(examples.tokens, examples.targets)
-    students = {"ours, sparse": (block, ours), "ours, dense": (dense, ours_dense)}
+    students: dict[str, tuple[StaticStudent, Any]] = {
+        "ours, sparse": (block, ours),
+        "ours, dense": (dense, ours_dense),
+    }
     contenders = {
         name: ours_steps(student_block, student, examples, steps)
         for name, (student_block, student) in students.items()
     }
-    dev_losses = {
+    dev_losses: dict[str, Callable[[], float]] = {
         name: partial(lambda student: float(mse_loss(student.encode(dev.tokens).vectors, wanted)), student)
         for name, (_, student) in students.items()
     }
@@ -190,7 +194,7 @@ def ours_steps(block: StudentBlock, student: Student, examples: Examples, steps:
 
 def naive(student: Student, sentences: list[str], examples: Examples, steps: int) -> Steps:
     """Random batches, tokenised when they are needed, padded to their longest, float32, dense AdamW."""
-    model = student.module
+    model: Any = student.module
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     order = batches(len(examples))
 
@@ -232,7 +236,7 @@ def sentence_transformers(
         report_to="none",
         disable_tqdm=True,
     )
-    model = student.module.train()
+    model: Any = student.module.train()
     trainer = SentenceTransformerTrainer(model, arguments, Dataset.from_dict(data), loss=MSELoss(model))
 
     def run() -> None:
@@ -255,7 +259,7 @@ def tokenlearn(
     rows = np.random.default_rng(0).permutation(len(examples))
     tokens, targets = examples.select(rows)
     ids = [part.tolist() for part in np.split(tokens.ids, tokens.offsets[1:-1])]
-    pairs = list(zip(ids, torch.from_numpy(targets), strict=True))
+    pairs: Any = list(zip(ids, torch.from_numpy(targets), strict=True))
     loader = DataLoader(pairs, batch_size=BATCH, shuffle=True, collate_fn=TextDataset.collate_fn)
     order = (batch for _ in count() for batch in loader)
 

@@ -25,11 +25,11 @@ from pipeline.training.pca import fit_pca
 VIEW, DIM = "sentence", 384
 TRANSFORMER_ROWS = 10_000
 DEV_ROWS = 1000
-STUDENTS = {
+STUDENTS: dict[str, dict[str, object]] = {
     "transformer": {"kind": "transformer", "dim": 128, "init": {"layers": [3, 4, 5]}},
     "static": {"kind": "static", "dim": 256, "init": {}},
 }
-TRAIN = {
+TRAIN: dict[str, dict[str, object]] = {
     "transformer": {"batch_size": 256, "lr": 1e-4, "precision": "bfloat16"},
     "static": {"batch_size": 1024, "lr": 1e-3, "sparse": True},
 }

@@ -3,13 +3,16 @@
 import json
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
 RESULTS = Path(__file__).parent / "results"
+
+Contenders = dict[str, Callable[[], object]]
+"""What is timed, by name."""
 
 
 def interleaved(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
@@ -30,7 +33,7 @@ def speedup(seconds: Mapping[str, list[float]], name: str, reference: str) -> fl
     return float(np.median(np.divide(seconds[reference], seconds[name])))
 
 
-def report(name: str, rows: list[dict[str, object]], command: str) -> None:
+def report(name: str, rows: Sequence[Mapping[str, object]], command: str) -> None:
     """Print a table and write it to benchmarks/results/NAME.json with what it ran on."""
     columns = list(rows[0])
     lines = [columns, *([_cell(row[column]) for column in columns] for row in rows)]

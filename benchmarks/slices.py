@@ -58,8 +58,12 @@ def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:
         numbered[name] = table.rename({"_id": name})
     judged = relevant.join(numbered["queries"], left_on="anchor", right_on="text", maintain_order="left")
     judged = judged.join(numbered["corpus"], left_on="positive", right_on="text", maintain_order="left")
-    columns = {"query-id": pl.col("queries"), "corpus-id": pl.col("corpus"), "score": 1}
-    judged.select(**columns).write_csv(folder / "qrels" / "test.tsv", separator="\t")
+    columns = [
+        pl.col("queries").alias("query-id"),
+        pl.col("corpus").alias("corpus-id"),
+        pl.lit(1).alias("score"),
+    ]
+    judged.select(columns).write_csv(folder / "qrels" / "test.tsv", separator="\t")
 
 
 def _read(path: Path) -> pl.DataFrame:
