@@ -76,6 +76,11 @@ class VectorSet:
         """Dimension of every view."""
         return dict(self.manifest["dims"])
 
+    @property
+    def main_view(self) -> str:
+        """What stands for the teacher: `sentence`, as its users know it, or else the first view by name."""
+        return "sentence" if "sentence" in self.dims else next(iter(self.dims))
+
     def batches(self, view: str) -> Iterator[tuple[Ids, Half]]:
         """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.
 

@@ -81,9 +81,8 @@ def _teacher(
 ) -> dict[str, Embeddings]:
     """The teacher as its users know it, and the view that the student learns, reduced to its dimension."""
     vector_set = vectors.open_set(eval_vectors)
-    shown = "sentence" if "sentence" in vector_set.dims else view
-    full = target = Embeddings(ids, _vectors_of(vector_set, shown, ids))
-    if view != shown:
+    full = target = Embeddings(ids, _vectors_of(vector_set, vector_set.main_view, ids))
+    if view != vector_set.main_view:
         target = Embeddings(ids, _vectors_of(vector_set, view, ids))
     if dim < target.vectors.shape[1]:
         target = Embeddings(ids, pca.read(pca_folder, view).reduce(target.vectors, dim))
@@ -91,8 +90,7 @@ def _teacher(
 
 
 def _vectors_of(vector_set: vectors.VectorSet, view: str, ids: np.ndarray) -> np.ndarray:
-    known, found = vector_set.read(view)
-    return found[vectors.rows_of(known, ids, vector_set.path)].astype(np.float32)
+    return np.concatenate([*vector_set.of(ids, view)]).astype(np.float32)
 
 
 def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:

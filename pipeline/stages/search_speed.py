@@ -48,8 +48,7 @@ def _models(params: Params, table: pl.DataFrame, eval_vectors: Path, students: P
     """The texts' vectors of the teacher, as its users know it, and of each student."""
     ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
     teacher = vectors.open_set(eval_vectors)
-    view = "sentence" if "sentence" in teacher.dims else next(iter(teacher.dims))
-    models = {"teacher": Embeddings(ids, np.concatenate([*teacher.of(ids, view)]))}
+    models = {"teacher": Embeddings(ids, np.concatenate([*teacher.of(ids, teacher.main_view)]))}
     for name in params.students:
         encode = open_student(students / name, f"finetune@{name}")
         models[name] = Embeddings(ids, encode(sentences))

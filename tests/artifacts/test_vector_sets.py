@@ -67,6 +67,14 @@ def test_an_empty_set(folder, sizes):
     assert found.shape == (0, 4)
 
 
+@pytest.mark.parametrize(
+    ("views", "main"), [(["cls", "sentence"], "sentence"), (["token_mean", "cls"], "cls")]
+)
+def test_one_view_stands_for_the_teacher(tmp_path, views, main):
+    vectors.write_manifest(tmp_path, {}, dict.fromkeys(views, 2), {})
+    assert vectors.open_set(tmp_path).main_view == main
+
+
 def test_a_set_without_a_manifest_is_no_set(folder):
     (folder / "manifest.json").unlink()
     with pytest.raises(UserError, match=r"manifest\.json does not exist; run `dvc repro encode@seed`"):
