@@ -1,4 +1,4 @@
-"""The files of the cache as a person looks after them: recipes, interrupted trainings, leftovers."""
+"""The files of the cache as a person looks after them: recipes, unfinished trainings, leftovers."""
 
 import json
 import shutil
@@ -116,7 +116,7 @@ def recipes(cache: Path) -> list[StoredRecipe]:
 
 
 def trainings(cache: Path) -> dict[str, list[Path]]:
-    """Interrupted trainings, STAGE-STUDENT-HASH: the state, the folder of inputs, the lock, or some of it."""
+    """Unfinished trainings, STAGE-STUDENT-HASH: the state, the folder of inputs, the lock, or some of it."""
     found: dict[str, list[Path]] = {}
     for path in sorted((cache / "training").glob("[!.]*")):
         found.setdefault(path.name.removesuffix(STATE).removesuffix(LOCK), []).append(path)

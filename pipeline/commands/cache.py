@@ -35,7 +35,7 @@ def list_recipes(
     vectors: Vectors = VECTORS,
     students: Students = STUDENTS,
 ) -> None:
-    """List the recipes with what uses them, interrupted trainings, and what killed runs left half-written.
+    """List the recipes with what uses them, unfinished trainings, and what killed runs left half-written.
 
     Translations, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
     """
@@ -50,7 +50,7 @@ def list_recipes(
         )
     for name, paths in store_files.trainings(folder).items():
         size = str(sum(map(store_files.size, paths)))
-        rows.append((name, "interrupted training", NONE, NONE, size, NONE))
+        rows.append((name, "unfinished training", NONE, NONE, size, NONE))
     for path in store_files.indexes(folder):
         rows.append((path.name, "search index", NONE, NONE, str(store_files.size(path)), NONE))
     for path, user in _mteb_results(folder, used, students).items():
@@ -122,7 +122,7 @@ def prune(
         ]
         students_now = load(params_file).students
         others += [
-            (name, "interrupted training", paths)
+            (name, "unfinished training", paths)
             for name, paths in store_files.trainings(folder).items()
             if name.partition("-")[2].rpartition("-")[0] not in students_now and all(map(is_untouched, paths))
         ]

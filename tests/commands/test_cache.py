@@ -82,7 +82,7 @@ def test_list_tells_of_every_recipe_what_it_holds_and_who_uses_it(stores):
     )
 
 
-def test_interrupted_trainings_are_listed_and_pruned_of_students_that_are_gone(stores):
+def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(stores):
     cache("prune")
     folder = Path(".cache/training")
     kept = {f"{stage}-tiny-0123456789abcdef" for stage in ("distill", "finetune")}
@@ -91,12 +91,12 @@ def test_interrupted_trainings_are_listed_and_pruned_of_students_that_are_gone(s
         (folder / name).mkdir(parents=True)
         (folder / name / "rows.npy").write_bytes(b"123")
         (folder / f"{name}.safetensors").write_bytes(b"12345")
-    told = ["interrupted training", "-", "-", "8", "-"]
+    told = ["unfinished training", "-", "-", "8", "-"]
     assert lines(cache("list"))[-5:] == [[name, *told] for name in sorted(kept | gone)]
     assert lines(cache("prune")) == []
     for path in folder.rglob("*"):
         os.utime(path, (1e9, 1e9))
-    assert lines(cache("prune")) == [["removed", name, "interrupted training", "8"] for name in sorted(gone)]
+    assert lines(cache("prune")) == [["removed", name, "unfinished training", "8"] for name in sorted(gone)]
     assert {path.name for path in folder.iterdir()} == {*kept, *(f"{name}.safetensors" for name in kept)}
 
 
