@@ -1,5 +1,6 @@
 """encode: the teacher's vectors of one text set, from the store where they are known."""
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -24,23 +25,25 @@ def main(
     texts_file: Annotated[Path, typer.Option("--texts", help="Any text set: text_id, text")],
     out: Annotated[Path, typer.Option(help="Folder of shards and manifest.json")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+    unless_null: Annotated[str, typer.Option(help="Params without which nobody reads them")] = "encode",
     shard_index: Annotated[int | None, typer.Option(help="Of a job array: encode this part alone")] = None,
     num_shards: Annotated[int | None, typer.Option(help="Of a job array: in how many parts")] = None,
 ) -> None:
     """Encode a text set; a killed run goes on where it stopped.
 
     A job of an array fills the store and publishes nothing; the run without a part, which comes last, does.
-    No teacher is loaded for an empty set, such as that of an augmenter that is not enabled.
+    No teacher is loaded for an empty set, such as that of an augmenter that is not enabled, nor for one that
+    nobody reads, which is published empty.
     """
     params = load(params_file)
-    ids = texts.ids(texts_file, None)
-    if not len(ids):
+    ids, is_read = texts.ids(texts_file, None), attrgetter(unless_null)(params) is not None
+    if not len(ids) or not is_read:
         part([], shard_index, num_shards)
         with atomic_folder(out) as folder:
             vectors.write_manifest(
                 folder, {}, dict.fromkeys(params.encode.views, 0), {}, params.encode.storage
             )
-        say(f"encode {out.name}: no texts")
+        say(f"encode {out.name}: {'no texts' if is_read else f'not needed, for {unless_null} is null'}")
         return
     shards = encoding.partition(ids, params.encode.shard_rows)
     mine = part(shards, shard_index, num_shards)

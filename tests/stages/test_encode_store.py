@@ -7,7 +7,7 @@ import pytest
 import small_students
 from encode_runs import OUT, encode, sensitive, stored, view_of, write_params, write_texts
 
-from pipeline.artifacts import encoding
+from pipeline.artifacts import encoding, vectors
 from pipeline.teachers.hashing import Hashing
 
 
@@ -26,6 +26,18 @@ def test_a_thousand_more_texts_encode_a_thousand(folder, capsys):
     assert summary(capsys) == "encode seed: 1,000 encoded, 20,000 taken from the store"
     shutil.rmtree(".cache")
     assert encode() == grown
+
+
+def test_what_nobody_reads_is_not_encoded(folder, capsys):
+    write_params()
+    write_texts(f"text {i}" for i in range(3))
+    encode(unless_null="finetune.mine")
+    assert summary(capsys) == "encode seed: not needed, for finetune.mine is null"
+    assert vectors.open_set(OUT).rows == 0
+    assert stored() == []
+    encode(unless_null="encode")
+    assert summary(capsys) == "encode seed: 3 encoded, 0 taken from the store"
+    assert vectors.open_set(OUT).rows == 3
 
 
 def cut(path):
