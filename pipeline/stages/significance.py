@@ -63,8 +63,7 @@ def main(
     (students, by_metric), (teachers, beside) = (
         _resampled(items, scored, model, settings) for model in (FINETUNED, TEACHER)
     )
-    # The teacher's intervals are those beside the first student: where its sentence vectors are encoded, it
-    # is the same beside all. A student is compared with the teacher beside itself.
+    # The teacher is the same beside all students; what is shown of it is taken from beside the first.
     by_metric[TEACHER] = beside[names[0]]
     metrics.write({**_summary(students, teachers, settings), "metrics": by_metric}, out)
 
