@@ -76,8 +76,8 @@ def main() -> None:
         parser.error(f"{args.name} has no student {unknown[0]}; it has {', '.join(sorted(named))}")
     if twice := sorted(name for name in set(named) if named.count(name) > 1):
         parser.error(f"two runs of {args.name} have a student {twice[0]}; name each of them once")
-    known = {row["model"]: row for row in results(args.name, runs)}
-    if others := [row for row in results(args.name) if row not in known.values()]:
+    known, others = earlier(args.name, runs)
+    if others:
         names = ", ".join(row["model"] for row in others)
         print(f"rows of other settings, which no table has: {names}", file=sys.stderr)
     if args.table:
@@ -88,8 +88,9 @@ def main() -> None:
     if not args.data.is_dir():
         parser.error(f"there is no folder {args.data}; --data names the one that holds the file's data")
     folder = args.folder or PROJECT / ".cache" / "quality" / args.name
-    for row in measured(runs, folder, args):
-        known[row["model"]] = row
+    found = {row["model"]: row for row in measured(runs, folder, args)}
+    known, others = earlier(args.name, runs)  # again, for another call may have ended meanwhile
+    known |= found
     ordered = [known[name] for name in ("teacher", *named) if name in known]
     report(f"quality_{args.name}", aligned([*ordered, *others]), f"python benchmarks/quality.py {args.name}")
 
@@ -256,12 +257,13 @@ def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:
     return [teacher, *table.group_by("model", maintain_order=True).agg(spread).to_dicts()]
 
 
-def results(name: str, runs: list[Row] | None = None) -> list[Row]:
-    """The rows that were written last, none where there are none; of `runs`, those with their settings."""
+def earlier(name: str, runs: list[Row]) -> tuple[dict[str, Row], list[Row]]:
+    """The rows that were written last, none where there are none: by model, and those of other settings."""
     path = RESULTS / f"quality_{name}.json"
     found = json.loads(path.read_text())["rows"] if path.exists() else []
-    known = {settings(model, run) for run in runs or () for model in ("teacher", *run["students"])}
-    return [row for row in found if runs is None or row.get("settings") in known]
+    settings_now = {settings(model, run) for run in runs for model in ("teacher", *run["students"])}
+    known = {row["model"]: row for row in found if row.get("settings") in settings_now}
+    return known, [row for row in found if row not in known.values()]
 
 
 def markdown(rows: list[Row]) -> str:

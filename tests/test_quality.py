@@ -175,6 +175,15 @@ def test_some_students_join_the_rows_of_the_same_settings(quality, sweep, capsys
     assert "| c |" not in table
 
 
+def test_a_call_that_ends_meanwhile_keeps_its_rows(quality, sweep, monkeypatch):
+    def reproduce(_: object, students: list[str]) -> None:
+        if students == ["b"]:
+            sweep("--students", "a")
+
+    monkeypatch.setattr(quality, "reproduce", reproduce)
+    assert [row["model"] for row in sweep("--students", "b")["rows"]] == ["teacher", "a", "b"]
+
+
 def test_no_training_is_no_run(sweep, capsys):
     with pytest.raises(SystemExit):
         sweep("--seeds", "0")
