@@ -183,7 +183,7 @@ def lay_out(folder: Path, params: Row, data: Path) -> None:
         there = folder / "data" / "raw" / path.name
         if path.is_dir() and path.name != SLICES and not there.exists():
             there.symlink_to(path.resolve(), target_is_directory=True)
-    write_slices(data, folder / "data" / "raw" / SLICES, json.dumps([params["corpus"], params["evaluate"]]))
+    write_slices(data, folder / "data" / "raw" / SLICES, json.dumps(params))
 
 
 def rows(folder: Path, params: Row) -> list[Row]:
@@ -261,8 +261,8 @@ def earlier(name: str, runs: list[Row]) -> tuple[dict[str, Row], list[Row]]:
     """The rows that were written last, none where there are none: by model, and those of other settings."""
     path = RESULTS / f"quality_{name}.json"
     found = json.loads(path.read_text())["rows"] if path.exists() else []
-    settings_now = {settings(model, run) for run in runs for model in ("teacher", *run["students"])}
-    known = {row["model"]: row for row in found if row.get("settings") in settings_now}
+    now = {(model, settings(model, run)) for run in runs for model in ("teacher", *run["students"])}
+    known = {row["model"]: row for row in found if (row["model"], row.get("settings")) in now}
     return known, [row for row in found if row not in known.values()]
 
 

@@ -13,7 +13,7 @@ WITHOUT = {
     "novels": ("classic_books_md", "english_novels_100"),
     "captions": ("flickr30k_captions", "flickr8k_captions", "nli_sentences"),
 }
-"""Sources that a corpus is without. NLI's sentences are captions, too, or were written about them."""
+"""Sources that a corpus is without. Of NLI's sentences many are captions, or were written about some."""
 
 
 def write_slices(data: Path, folder: Path, params: str) -> None:
@@ -39,8 +39,12 @@ def sentences_without(unlabelled: Path, sources: tuple[str, ...], out: Path) -> 
     paths = [unlabelled / "sentences.txt.gz", unlabelled / "sources.txt.gz"]
     for path in paths:
         _check(path)
-    with gzip.open(paths[0], "rt") as texts, gzip.open(paths[1], "rt") as tags, out.open("w") as kept:
-        kept.writelines(text for text, tag in zip(texts, tags, strict=True) if tag.strip() not in sources)
+    with gzip.open(paths[1], "rt") as lines:
+        tags = lines.read().split()
+    if absent := sorted(set(sources) - set(tags)):
+        sys.exit(f"{paths[1]} has no source {absent[0]}, which a slice is without")
+    with gzip.open(paths[0], "rt") as texts, out.open("w") as kept:
+        kept.writelines(text for text, tag in zip(texts, tags, strict=True) if tag not in sources)
 
 
 def pair_retrieval(pairs: pl.DataFrame, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """What benchmarks/quality.py makes of its files and of what runs left behind."""
 
+import gzip
 import importlib
 import json
 import sys
@@ -99,6 +100,17 @@ def test_the_retrieval_set_of_the_pairs_judges_all_positives_of_an_anchor(qualit
     assert (len(found.queries), len(found.documents)) == (1000, 10_000)
     judged = pl.read_csv(tmp_path / "qrels" / "test.tsv", separator="\t")
     assert judged.group_by("query-id").len()["len"].unique().to_list() == [2]
+
+
+def test_a_corpus_is_without_the_sources_that_it_names(quality, tmp_path):
+    slices = importlib.import_module("slices")
+    for name, lines in (("sentences", "one\ntwo\nthree\n"), ("sources", "a\nb\na\n")):
+        with gzip.open(tmp_path / f"{name}.txt.gz", "wt") as file:
+            file.write(lines)
+    slices.sentences_without(tmp_path, ("b",), tmp_path / "kept.txt")
+    assert (tmp_path / "kept.txt").read_text() == "one\nthree\n"
+    with pytest.raises(SystemExit, match=r"sources\.txt\.gz has no source c"):
+        slices.sentences_without(tmp_path, ("a", "c"), tmp_path / "kept.txt")
 
 
 def test_an_unknown_student_is_told(quality, monkeypatch, capsys):

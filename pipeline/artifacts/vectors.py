@@ -78,8 +78,8 @@ class VectorSet:
 
     @property
     def main_view(self) -> str:
-        """What stands for the teacher: `sentence`, as its users know it, or else the first view by name."""
-        return "sentence" if "sentence" in self.dims else next(iter(self.dims))
+        """What stands for the teacher: `sentence`, as its users know it, or else `token_mean`, or `cls`."""
+        return next(view for view in ("sentence", "token_mean", "cls") if view in self.dims)
 
     def batches(self, view: str) -> Iterator[tuple[Ids, Half]]:
         """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.

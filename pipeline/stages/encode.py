@@ -39,10 +39,11 @@ def main(
     ids, is_read = texts.ids(texts_file, None), attrgetter(unless_null)(params) is not None
     if not len(ids) or not is_read:
         part([], shard_index, num_shards)
-        with atomic_folder(out) as folder:
-            vectors.write_manifest(
-                folder, {}, dict.fromkeys(params.encode.views, 0), {}, params.encode.storage
-            )
+        if shard_index is None:
+            with atomic_folder(out) as folder:
+                vectors.write_manifest(
+                    folder, {}, dict.fromkeys(params.encode.views, 0), {}, params.encode.storage
+                )
         say(f"encode {out.name}: {'no texts' if is_read else f'not needed, for {unless_null} is null'}")
         return
     shards = encoding.partition(ids, params.encode.shard_rows)

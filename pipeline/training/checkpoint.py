@@ -1,4 +1,4 @@
-"""Interrupted trainings: everything the loop needs to go on, as safetensors (no pickles)."""
+"""Unfinished trainings: everything the loop needs to go on, as safetensors (no pickles)."""
 
 import errno
 import fcntl

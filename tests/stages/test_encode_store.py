@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import small_students
 from encode_runs import OUT, encode, sensitive, stored, view_of, write_params, write_texts
+from ruamel.yaml import YAML
 
 from pipeline.artifacts import encoding, vectors
 from pipeline.teachers.hashing import Hashing
@@ -28,16 +29,19 @@ def test_a_thousand_more_texts_encode_a_thousand(folder, capsys):
     assert encode() == grown
 
 
-def test_what_nobody_reads_is_not_encoded(folder, capsys):
+@pytest.mark.parametrize("mine", [None, {}])
+def test_what_nobody_reads_is_not_encoded(folder, capsys, mine):
     write_params()
+    document = YAML().load(Path("params.yaml"))
+    document["finetune"] = {"data": {}, "mine": mine}
+    YAML().dump(document, Path("params.yaml"))
     write_texts(f"text {i}" for i in range(3))
+    assert encode(unless_null="finetune.mine", shard_index=0, num_shards=2) == {}
     encode(unless_null="finetune.mine")
-    assert summary(capsys) == "encode seed: not needed, for finetune.mine is null"
-    assert vectors.open_set(OUT).rows == 0
-    assert stored() == []
-    encode(unless_null="encode")
-    assert summary(capsys) == "encode seed: 3 encoded, 0 taken from the store"
-    assert vectors.open_set(OUT).rows == 3
+    said = "not needed, for finetune.mine is null" if mine is None else "0 encoded, 3 taken from the store"
+    assert summary(capsys) == f"encode seed: {said}"
+    assert vectors.open_set(OUT).rows == (0 if mine is None else 3)
+    assert bool(stored()) == (mine is not None)
 
 
 def cut(path):

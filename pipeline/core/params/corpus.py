@@ -118,4 +118,5 @@ class FinetuneData(Block):
     data: dict[Name, Annotated[WordNetTriplets | TripletFile, Field(discriminator="kind")]]
     """By name: a student names what it trains on."""
     mine: Mine | None
-    """Adds mined hard negatives to the given ones; null: the triplets stay as they are."""
+    """Adds mined hard negatives to the given ones; null: the triplets stay as they are, and their texts
+    are not encoded."""

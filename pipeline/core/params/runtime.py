@@ -51,7 +51,7 @@ class Runtime(Block):
     tokens_per_batch: Count = 4096
     """Padded tokens that go through a model at a time."""
     cache: str = ".cache"
-    """Folder of encoded vectors and of interrupted trainings; ignored by git and DVC."""
+    """Folder of encoded vectors and of unfinished trainings; ignored by git and DVC."""
     checkpoint_seconds: Annotated[int, Field(ge=1)] = 30
     """Most seconds of training that a kill costs."""
     engine: Literal["local", "ray"] = "local"

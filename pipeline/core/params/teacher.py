@@ -91,7 +91,8 @@ class Encode(Block):
 
     views: Annotated[tuple[View, ...], Field(min_length=1, strict=False)]
     """One Parquet column each: `sentence` is what the model's own pipeline returns, `token_mean` the mean of
-    the last hidden states without the special tokens, `cls` the last hidden state of the first token."""
+    the last hidden states without the special tokens, `cls` the last hidden state of the first token.
+    Of those that are encoded the first in this order is the teacher that students are compared with."""
     shard_rows: Annotated[int, Field(ge=1)] = 4096
     """Most texts a shard holds on average: what is read and written at a time, and what a worker takes on."""
     storage: Storage = "float16"
