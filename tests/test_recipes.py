@@ -179,11 +179,10 @@ def test_a_recipe_is_in_order(recipe):
 
 
 @pytest.mark.parametrize("sweep", SWEEPS, ids=lambda path: path.stem)
-def test_a_sweep_is_in_order(repository, sweep):
-    first, *others = YAML(typ="safe").load_all(sweep)
-    first.setdefault("students", read(repository / "params.yaml")["students"])
-    for document in (first, *({**first, **other} for other in others)):
-        assert check(document, sweep).students
+def test_a_sweep_is_in_order(repository, sweep, monkeypatch):
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    for run in importlib.import_module("quality").documents(sweep):
+        assert check(run, sweep).students
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
