@@ -122,6 +122,8 @@ def documents(path: Path) -> list[Row]:
     runs = [first]
     for other in others:
         blocks = other.get("students", known).items()
+        if unknown := [block for _, block in blocks if isinstance(block, str) and block not in known]:
+            sys.exit(f"{path}: the first run has no student {unknown[0]}; it has {', '.join(known)}")
         students = {name: known[block] if isinstance(block, str) else block for name, block in blocks}
         runs.append({**first, **other, "students": students})
     return runs

@@ -34,6 +34,12 @@ def test_a_file_of_several_documents_is_as_many_runs(quality, tmp_path):
     ]
 
 
+def test_a_student_that_the_first_run_lacks_is_told(quality, tmp_path):
+    (tmp_path / "sweep.yaml").write_text("students: {x: {}}\n---\nstudents: {y: z}\n")
+    with pytest.raises(SystemExit, match=r"sweep\.yaml: the first run has no student z; it has x"):
+        quality.documents(tmp_path / "sweep.yaml")
+
+
 def test_without_students_a_file_has_those_of_params(quality, repository, tmp_path):
     (tmp_path / "sweep.yaml").write_text("corpus: {}\n")
     assert list(quality.documents(tmp_path / "sweep.yaml")[0]["students"]) == list(
