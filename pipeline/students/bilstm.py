@@ -10,12 +10,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import LSTM, Pooling, WordEmbeddings, WordWeights
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 
 from pipeline.artifacts import student, teacher_parts
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import BilstmInit, BilstmStudent
 from pipeline.students.interface import Encoded
+from pipeline.students.recurrent import states
 from pipeline.students.ridge import ridge
 from pipeline.students.word_vectors import read_word_vectors, table_of, word_tokenizer
 from pipeline.training.tokens import Tokens, tokenise
@@ -125,16 +125,14 @@ class Bilstm:
         words: Tensor = self._words.emb_layer(
             torch.from_numpy(tokens.ids.astype(np.int64)).to(self._model.device)
         )
-        # Packed, so that the backward direction starts at a text's own end.
-        packed = pack_sequence(words.split(tokens.lengths.tolist()), enforce_sorted=False)
-        states = torch.cat(unpack_sequence(self._lstm.encoder(packed)[0])).float()
         lengths = tokens.lengths
+        found = states(self._lstm.encoder, words, lengths).float()
         if self._only is not None:
             kept = np.isin(tokens.ids, self._only)
-            states, lengths = states[torch.from_numpy(kept)], np.add.reduceat(kept, tokens.offsets[:-1])
+            found, lengths = found[torch.from_numpy(kept)], np.add.reduceat(kept, tokens.offsets[:-1])
         mode = str(self._pooling.pooling_mode)
-        texts = torch.from_numpy(lengths).to(states.device)
-        return torch.segment_reduce(states, mode, lengths=texts, axis=0), words
+        texts = torch.from_numpy(lengths).to(found.device)
+        return torch.segment_reduce(found, mode, lengths=texts, axis=0), words
 
 
 def _leaving(kept: list[int], rows: int) -> WordWeights:
