@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline.students import recurrent
+from pipeline.students import bilstm
 
 WIDTH, UNITS = 12, 8
 LENGTHS = np.array([5, 3, 90, 1, 7, 7, 40] * 10)
@@ -35,9 +35,9 @@ def one_by_one(lstm, words, lengths):
     return torch.cat([lstm(text[None])[0][0] for text in words.split(lengths.tolist())])
 
 
-@pytest.mark.parametrize("states", [recurrent.filled_up, recurrent.packed, recurrent.states])
+@pytest.mark.parametrize("states", [bilstm.filled_up, bilstm.packed, bilstm.states])
 def test_states_and_gradients_are_those_of_every_text_by_itself(lstm, words, states):
-    assert len(LENGTHS) > 2 * recurrent.GROUP
+    assert len(LENGTHS) > 2 * bilstm.GROUP
     pull = torch.randn(len(words), 2 * UNITS)
     expected, expected_gradients = with_gradients(one_by_one, lstm, words, pull)
     found, gradients = with_gradients(states, lstm, words, pull)
@@ -47,20 +47,20 @@ def test_states_and_gradients_are_those_of_every_text_by_itself(lstm, words, sta
         torch.testing.assert_close(gradient, wanted, atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.skipif(not recurrent.has_bfloat16(), reason="oneDNN has no bfloat16 on this processor")
+@pytest.mark.skipif(not bilstm.has_bfloat16(), reason="this CPU does not multiply bfloat16")
 def test_in_autocast_it_computes_in_bfloat16(lstm, words):
     pull = torch.randn(len(words), 2 * UNITS)
     expected, expected_gradients = with_gradients(one_by_one, lstm, words, pull)
     with torch.autocast("cpu", torch.bfloat16):
-        found, gradients = with_gradients(recurrent.states, lstm, words, pull)
+        found, gradients = with_gradients(bilstm.states, lstm, words, pull)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.float(), expected, atol=0.02, rtol=0)
     for gradient, wanted in zip(gradients, expected_gradients, strict=True):
         assert torch.linalg.norm(gradient - wanted) < 0.02 * torch.linalg.norm(wanted)
 
 
-def test_where_onednn_has_no_lstm_of_bfloat16_it_stays_in_float32(lstm, words, monkeypatch):
-    monkeypatch.setattr(recurrent, "has_bfloat16", lambda: False)
+def test_without_bfloat16_it_stays_in_float32(lstm, words, monkeypatch):
+    monkeypatch.setattr(bilstm, "has_bfloat16", lambda: False)
     with torch.autocast("cpu", torch.bfloat16):
-        found = recurrent.states(lstm, words, LENGTHS)
-    torch.testing.assert_close(found, recurrent.states(lstm, words, LENGTHS), atol=0, rtol=0)
+        found = bilstm.states(lstm, words, LENGTHS)
+    torch.testing.assert_close(found, bilstm.states(lstm, words, LENGTHS), atol=0, rtol=0)
