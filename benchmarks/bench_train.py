@@ -1,4 +1,4 @@
-"""Training speed: a 3-layer student and a static table, each against the usual trainers, in turn.
+"""Training speed: a 3-layer student, a BiLSTM and a static table, each against the usual trainers, in turn.
 
 `python benchmarks/bench_train.py [--steps N] [--rounds N]`, after `make repro`: texts, vectors and teacher
 parts are the default run's. sentence-transformers' trainer needs `pip install datasets`, tokenlearn's loop
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from torch.nn.functional import mse_loss
 
 from pipeline.artifacts import texts
-from pipeline.core.params.students import StaticStudent, StudentBlock, TransformerStudent
+from pipeline.core.params.students import BilstmStudent, StaticStudent, StudentBlock, TransformerStudent
 from pipeline.losses.interface import Setting
-from pipeline.students import static, transformer
+from pipeline.students import bilstm, static, transformer
 from pipeline.students.interface import Student
 from pipeline.training.data import Examples, materialise, open_corpus
 from pipeline.training.distillation import objective
@@ -44,13 +44,17 @@ def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--steps", type=int, default=6, help="of a transformer, a round; a table makes 20 times as many"
+        "--steps",
+        type=int,
+        default=6,
+        help="of a transformer or a BiLSTM, a round; a table makes 20 times as many",
     )
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     command = f"python benchmarks/bench_train.py --steps {args.steps} --rounds {args.rounds}"
     with tempfile.TemporaryDirectory() as folder:
         rows = compared("3-layer transformer", transformers(Path(folder), args.steps), args)
+        rows += compared("BiLSTM", bilstms(Path(folder), args.steps), args)
         contenders, dev_losses = tables(Path(folder), 20 * args.steps)
         static_rows = compared("static table", contenders, args, scale=20)
     for row in static_rows:
@@ -93,15 +97,40 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
             "finetune": None,
         }
     )
-    ours, examples, _ = prepared(block, transformer, folder / "transformer")
+    return beside_the_usual(block, transformer, folder / "transformer", steps)
+
+
+def bilstms(folder: Path, steps: int) -> dict[str, Steps]:
+    """Trainers of a BiLSTM as the default run has it."""
+    block = BilstmStudent.model_validate(
+        {
+            "kind": "bilstm",
+            "view": "sentence",
+            "dim": 384,
+            "init": {"units": 256, "pooling": "mean"},
+            "loss": {"kind": "mse"},
+            "train": {
+                "texts": ["seed"],
+                "epochs": 1,
+                "batch_size": BATCH,
+                "lr": 1e-3,
+                "precision": "bfloat16",
+            },
+            "finetune": None,
+        }
+    )
+    return beside_the_usual(block, bilstm, folder / "bilstm", steps)
+
+
+def beside_the_usual(block: StudentBlock, kind: ModuleType, folder: Path, steps: int) -> dict[str, Steps]:
+    """Our trainer of a student, a naive loop, and sentence-transformers' trainer in both precisions."""
+    ours, examples, _ = prepared(block, kind, folder)
     sentences = [text for part in texts.stream(Path("data/corpus/seed.parquet"), "train") for text in part]
     contenders = {"ours": ours_steps(block, ours, examples, steps)}
-    contenders["naive loop, padded, float32"] = naive(
-        transformer.build(block, PARTS), sentences, examples, steps
-    )
+    contenders["naive loop, padded, float32"] = naive(kind.build(block, PARTS), sentences, examples, steps)
     if find_spec("datasets"):
         for precision in ("float32", "bfloat16"):
-            peer = transformer.build(block, PARTS)
+            peer = kind.build(block, PARTS)
             name = f"SentenceTransformerTrainer, MSELoss, {precision}"
             contenders[name] = sentence_transformers(peer, sentences, examples, steps, precision, folder)
     else:

@@ -12,7 +12,7 @@ from pipeline.artifacts.shards import Ids
 from pipeline.artifacts.store import VectorStore
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.core.params.load import load
+from pipeline.core.params.load import Params, load
 from pipeline.core.params.teacher import Storage
 from pipeline.core.progress import progress, say
 from pipeline.engines import local, ray_data
@@ -36,7 +36,7 @@ def main(
     nobody reads, which is published empty.
     """
     params = load(params_file)
-    ids, is_read = texts.ids(texts_file, None), attrgetter(unless_null)(params) is not None
+    ids, is_read = texts.ids(texts_file, None), _given(params, unless_null)
     if not len(ids) or not is_read:
         part([], shard_index, num_shards)
         if shard_index is None:
@@ -59,6 +59,15 @@ def main(
             _publish(ids, shards, store, filled, params.encode.storage, out)
     encoded = filled.encoded if mine else 0
     say(f"{label}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
+
+
+def _given(params: Params, key: str) -> bool:
+    try:
+        return attrgetter(key)(params) is not None
+    except AttributeError:
+        raise UserError(
+            f"--unless-null {key!r} is no key of params.yaml; mend vars.text_sets in dvc.yaml"
+        ) from None
 
 
 def part(shards: list[Shard], index: int | None, parts: int | None) -> list[Shard]:

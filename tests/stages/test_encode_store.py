@@ -9,6 +9,7 @@ from encode_runs import OUT, encode, sensitive, stored, view_of, write_params, w
 from ruamel.yaml import YAML
 
 from pipeline.artifacts import encoding, vectors
+from pipeline.core.errors import UserError
 from pipeline.teachers.hashing import Hashing
 
 
@@ -42,6 +43,13 @@ def test_what_nobody_reads_is_not_encoded(folder, capsys, mine):
     assert summary(capsys) == f"encode seed: {said}"
     assert vectors.open_set(OUT).rows == (0 if mine is None else 3)
     assert bool(stored()) == (mine is not None)
+
+
+def test_a_mistyped_key_in_dvc_yaml_is_told(folder):
+    write_params()
+    write_texts(["text"])
+    with pytest.raises(UserError, match=r"'finetune\.mined' is no key of params\.yaml; mend vars\.text_sets"):
+        encode(unless_null="finetune.mined")
 
 
 def cut(path):
