@@ -147,7 +147,7 @@ def states(lstm: nn.LSTM, words: Tensor, lengths: Rows) -> Tensor:
     The backward direction starts at a text's own end. cuDNN takes that as packed sequences. On a CPU PyTorch
     computes those by itself; oneDNN, far faster, takes texts that are filled up, one direction at a time.
     """
-    return (packed if words.is_cuda else filled_up)(lstm, words, lengths)
+    return (filled_up if words.is_cpu else packed)(lstm, words, lengths)
 
 
 def packed(lstm: nn.LSTM, words: Tensor, lengths: Rows) -> Tensor:
