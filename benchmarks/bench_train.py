@@ -101,7 +101,7 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
 
 
 def bilstms(folder: Path, steps: int) -> dict[str, Steps]:
-    """Trainers of a BiLSTM as the default run has it."""
+    """Trainers of a BiLSTM of the default run's size."""
     block = BilstmStudent.model_validate(
         {
             "kind": "bilstm",
@@ -127,7 +127,7 @@ def beside_the_usual(block: StudentBlock, kind: ModuleType, folder: Path, steps:
     ours, examples, _ = prepared(block, kind, folder)
     sentences = [text for part in texts.stream(Path("data/corpus/seed.parquet"), "train") for text in part]
     contenders = {"ours": ours_steps(block, ours, examples, steps)}
-    contenders["naive loop, padded, float32"] = naive(kind.build(block, PARTS), sentences, examples, steps)
+    contenders["naive loop, float32"] = naive(kind.build(block, PARTS), sentences, examples, steps)
     if find_spec("datasets"):
         for precision in ("float32", "bfloat16"):
             peer = kind.build(block, PARTS)

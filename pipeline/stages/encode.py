@@ -36,7 +36,7 @@ def main(
     nobody reads, which is published empty.
     """
     params = load(params_file)
-    ids, is_read = texts.ids(texts_file, None), _given(params, unless_null)
+    ids, is_read = texts.ids(texts_file, None), _is_given(params, unless_null)
     if not len(ids) or not is_read:
         part([], shard_index, num_shards)
         if shard_index is None:
@@ -61,7 +61,8 @@ def main(
     say(f"{label}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
 
 
-def _given(params: Params, key: str) -> bool:
+def _is_given(params: Params, key: str) -> bool:
+    """Whether the params have something other than null there."""
     try:
         return attrgetter(key)(params) is not None
     except AttributeError:

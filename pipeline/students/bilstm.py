@@ -30,7 +30,7 @@ LARGEST = 0.99
 GROUP = 32
 """Texts, of similar lengths, that are filled up to the longest of them."""
 
-Rows = NDArray[np.int64]
+Lengths = NDArray[np.int64]
 
 
 def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
@@ -141,7 +141,7 @@ class Bilstm:
         return torch.segment_reduce(found, mode, lengths=texts, axis=0), words
 
 
-def states(lstm: nn.LSTM, words: Tensor, lengths: Rows) -> Tensor:
+def states(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
     """Both directions' states (T, 2 units) of the word vectors (T, d) of texts of these lengths.
 
     The backward direction starts at a text's own end. cuDNN takes that as packed sequences. On a CPU PyTorch
@@ -150,30 +150,33 @@ def states(lstm: nn.LSTM, words: Tensor, lengths: Rows) -> Tensor:
     return (filled_up if words.is_cpu else packed)(lstm, words, lengths)
 
 
-def packed(lstm: nn.LSTM, words: Tensor, lengths: Rows) -> Tensor:
+def packed(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
     """The states by packed sequences."""
     sequences = pack_sequence(words.split(lengths.tolist()), enforce_sorted=False)
     return torch.cat(unpack_sequence(lstm(sequences)[0]))
 
 
-def filled_up(lstm: nn.LSTM, words: Tensor, lengths: Rows) -> Tensor:
+def filled_up(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
     """The states by texts that are filled up at their ends; for the backward direction reversed before that.
 
-    In autocast they are of bfloat16 where the CPU multiplies it, of float32 where oneDNN may have no LSTM
-    of it.
+    In autocast to bfloat16 they are so where oneDNN's LSTM is fast in it, and of float32 elsewhere.
     """
-    bfloat16 = torch.is_autocast_enabled("cpu") and has_bfloat16()
+    bfloat16 = (
+        torch.is_autocast_enabled("cpu")
+        and torch.get_autocast_dtype("cpu") == torch.bfloat16
+        and has_bfloat16()
+    )
     with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
         return torch.cat([_one_way(lstm, words, lengths, backward=backward) for backward in (False, True)], 1)
 
 
 def has_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 as oneDNN's LSTM does."""
+    """Whether oneDNN's LSTM is fast in bfloat16: without AVX-512 it has none, on Arm it is not tried."""
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(name) for name in ("amx_bf16", "avx512_bf16"))
 
 
-def _one_way(lstm: nn.LSTM, words: Tensor, lengths: Rows, *, backward: bool) -> Tensor:
+def _one_way(lstm: nn.LSTM, words: Tensor, lengths: Lengths, *, backward: bool) -> Tensor:
     """One direction's states, (T, units)."""
     weights: list[Tensor] = [
         weight for name, weight in lstm.named_parameters() if name.endswith("_reverse") == backward

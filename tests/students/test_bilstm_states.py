@@ -21,11 +21,18 @@ def words():
     return torch.randn(int(LENGTHS.sum()), WIDTH)
 
 
-def with_gradients(states, lstm, words, pull):
+@pytest.fixture(scope="module")
+def pull(words):
+    """A gradient of the states."""
+    torch.manual_seed(2)
+    return torch.randn(len(words), 2 * UNITS)
+
+
+def with_gradients(states, lstm, words, pull, lengths=LENGTHS):
     """The states, and the gradients of the words and all weights for this gradient of the states."""
     words = words.clone().requires_grad_()
     lstm.zero_grad()
-    found = states(lstm, words, LENGTHS)
+    found = states(lstm, words, lengths)
     found.float().backward(pull)
     return found.detach(), [words.grad, *(weight.grad.clone() for weight in lstm.parameters())]
 
@@ -35,21 +42,38 @@ def one_by_one(lstm, words, lengths):
     return torch.cat([lstm(text[None])[0][0] for text in words.split(lengths.tolist())])
 
 
-@pytest.mark.parametrize("states", [bilstm.filled_up, bilstm.packed, bilstm.states])
-def test_states_and_gradients_are_those_of_every_text_by_itself(lstm, words, states):
-    assert len(LENGTHS) > 2 * bilstm.GROUP
-    pull = torch.randn(len(words), 2 * UNITS)
-    expected, expected_gradients = with_gradients(one_by_one, lstm, words, pull)
-    found, gradients = with_gradients(states, lstm, words, pull)
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
-    assert len(gradients) == 9
-    for gradient, wanted in zip(gradients, expected_gradients, strict=True):
+def assert_alike(found, expected):
+    torch.testing.assert_close(found[0], expected[0], atol=1e-6, rtol=1e-5)
+    for gradient, wanted in zip(found[1], expected[1], strict=True):
         torch.testing.assert_close(gradient, wanted, atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("states", [bilstm.filled_up, bilstm.packed])
+def test_states_and_gradients_are_those_of_every_text_by_itself(lstm, words, pull, states):
+    assert len(LENGTHS) > 2 * bilstm.GROUP
+    assert_alike(with_gradients(states, lstm, words, pull), with_gradients(one_by_one, lstm, words, pull))
+
+
+@pytest.mark.parametrize("lengths", [[1], [4], [1, 1], [3, 1, 2]])
+def test_few_and_short_texts(lstm, words, pull, lengths):
+    lengths = np.array(lengths)
+    own, own_pull = words[: lengths.sum()], pull[: lengths.sum()]
+    found, expected = (
+        with_gradients(way, lstm, own, own_pull, lengths) for way in (bilstm.filled_up, one_by_one)
+    )
+    assert_alike(found, expected)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch is built without oneDNN")
+def test_a_cpu_computes_them_by_onednn(lstm, words):
+    with torch.profiler.profile() as profile:
+        bilstm.states(lstm, words, LENGTHS)
+    calls = {event.key: event.count for event in profile.key_averages()}
+    assert calls["aten::mkldnn_rnn_layer"] == 2 * -(-len(LENGTHS) // bilstm.GROUP)
+
+
 @pytest.mark.skipif(not bilstm.has_bfloat16(), reason="this CPU does not multiply bfloat16")
-def test_in_autocast_it_computes_in_bfloat16(lstm, words):
-    pull = torch.randn(len(words), 2 * UNITS)
+def test_in_autocast_it_computes_in_bfloat16(lstm, words, pull):
     expected, expected_gradients = with_gradients(one_by_one, lstm, words, pull)
     with torch.autocast("cpu", torch.bfloat16):
         found, gradients = with_gradients(bilstm.states, lstm, words, pull)

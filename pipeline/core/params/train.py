@@ -68,7 +68,8 @@ class Train(Block):
     patience: Count | None = None
     """Stop after this many evaluations without a better dev value; null: never."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the forward and backward passes; weights and optimizer stay float32."""
+    """Of the forward and backward passes; weights and optimizer stay float32. So does a BiLSTM's LSTM on
+    a CPU that has no fast one of bfloat16."""
     seed: Seed = 0
     """Seed of the order of the texts and of random weights."""
 
