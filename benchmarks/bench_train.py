@@ -97,11 +97,19 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
             "finetune": None,
         }
     )
-    return beside_the_usual(block, transformer, folder / "transformer", steps)
+    contenders, sentences, examples = beside_naive(block, transformer, folder / "transformer", steps)
+    if find_spec("datasets"):
+        for precision in ("float32", "bfloat16"):
+            peer = transformer.build(block, PARTS)
+            name = f"SentenceTransformerTrainer, MSELoss, {precision}"
+            contenders[name] = sentence_transformers(peer, sentences, examples, steps, precision, folder)
+    else:
+        print("without `datasets`, sentence-transformers' trainer is left out", file=sys.stderr)
+    return contenders
 
 
 def bilstms(folder: Path, steps: int) -> dict[str, Steps]:
-    """Trainers of a BiLSTM of the default run's size."""
+    """Trainers of a BiLSTM of the default run's size; sentence-transformers' own fails on its tokenizer."""
     block = BilstmStudent.model_validate(
         {
             "kind": "bilstm",
@@ -119,23 +127,20 @@ def bilstms(folder: Path, steps: int) -> dict[str, Steps]:
             "finetune": None,
         }
     )
-    return beside_the_usual(block, bilstm, folder / "bilstm", steps)
+    return beside_naive(block, bilstm, folder / "bilstm", steps)[0]
 
 
-def beside_the_usual(block: StudentBlock, kind: ModuleType, folder: Path, steps: int) -> dict[str, Steps]:
-    """Our trainer of a student, a naive loop, and sentence-transformers' trainer in both precisions."""
+def beside_naive(
+    block: StudentBlock, kind: ModuleType, folder: Path, steps: int
+) -> tuple[dict[str, Steps], list[str], Examples]:
+    """Our trainer of a student and a naive loop, the training texts, and these as our trainer reads them."""
     ours, examples, _ = prepared(block, kind, folder)
     sentences = [text for part in texts.stream(Path("data/corpus/seed.parquet"), "train") for text in part]
-    contenders = {"ours": ours_steps(block, ours, examples, steps)}
-    contenders["naive loop, float32"] = naive(kind.build(block, PARTS), sentences, examples, steps)
-    if find_spec("datasets"):
-        for precision in ("float32", "bfloat16"):
-            peer = kind.build(block, PARTS)
-            name = f"SentenceTransformerTrainer, MSELoss, {precision}"
-            contenders[name] = sentence_transformers(peer, sentences, examples, steps, precision, folder)
-    else:
-        print("without `datasets`, sentence-transformers' trainer is left out", file=sys.stderr)
-    return contenders
+    contenders = {
+        "ours": ours_steps(block, ours, examples, steps),
+        "naive loop, float32": naive(kind.build(block, PARTS), sentences, examples, steps),
+    }
+    return contenders, sentences, examples
 
 
 def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callable[[], float]]]:
