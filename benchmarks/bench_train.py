@@ -80,23 +80,8 @@ def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, 
 
 def transformers(folder: Path, steps: int) -> dict[str, Steps]:
     """Trainers of three of the teacher's layers with a projection to 128 dimensions."""
-    block = TransformerStudent.model_validate(
-        {
-            "kind": "transformer",
-            "view": "sentence",
-            "dim": 128,
-            "init": {"layers": [3, 4, 5]},
-            "loss": {"kind": "mse"},
-            "train": {
-                "texts": ["seed"],
-                "epochs": 1,
-                "batch_size": BATCH,
-                "lr": 1e-4,
-                "precision": "bfloat16",
-            },
-            "finetune": None,
-        }
-    )
+    own = {"kind": "transformer", "dim": 128, "init": {"layers": [3, 4, 5]}}
+    block = TransformerStudent.model_validate({**own, **common(lr=1e-4, precision="bfloat16")})
     contenders, sentences, examples = beside_naive(block, transformer, folder / "transformer", steps)
     if find_spec("datasets"):
         for precision in ("float32", "bfloat16"):
@@ -110,24 +95,15 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
 
 def bilstms(folder: Path, steps: int) -> dict[str, Steps]:
     """Trainers of a BiLSTM of the default run's size; sentence-transformers' own fails on its tokenizer."""
-    block = BilstmStudent.model_validate(
-        {
-            "kind": "bilstm",
-            "view": "sentence",
-            "dim": 384,
-            "init": {"units": 256, "pooling": "mean"},
-            "loss": {"kind": "mse"},
-            "train": {
-                "texts": ["seed"],
-                "epochs": 1,
-                "batch_size": BATCH,
-                "lr": 1e-3,
-                "precision": "bfloat16",
-            },
-            "finetune": None,
-        }
-    )
+    own = {"kind": "bilstm", "dim": 384, "init": {"units": 256, "pooling": "mean"}}
+    block = BilstmStudent.model_validate({**own, **common(lr=1e-3, precision="bfloat16")})
     return beside_naive(block, bilstm, folder / "bilstm", steps)[0]
+
+
+def common(**own: float | str) -> dict[str, Any]:
+    """What the students have in common, beside their own settings of the training."""
+    train = {"texts": ["seed"], "epochs": 1, "batch_size": BATCH, **own}
+    return {"view": "sentence", "loss": {"kind": "mse"}, "train": train, "finetune": None}
 
 
 def beside_naive(
@@ -149,17 +125,8 @@ def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callab
     Starts are the default run's and tokenlearn's own; all take the same number of steps at constant rates:
     ours at 3e-3, tokenlearn at its own 1e-3.
     """
-    block = StaticStudent.model_validate(
-        {
-            "kind": "static",
-            "view": "sentence",
-            "dim": 256,
-            "init": {},
-            "loss": {"kind": "mse"},
-            "train": {"texts": ["seed"], "epochs": 1, "batch_size": BATCH, "lr": 3e-3, "sparse": True},
-            "finetune": None,
-        }
-    )
+    own = {"kind": "static", "dim": 256, "init": {}}
+    block = StaticStudent.model_validate({**own, **common(lr=3e-3, sparse=True)})
     ours, examples, dev = prepared(block, static, folder / "static")
     ours.fit_projection(examples.tokens, examples.targets)
     wanted = torch.from_numpy(np.array(dev.targets))
