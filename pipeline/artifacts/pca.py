@@ -19,7 +19,7 @@ class Pca:
     """A fitted PCA of d dimensions: everything, of which each student slices what it needs."""
 
     mean: NDArray[np.float64]
-    """(d,); zero where the fit was not centred."""
+    """(d,); zero where `pca.centre` is off."""
     components: NDArray[np.float64]
     """(d, d), one a row, by falling variance."""
     explained_variance: NDArray[np.float64]

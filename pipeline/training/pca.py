@@ -14,6 +14,12 @@ def fit_pca(batches: Iterable[NDArray[np.floating]], dim: int, *, centre: bool) 
 
     Signs are fixed so that each component's largest entry is positive; variances divide by n - 1.
 
+    Args:
+        batches: the vectors.
+        dim: of the vectors.
+        centre: whether `reduce` subtracts the mean. The components are those of the centred vectors either
+            way: HPD's released code fits them so, and then leaves the mean in.
+
     Raises:
         UserError: there are fewer vectors than dimensions.
     """
@@ -28,10 +34,12 @@ def fit_pca(batches: Iterable[NDArray[np.floating]], dim: int, *, centre: bool) 
             f"{rows} training texts are too few: a PCA of the teacher's {dim} dimensions needs {dim} or "
             "more; add corpus.sources, or raise their limit or pca.max_rows"
         )
-    mean = total / rows if centre else np.zeros(dim)
+    mean = total / rows
     covariance = (products - rows * np.outer(mean, mean)) / (rows - 1)
     variances, vectors = np.linalg.eigh(covariance)
     order = np.argsort(-variances)
     components = vectors.T[order]
     largest = np.take_along_axis(components, np.abs(components).argmax(axis=1, keepdims=True), axis=1)
-    return Pca(mean, components * np.sign(largest), np.maximum(variances[order], 0))
+    return Pca(
+        mean if centre else np.zeros(dim), components * np.sign(largest), np.maximum(variances[order], 0)
+    )
