@@ -48,6 +48,7 @@ def main(
         learner.learn_vocabulary(
             lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)
         )
+    world.follow(learner.module)
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {
@@ -70,6 +71,7 @@ def main(
         world.wait()
     first = train.select(np.arange(min(len(train), guard.SAMPLE_ROWS)))[1]
     learner.fit_projection(train.tokens, train.targets)
+    world.follow(learner.module)
     if world.leads:
         student.write(learner, card, untrained)
     table = getattr(learner, "token_table", None)

@@ -2,15 +2,19 @@
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 
 Rows = NDArray[np.int64]
+
+LONGEST_WAIT = timedelta(days=7)
+"""Of a process for another, which may tokenise a large corpus or wait for an earlier run."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,16 @@ class World:
             )
         if processes() == 1:
             return cls(device=device)
+        on_gpus = device.startswith("cuda")
+        here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+        if on_gpus and here > gpus:
+            raise UserError(
+                f"torchrun has started {here} processes on a machine of {gpus} GPUs, and each takes one; "
+                f"run torchrun with --nproc-per-node {gpus}"
+            )
         from accelerate import PartialState
 
-        state = PartialState(cpu=not device.startswith("cuda"))
+        state = PartialState(cpu=not on_gpus, timeout=LONGEST_WAIT)
         return cls(state.process_index, state.num_processes, str(state.device))
 
     @property
@@ -97,6 +108,14 @@ class World:
         from accelerate.utils import broadcast
 
         return float(broadcast(torch.tensor([number], dtype=torch.float64, device=self.device)))
+
+    def follow(self, module: nn.Module) -> None:
+        """Take the leading process' weights: another CPU may round differently, or turn an eigenvector."""
+        if self.size > 1:
+            from accelerate.utils import broadcast
+
+            for tensor in module.state_dict().values():
+                tensor.copy_(broadcast(tensor.to(self.device)))
 
     def wait(self) -> None:
         """Until every process has come here."""

@@ -93,6 +93,7 @@ def test_rows_are_shared_out_and_come_back(runs):
     for rank in (0, 1):
         found = json.loads((two / f"exchange {rank}.json").read_text())
         assert found["leader"] == 0.1
+        assert found["followed"] == [[0.5, 0.5]]
         for length in LENGTHS:
             rows = World(rank, 2).all_rows(np.arange(length) * 10)
             assert sorted(rows) == [10 * row for row in range(length)]
@@ -151,6 +152,15 @@ def test_training_takes_a_gpu_where_there_is_one(gpus, wanted, found, monkeypatc
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     assert World.join(wanted).device == found
+
+
+def test_more_processes_than_gpus(monkeypatch):
+    for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "4")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UserError, match=r"4 processes on a machine of 2 GPUs.*--nproc-per-node"):
+        World.join()
 
 
 def test_a_gpu_that_is_not_there(monkeypatch):

@@ -93,6 +93,10 @@ def exchange(folder: Path, world: World) -> None:
         total = torch.full((2,), float(world.rank + 1))
         world.add_up([total])
         found[length] = [world.gathered(part, length).tolist(), total.tolist()]
+    own = torch.nn.Linear(2, 1)
+    torch.nn.init.constant_(own.weight, world.rank + 0.5)
+    world.follow(own)
+    found["followed"] = own.weight.tolist()
     found["leader"] = world.of_the_leader(world.rank + 0.1)
     (folder / f"exchange {world.rank}.json").write_text(json.dumps(found))
 
