@@ -113,17 +113,19 @@ class Miner:
                 search = exact_search(self._vectors, candidates)
             wanted = min(self._params.top_k + SPARE, len(candidates))
             size = max(1, _rows_at_a_time(self._vectors) // wanted)
-            for start in range(0, len(triplets), size):
-                parts.append(self._with_mined(triplets[start : start + size], search, wanted, counts))
+            for searched in triplets.iter_slices(_rows_at_a_time(self._vectors)):
+                near = search(self._vectors[self._rows(searched["left_id"])], wanted)
+                for start in range(0, len(searched), size):
+                    part = slice(start, start + size)
+                    parts.append(self._with_mined(searched[part], near[part], counts))
         return pl.concat(parts), counts
 
-    def _with_mined(
-        self, triplets: pl.DataFrame, search: Search, wanted: int, counts: Counts
-    ) -> pl.DataFrame:
+    def _with_mined(self, triplets: pl.DataFrame, near: Rows, counts: Counts) -> pl.DataFrame:
+        """A part of the triplets, with negatives mined from the texts (n, k) near their anchors."""
         anchors, positives = (self._rows(triplets[side]) for side in ("left_id", "right_id"))
         given = self._rows(_given(triplets))
         given_to = np.repeat(np.arange(len(triplets)), triplets["negative_ids"].list.len().to_numpy())
-        near, cosines = self._nearest(anchors, search(self._vectors[anchors], wanted))
+        near, cosines = self._nearest(anchors, near)
         left = near >= 0
         reasons = {
             "anchor": near == anchors[:, None],
