@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.floating]
 
 AGREEMENT_ROWS = 1000
+"""As many as `agreement` looks at."""
 
 
 def normalised(vectors: Vectors) -> NDArray[np.float64]:
@@ -45,7 +46,7 @@ def cosines(left: Vectors, right: Vectors) -> NDArray[np.float64]:
 def agreement(vectors: Vectors, teacher: Vectors) -> float:
     """Spearman correlation of the cosines of all pairs of rows with the teacher's. (n, d), (n, e), n >= 2.
 
-    Of the first 1,000 rows; 0 where either side's cosines are all equal.
+    Of the first AGREEMENT_ROWS; 0 where either side's cosines are all equal.
     """
     from scipy.stats import spearmanr
 

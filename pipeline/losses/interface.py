@@ -1,7 +1,7 @@
 """What training asks of a loss of any kind."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +26,10 @@ class Batch:
     """The n sentences' token ids."""
     embedded: Tensor | None = None
     """(T, d) the student's embedding layer's output, in the order of `tokens.ids`."""
+
+    def without_tokens(self) -> "Batch":
+        """What a loss over the batch sees of it, in far less memory."""
+        return replace(self, tokens=None, embedded=None)
 
 
 @dataclass(frozen=True)

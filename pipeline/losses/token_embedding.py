@@ -44,15 +44,18 @@ class Block(Loss):
             )
         layers = cast("nn.ModuleList", encoder.get_submodule(FAMILIES[type(encoder).__name__].layers))
         del layers[:]
-        # No nn.Module: what torch counts among this loss' weights is trained and saved.
+        # Neither is a submodule: what torch counts among this loss' weights is trained and saved.
+        self._encoders: tuple[nn.Module] = (encoder,)
         self._teacher = PackedEncoder(encoder)
 
     def forward(self, batch: Batch) -> Tensor:
         """Mean over all tokens and dimensions of the squared difference, ()."""
         assert batch.tokens is not None
         assert batch.embedded is not None
+        there = batch.embedded.device
+        self._encoders[0].to(there)
         with torch.no_grad():
-            ids = torch.from_numpy(batch.tokens.ids).long()
+            ids = torch.from_numpy(batch.tokens.ids).long().to(there)
             targets = self._teacher.embedded(ids, batch.tokens.lengths.tolist())
         return mean_square(batch.embedded, targets)
 
@@ -72,7 +75,9 @@ class Table(Loss):
 
     def forward(self, batch: Batch) -> Tensor:
         """Mean over the vocabulary and all dimensions of the squared difference, ()."""
-        return mean_square(self._student(), self._teacher)
+        student = self._student()
+        self._teacher = self._teacher.to(student)
+        return mean_square(student, self._teacher)
 
 
 def mean_square(student: Tensor, teacher: Tensor) -> Tensor:

@@ -111,6 +111,12 @@ class Static:
         for part in texts:
             counts += np.bincount(self.tokenise(part).ids, minlength=len(table))
         kept = frequent_tokens(self._tokenizer, counts, most)
+        after = self.params.train.regularise
+        if after and after.pca and (used := self._used[kept].sum()) <= self.params.dim:
+            raise UserError(
+                f"init.tokens is {most}, of which {used} are tokens of texts, too few for a PCA to "
+                f"{self.params.dim} dimensions; raise it, lower dim, or set train.regularise.pca: false"
+            )
         covered = counts[kept].sum() / max(counts.sum(), 1)
         say(
             f"init.tokens: {len(kept):,} of {len(table):,} tokens stay, which are {covered:.2%} of the texts'"

@@ -13,13 +13,15 @@ from pipeline.artifacts import pca, texts, vectors
 from pipeline.artifacts.shards import Half
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
-from pipeline.core.params.students import StudentBlock
+from pipeline.core.params.students import StaticStudent, StudentBlock
 from pipeline.training.mapped import Rows, gather, in_parts, map_file
 from pipeline.training.mixture import Portion
 from pipeline.training.targets import Reduction, reduction
 from pipeline.training.tokens import Tokens
 
 MIN_DEV_TEXTS = 2
+MIN_TRAINING_TEXTS = 2
+"""The least that have a mean cosine, which is reported."""
 SUMMED_ROWS = 1 << 16
 
 Tokenise = Callable[[list[str]], Tokens]
@@ -96,10 +98,11 @@ def open_corpus(
             f"{corpus} has {found} dev texts, {MIN_DEV_TEXTS} or more are needed to select weights; "
             "raise corpus.dev_fraction or add corpus.sources"
         )
-    if not sum(source.portion().rows for source in train):
+    if (found := sum(source.portion().rows for source in train)) < MIN_TRAINING_TEXTS:
         raise UserError(
-            f"students.{name}.train.texts: {', '.join(student.train.texts)} holds no training text; "
-            "add seed, enable `augment:` of a set that is named, or widen its gates"
+            f"students.{name}.train.texts: {', '.join(student.train.texts)} has {found} training texts, "
+            f"{MIN_TRAINING_TEXTS} or more are needed; add seed, enable `augment:` of a set that is named, "
+            "or widen its gates"
         )
     return Corpus(train, dev, student.view, target_dim, reduce)
 
@@ -156,7 +159,7 @@ def _check_maps_dimensions(name: str, student: StudentBlock, dim: int) -> None:
     if getattr(getattr(student, "init", None), "projection", None) == "ridge":
         raise UserError(
             f"students.{name}.init.projection: {both}, and no ridge regression brings one to the other; "
-            "set it to random"
+            f"set it to {'none' if isinstance(student, StaticStudent) else 'random'}"
         )
     for loss in [term.loss for term in getattr(student.loss, "terms", ())] or [student.loss]:
         if loss.kind in ("mse", "cosine") or getattr(loss, "projection", None) == "none":

@@ -10,7 +10,7 @@ from pipeline.core.params.losses import Loss as LossParams
 from pipeline.core.params.students import StudentBlock
 from pipeline.core.params.train import Train
 from pipeline.core.registry import implementation
-from pipeline.evaluation.geometry import agreement
+from pipeline.evaluation.geometry import AGREEMENT_ROWS, agreement
 from pipeline.losses.interface import Batch, Setting
 from pipeline.students.interface import Student
 from pipeline.training.checkpoint import Checkpoint
@@ -103,8 +103,8 @@ class Distillation:
         """
         if self._params.select != "loss":
             return None
-        wanted = [term for term in self._objective.terms if term.loss.over == "sentences"]
-        if len(wanted) < len(self._objective.terms):
+        losses = [term.loss for term in self._objective.terms]
+        if not all(loss.over == "sentences" and loss.of_vectors for loss in losses):
             return None
         mean = torch.from_numpy(self._train.mean_target())
         targets = torch.from_numpy(np.array(self._dev.targets))
@@ -114,7 +114,9 @@ class Distillation:
     @torch.no_grad()
     def _dev_value(self) -> float:
         if self._params.select == "agreement":
-            return 1 - agreement(self.dev_vectors(), np.asarray(self._dev.targets))
+            return 1 - agreement(
+                self.dev_vectors(AGREEMENT_ROWS), np.asarray(self._dev.targets[:AGREEMENT_ROWS])
+            )
         self._objective.eval()
         total = torch.zeros((), dtype=torch.float64)
         step = Step(self._student, self._objective, self._dev, World(), self._params.micro_batch)

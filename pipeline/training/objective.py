@@ -145,7 +145,7 @@ class Step:
             batch = self.encode(tokens, targets, torch.arange(len(part)))
             shares = len(part) / len(rows), len(tokens.ids) / max(1, lengths.sum())
             total += self.objective.local(batch, *shares).cpu()
-            seen.append(batch)
+            seen.append(batch.without_tokens())
         if self.objective.has_batch_terms:
             vectors, wanted = (torch.cat([getattr(b, name) for b in seen]) for name in ("vectors", "targets"))
             inputs = [batch.inputs for batch in seen if batch.inputs is not None]
@@ -172,7 +172,7 @@ class Step:
     ) -> tuple[Tensor, list[Pull]]:
         """The losses over the batch, and for each part of this process their gradients."""
         with torch.no_grad():
-            batches = [self.encode(tokens, targets, torch.empty(0)) for tokens, targets in parts]
+            batches = [self.encode(*part, torch.empty(0)).without_tokens() for part in parts]
 
         def joined(tensors: list[Tensor]) -> Tensor:
             return self.world.gathered(torch.cat(tensors), len(rows))

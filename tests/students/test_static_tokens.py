@@ -63,6 +63,18 @@ def test_the_most_frequent_tokens_and_all_letters_are_kept(kind):
         assert min(counts[list(words)]) >= max(counts[list(left_out)])
 
 
+def test_tokens_too_few_for_the_last_pca():
+    tokenizer, counts = trained("unigram")
+    block = static_block(dim=30, init={"tokens": 30})
+    table = np.zeros((len(counts), 30), np.float32)
+    with pytest.raises(
+        UserError, match=r"init.tokens is 30, of which \d+ are tokens .* PCA to 30 dimensions"
+    ):
+        static.Static(block, table, tokenizer).keep_tokens([SENTENCES])
+    without = static_block(dim=30, init={"tokens": 30}, train={"regularise": None})
+    static.Static(without, table, tokenizer).keep_tokens([SENTENCES])
+
+
 def test_a_student_starts_with_the_rows_of_the_tokens_that_it_keeps(parts, tmp_path):
     whole, student = (static.build(static_block(init={"words": 20, "min_count": 1}), parts) for _ in range(2))
     for each in (whole, student):

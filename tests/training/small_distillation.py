@@ -67,15 +67,16 @@ def examples_of(student: Student, block: StudentBlock, texts: list[str]) -> Exam
     return Examples(student.tokenise(texts), targets(texts, block))
 
 
-def objective_of(block: StudentBlock, parts: Path, rows: int) -> Objective:
-    target_dim = targets(["x"], block).shape[1]
-    return distillation.objective(block, Setting(block.dim, target_dim, rows, parts, seed=1))
+def objective_of(block: StudentBlock, parts: Path, rows: int, student: Student | None = None) -> Objective:
+    target_dim, table = targets(["x"], block).shape[1], getattr(student, "token_table", None)
+    return distillation.objective(block, Setting(block.dim, target_dim, rows, parts, 1, table))
 
 
 def distillation_of(
     block: StudentBlock, parts: Path, world: World | None = None, texts: list[str] = TEXTS
 ) -> tuple[Student, Objective, Distillation]:
-    student, objective = student_of(block, parts), objective_of(block, parts, len(texts))
+    student = student_of(block, parts)
+    objective = objective_of(block, parts, len(texts), student)
     train, dev = examples_of(student, block, texts), examples_of(student, block, DEV)
     made = Distillation(student, objective, train, dev, block.train, world or World())
     return student, objective, made

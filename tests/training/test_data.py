@@ -18,11 +18,12 @@ from small_corpus import (
     write_seed,
     write_vectors,
 )
-from small_students import TEACHER_DIM
+from small_students import TEACHER_DIM, compact_block
 
 from pipeline.artifacts import pca
 from pipeline.core.errors import UserError
-from pipeline.training.data import Examples, materialise, teacher_sample
+from pipeline.core.params.students import CompactStudent
+from pipeline.training.data import Examples, materialise, open_corpus, teacher_sample
 
 LEARNED = {"kind": "infonce", "projection": "learned"}
 
@@ -85,13 +86,20 @@ def test_full_targets_are_the_teachers_vectors_at_any_dimension(folder, dim):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": LEARNED}, "students.tiny.init.projection: train.target full has 32 .* set it to random"),
+        ({"loss": LEARNED}, "students.tiny.init.projection: train.target full has 32 .* set it to none"),
         ({"init": {"projection": "none"}}, "students.tiny.loss: .* the student 8, and mse compares them"),
     ],
 )
 def test_full_targets_need_a_map_between_dimensions(folder, changes, message):
     with pytest.raises(UserError, match=message):
         opened(folder, target="full", **changes)
+
+
+def test_a_compact_student_with_full_targets_starts_from_a_random_map(folder):
+    train = {"target": "full", "texts": ("seed", "wordnet")}
+    block = CompactStudent.model_validate({**compact_block(train=train).model_dump(), "loss": LEARNED})
+    with pytest.raises(UserError, match=r"students.tiny.init.projection: .* set it to random"):
+        open_corpus("tiny", block, folder / "seed.parquet", folder, folder, folder)
 
 
 @pytest.mark.parametrize("dim", [8, TEACHER_DIM])
@@ -175,12 +183,14 @@ def test_a_text_without_a_vector(folder, missing, cuts):
     assert not (folder / "inputs").exists()
 
 
-def test_no_training_texts(folder):
-    write_augmented(folder, [])
-    write_vectors(folder / "wordnet", [], recipe="one")
-    with pytest.raises(UserError, match=r"train\.texts: wordnet holds no training text"):
+@pytest.mark.parametrize("number", [0, 1])
+def test_too_few_training_texts(folder, number):
+    made = [f"text {i}" for i in range(number)]
+    write_augmented(folder, made)
+    write_vectors(folder / "wordnet", made, recipe="one")
+    with pytest.raises(UserError, match=rf"train\.texts: wordnet has {number} training texts, 2 or more"):
         opened(folder, texts=("wordnet",))
-    assert sorted(read_back(read(folder)[0].tokens)) == sorted(TRAIN)
+    assert sorted(read_back(read(folder)[0].tokens)) == sorted(TRAIN + made)
 
 
 @pytest.mark.parametrize("missing", ["seed.parquet", "wordnet.parquet", "seed/manifest.json"])

@@ -125,7 +125,9 @@ def test_the_mean_predictor_gives_every_dev_text_the_mean_training_target(parts)
     assert distillation_of(block, parts)[2].mean_predictor_loss() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", [INFONCE, sum_of(MSE, INFONCE), sum_of(MSE, TOKENS)])
+@pytest.mark.parametrize(
+    "loss", [INFONCE, sum_of(MSE, INFONCE), sum_of(MSE, TOKENS), sum_of(MSE, {**TOKENS, "reading": "table"})]
+)
 def test_losses_of_more_than_vectors_and_targets_have_no_mean_predictor(parts, loss):
     assert distillation_of(block_of("transformer", loss), parts)[2].mean_predictor_loss() is None
 

@@ -1,6 +1,7 @@
 """What a step adds to the gradients, against the losses written out in float64 over transformers' forward."""
 
 import copy
+import weakref
 
 import numpy as np
 import pytest
@@ -257,6 +258,24 @@ def test_bfloat16_is_of_the_passes_and_not_of_the_losses_or_the_weights(parts, m
     assert_same(gradients_of(step), gradients_of(reference), 0.05)
     with pytest.raises(AssertionError):
         assert_same(gradients_of(step), gradients_of(reference), 1e-4)
+
+
+def test_no_parts_embeddings_are_kept_for_the_losses_over_the_batch(parts):
+    step, embedded, alive = step_of(parts, LOSSES["all"], micro_batch=1), [], []
+    encode = step.student.encode
+
+    def noted(tokens, **how):
+        found = encode(tokens, **how)
+        embedded.append(weakref.ref(found.embedded))
+        return found
+
+    step.student.encode = noted
+    batch_loss = next(term.loss for term in step.objective.terms if term.loss.over == "batch")
+    batch_loss.register_forward_pre_hook(lambda *_: alive.append([e for e in embedded if e() is not None]))
+    step.backward(ROWS)
+    step.value(ROWS)
+    assert len(embedded) == 3 * len(ROWS)
+    assert [len(each) <= 1 for each in alive] == [True, True]
 
 
 def test_embeddings_are_asked_for_only_where_a_loss_looks_at_them(parts):
