@@ -127,6 +127,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         timings=timings.timings(inputs.timings),
         efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill)),
+        no_warnings=sections.no_warnings(inputs.students, inputs.distill),
         changes=None if inputs.earlier is None else tuple(changes.changes(inputs.earlier, inputs.settings)),
         corpus=tuple(sections.counts("corpus", inputs.prepare)),
     )

@@ -33,4 +33,7 @@ def _leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         if isinstance(value, Mapping) and value:
             yield from _leaves(value, f"{path}.")
         else:
-            yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            text = json.dumps(
+                value, ensure_ascii=False, sort_keys=True
+            )  # as the last report's file is sorted
+            yield path, value if isinstance(value, str) else text

@@ -72,6 +72,8 @@ class Report:
     timings: Timings
     efforts: tuple[Effort, ...]
     warnings: tuple[str, ...]
+    no_warnings: str
+    """What is said where there are none."""
     changes: tuple[Change, ...] | None
     """Of the settings since the last report; None where there is none."""
     corpus: tuple[Counts, ...]

@@ -114,7 +114,27 @@ def warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[st
         if best is not None and floor is not None and best >= floor:
             losses = f"{best:.4g} against {floor:.4g}"
             found.append(f"{name} learnt no more than the mean target: dev loss {losses}.")
+        if saturated := stage.get("saturated_kernels"):
+            found.append(f"{name} was pulled nowhere by its HSIC: saturated is {saturated}.")
     return found
+
+
+def no_warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[str, Any]]) -> str:
+    """What a page without warnings may say."""
+    compared = [metrics.student for metrics in students if UNTRAINED in metrics.average]
+    learnt = [metrics.student for metrics in students if "mean_predictor_loss" in stages[metrics.student]]
+    said = ["No warnings: no student has collapsed"]
+    if compared:
+        said.append(f"{_all_or(compared, len(students))} better than before training")
+    if learnt:
+        said.append(f"{_all_or(learnt, len(students))} closer to the targets than their mean is")
+    return f"{'; '.join(said)}."
+
+
+def _all_or(names: Sequence[str], of: int) -> str:
+    if len(names) == of:
+        return "each is"
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def counts(title: str, stage: Mapping[str, Any]) -> list[Counts]:

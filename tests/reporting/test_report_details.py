@@ -146,6 +146,8 @@ def test_changes_are_by_path_with_what_only_one_side_sets():
         ("teacher.model", "a", "b"),
     ]
     assert changes.changes(now, now) == []
+    one, other = ({"loss": {"terms": [dict(term)]}} for term in ([("a", 1), ("b", 2)], [("b", 2), ("a", 1)]))
+    assert changes.changes(one, other) == []
 
 
 def test_what_each_step_added_to_a_student():

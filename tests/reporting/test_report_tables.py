@@ -6,7 +6,7 @@ import pytest
 from pipeline.core.errors import UserError
 from pipeline.reporting.inputs import Significance, StudentMetrics, sizes, student_metrics
 from pipeline.reporting.recommend import front, picks
-from pipeline.reporting.sections import counts, scores, warnings
+from pipeline.reporting.sections import counts, no_warnings, scores, warnings
 from pipeline.reporting.tables import Leaderboard, Row, leaderboard, markdown, number, plot_rows
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -146,7 +146,22 @@ def test_a_student_that_did_not_learn_is_warned_about():
         "hpd is no",
         "hpd learnt no",
     ]
-    assert warnings([metrics("hpd")], {"hpd": {"best_dev_value": 0.1, "mean_predictor_loss": 0.9}}) == []
+    fine = {"best_dev_value": 0.1, "mean_predictor_loss": 0.9}
+    assert warnings([metrics("hpd")], {"hpd": fine}) == []
+    pulled = warnings([metrics("hpd")], {"hpd": {**fine, "saturated_kernels": "kernel_inputs"}})
+    assert pulled == ["hpd was pulled nowhere by its HSIC: saturated is kernel_inputs."]
+
+
+def test_without_warnings_the_page_says_what_was_looked_at():
+    whole = {"teacher": 0.4, "untrained": 0.3, "finetuned": 0.35}
+    students = [metrics("hpd", average=whole), metrics("potion", average=whole)]
+    stages = {"hpd": {"mean_predictor_loss": 0.9}, "potion": {"mean_predictor_loss": 0.9}}
+    assert no_warnings(students, stages) == (
+        "No warnings: no student has collapsed; each is better than before training; each is closer to the "
+        "targets than their mean is."
+    )
+    stages["potion"] = {"select": "agreement"}
+    assert "; hpd is closer to the targets than their mean is." in no_warnings(students, stages)
 
 
 def test_every_metric_is_shown_with_its_interval_the_headline_first():
