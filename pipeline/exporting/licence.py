@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.core.errors import UserError
+from pipeline.core.params.base import published
 from pipeline.core.params.students import StudentBlock
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher
 from pipeline.core.progress import say
@@ -48,11 +49,12 @@ def licences(teacher: Teacher, student: StudentBlock) -> list[Licence]:
 
 
 def _of_model(model: str, revision: str | None, role: str = "") -> Licence:
+    name = f"{role}{published(model)}"
     if identifier := _of_card(model, revision):
-        return Licence(f"{role}{model}", identifier, f"{identifier}, by its model card")
+        return Licence(name, identifier, f"{identifier}, by its model card")
     if stated := _of_package(model):
-        return Licence(f"{role}{model}", None, f"{stated}, by the Python package that holds it; check it")
-    return Licence(f"{role}{model}", None, UNKNOWN)
+        return Licence(name, None, f"{stated}, by the Python package that holds it; check it")
+    return Licence(name, None, UNKNOWN)
 
 
 def _of_card(model: str, revision: str | None) -> str | None:

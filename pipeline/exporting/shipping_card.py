@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.core.params import mixture
+from pipeline.core.params.base import published
 from pipeline.core.params.corpus import Source
 from pipeline.core.params.export import Format
 from pipeline.core.params.load import Params
@@ -49,7 +50,7 @@ def card(
     from huggingface_hub import ModelCardData
 
     block, teacher = params.student(name), params.teacher
-    origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else f"`{teacher.model}`"
+    origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else f"`{published(teacher.model)}`"
     identifiers = {licence.identifier for licence in licences}
     known = identifiers.pop() if len(identifiers) == 1 else None
     data = ModelCardData(
@@ -129,7 +130,7 @@ def _data(name: str, params: Params) -> str:
     if "wordnet" in read and params.augment.wordnet.enabled:
         rows.append("- " + mixture.said("the same texts with synonyms from WordNet", read["wordnet"]))
     if "back_translation" in read and translation.enabled:
-        models = {step.model for pivot in translation.pivots for step in pivot}
+        models = {published(step.model) for pivot in translation.pivots for step in pivot}
         translated = f"the same texts translated and back by {', '.join(sorted(models))}"
         rows.append("- " + mixture.said(translated, read["back_translation"]))
     if block.finetune:
@@ -141,10 +142,17 @@ def _source(source: Source) -> str:
     most = f", {source.limit:,} texts at most" if source.limit else ""
     if source.kind == "wordnet":
         return f"glosses and examples of WordNet 3.0{most}"
-    where = source.path if source.kind == "files" else f"{source.dataset} (Hugging Face, {source.split})"
+    if source.kind == "files":
+        where = published(source.path)
+    else:
+        where = f"{published(source.dataset)} (Hugging Face, {source.split})"
     return f"{where}{most}"
 
 
 def _triplets(data: str, params: Params) -> str:
     found = params.finetune.data[data]
-    return "triplets from WordNet" if found.kind == "wordnet_triplets" else f"triplets of {found.path}"
+    return (
+        "triplets from WordNet"
+        if found.kind == "wordnet_triplets"
+        else f"triplets of {published(found.path)}"
+    )

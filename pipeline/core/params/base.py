@@ -1,5 +1,6 @@
 """What every block of params.yaml has in common."""
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,3 +25,9 @@ hub:OWNER/NAME@REVISION?config=CONFIG&split=SPLIT. What follows NAME may be left
 configuration if there is one, a split if there is one. hub:FOLDER is a folder that `load_dataset` reads."""
 PathOrGlob = Annotated[str, Field(min_length=1)]
 """A file of the user's, a glob of several, or `HUB` and a dataset."""
+
+
+def published(place: str) -> str:
+    """How a model's or a file's place is named in what others read: without the folders of this machine."""
+    prefix, path = (HUB, place.removeprefix(HUB)) if place.startswith(HUB) else ("", place)
+    return f"{prefix}{Path(path).name}" if path.startswith(("/", "~")) else place
