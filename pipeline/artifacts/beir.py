@@ -1,10 +1,11 @@
 """Retrieval data of the user's in BEIR's layout."""
 
+import re
 from pathlib import Path
 
 from pipeline.artifacts.collection import Collection, Texts, collection, packed_or_not
-from pipeline.artifacts.user_columns import filled, numbers
-from pipeline.artifacts.user_files import read_columns
+from pipeline.artifacts.user_columns import VISIBLE, filled, numbers
+from pipeline.artifacts.user_files import read_columns, whole_characters
 from pipeline.artifacts.utf8 import read_json_lines
 from pipeline.core.errors import UserError
 
@@ -43,9 +44,10 @@ def _by_id(path: Path, *, with_title: bool) -> Texts:
             )
         if name in texts:
             raise UserError(f"{path}, line {number}: the _id {name!r} is there twice; remove one")
-        texts[name] = " ".join(str(part) for part in parts if part)
+        text = " ".join(str(part) for part in parts if part)
+        texts[name] = whole_characters(text, f"{path}, line {number}")
         # BEIR's own corpora have empty documents.
-        if not with_title and not texts[name].strip():
+        if not with_title and not re.search(VISIBLE, texts[name]):
             raise UserError(
                 f"{path}, line {number}: the text of {name!r} is empty; fill it or remove the line"
             )

@@ -8,6 +8,10 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 
+VISIBLE = r"[^\s\x00-\x1F\x7F-\x9F\u00AD\u200B\uFEFF]"
+"""A character that `corpus.cleaning.normalise` leaves: no blank, no control and no invisible one.
+For `re` and polars alike."""
+
 
 def numbers(column: pl.Series, path: Path, between: tuple[float, float] | None = None) -> pl.Series:
     """The numbers that a column of texts holds.
@@ -61,7 +65,7 @@ def filled(column: pl.Series, path: Path) -> pl.Series:
     Raises:
         UserError: naming the first row with an empty cell.
     """
-    empty = (column.is_null() | (column.str.strip_chars() == "")).fill_null(True).arg_true()
+    empty = (~column.str.contains(VISIBLE)).fill_null(True).arg_true()
     if len(empty):
         raise UserError(f"{path}, row {int(empty[0]) + 1} of the data: {column.name} is empty; fill it")
     return column

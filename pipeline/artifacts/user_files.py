@@ -209,13 +209,18 @@ def _cell(value: object, where: str) -> str | None:
         case None | "":
             return None
         case str():
-            if not value.isascii() and _SURROGATE.search(value):
-                raise UserError(f"{where} holds half a surrogate pair (\\ud800 to \\udfff); correct the line")
-            return value
+            return whole_characters(value, where)
         case int() | float() if not isinstance(value, bool):
             return str(value)
         case _:
             raise UserError(f"{where} is {json.dumps(value)[:40]}, not a text or a number; correct the line")
+
+
+def whole_characters(text: str, where: str) -> str:
+    """A text of JSON's, which may escape half a character; raises UserError where it does."""
+    if not text.isascii() and _SURROGATE.search(text):
+        raise UserError(f"{where} holds half a surrogate pair (\\ud800 to \\udfff); correct the line")
+    return text
 
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
@@ -254,5 +259,5 @@ def _check_types(found: Mapping[str, pl.DataType], columns: Sequence[str], path:
 
 
 def _as_texts(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    texts = table.select(pl.col(column).cast(pl.String) for column in columns)
+    texts = table.select(pl.col(column).cast(pl.String) for column in dict.fromkeys(columns))
     return texts.with_columns(pl.all().replace("", None))

@@ -70,6 +70,8 @@ def _readable(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is a folder; name a file of it in params.yaml") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path} is not a whole gzip file ({error}); compress it again") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror or error}); see to it and rerun") from None
 
 
 def _no_utf8(path: Path, line: int, error: UnicodeDecodeError) -> UserError:

@@ -1,12 +1,13 @@
 """Fine-tuning data, as params.yaml names them."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from pipeline.artifacts.user_columns import filled
+from pipeline.artifacts.user_columns import VISIBLE, filled
 from pipeline.artifacts.user_files import expand, read_columns
 from pipeline.core.errors import UserError
 from pipeline.core.params.corpus import TripletFile, WordNetTriplets
@@ -62,7 +63,7 @@ def _read(name: str, block: FinetuneBlock, wordnet: Callable[[], Families]) -> L
 def _file(name: str, block: TripletFile, path: Path) -> Labelled:
     table = read_columns(path, list(dict.fromkeys([block.anchor, block.positive, *block.negatives])))
     negatives = [
-        list(dict.fromkeys(text for text in row if text and not text.isspace()))
+        list(dict.fromkeys(text for text in row if text and re.search(VISIBLE, text)))
         for row in table.select(block.negatives).iter_rows()
     ]
     anchors, positives = (filled(table[column], path).to_list() for column in (block.anchor, block.positive))

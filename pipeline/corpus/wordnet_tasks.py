@@ -1,6 +1,8 @@
 """Evaluation tasks from WordNet's held-out synsets: proxies, quick to build, from one source only."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import polars as pl
@@ -151,8 +153,8 @@ def supersense(grouped: Families, task: str, max_train: int, max_test: int) -> L
 
     Training rows are the synsets held out as dev, test rows those held out as test. So no gloss of the task
     is in the corpus, which loses nothing by the task, and no test row has a sister term among the training
-    rows: a classifier cannot answer by the family. Left out are glosses of two supersenses, supersenses of
-    fewer than SENSE_ROWS training rows, and test rows of these.
+    rows: a classifier cannot answer by the family. Left out and counted are glosses of two supersenses,
+    supersenses of fewer than SENSE_ROWS training rows, and test rows whose supersense no row is trained on.
 
     Args:
         grouped: every synset by family.
@@ -160,22 +162,36 @@ def supersense(grouped: Families, task: str, max_train: int, max_test: int) -> L
         max_train: training rows, at most, with the tenth of them that is dev.
         max_test: test rows, at most.
     """
-    train, test = (_glosses_by_supersense(grouped, split) for split in ("dev", "test"))
+    (train, several), (test, several_in_test) = (
+        _glosses_by_supersense(grouped, split) for split in ("dev", "test")
+    )
     counts = Counter(train.values())
-    labels = {name for name, count in counts.items() if count >= SENSE_ROWS}
+    known = {words: name for words, name in train.items() if counts[name] >= SENSE_ROWS}
+    chosen = dict(islice(known.items(), max_train))
+    labels = set(chosen.values())
+    tested = {words: name for words, name in test.items() if name in labels}
+    scored = dict(islice(tested.items(), max_test))
+    dropped = {
+        "two_supersenses": several + several_in_test,
+        "rare_supersense": len(train) - len(known),
+        "supersense_is_not_trained_on": len(test) - len(tested),
+        "over_limit": len(known) - len(chosen) + len(tested) - len(scored),
+    }
+    divided = divide(task, "test", train=_rows(chosen, task), test=_rows(scored, task), dev=None, limit=None)
+    counted = Counter(divided.dropped.get(task, {})) + Counter(dropped)
+    return replace(divided, dropped={task: dict(counted)} if counted else {})
 
-    def rows(part: dict[str, str], limit: int) -> Examples:
-        kept = [(words, name) for words, name in part.items() if name in labels][:limit]
-        nothing, where = [None] * len(kept), [task] * len(kept)
-        return examples([words for words, _ in kept], nothing, [name for _, name in kept], where)
 
-    return divide(task, "test", train=rows(train, max_train), test=rows(test, max_test), dev=None, limit=None)
+def _rows(supersenses: dict[str, str], task: str) -> Examples:
+    nothing, where = [None] * len(supersenses), [task] * len(supersenses)
+    return examples([*supersenses], nothing, [*supersenses.values()], where)
 
 
-def _glosses_by_supersense(grouped: Families, split: Split) -> dict[str, str]:
-    """The supersense of every noun's or verb's gloss that has one, in the order of the glosses' hashes."""
+def _glosses_by_supersense(grouped: Families, split: Split) -> tuple[dict[str, str], int]:
+    """The supersense of every noun's or verb's gloss, by the glosses' hashes; how many have several."""
     names: dict[str, set[str]] = defaultdict(set)
     for synset in members(grouped, split):
         if synset.pos() in PARTS:
             names[gloss(synset)].add(synset.lexname())
-    return {words: min(names[words]) for words in sorted(names, key=text_id) if len(names[words]) == 1}
+    one = {words: min(names[words]) for words in sorted(names, key=text_id) if len(names[words]) == 1}
+    return one, len(names) - len(one)

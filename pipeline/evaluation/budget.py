@@ -13,7 +13,7 @@ from pipeline.core.params.search import Budget, VectorType
 from pipeline.core.params.students import Student
 from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
-from pipeline.evaluation.geometry import normalised
+from pipeline.evaluation.ranking import unit
 
 SHORTEST = 32
 """Where halving a vector ends."""
@@ -111,7 +111,7 @@ def _score(
     """A task's scores; int8 is fitted on its right sides, which are what is stored: documents, entities."""
     ids = evaluation.text_ids({"": pairs})
     right = np.unique(pairs["right_id"].to_numpy())
-    prefixes = normalised(embeddings.of(ids)[:, :dim])
+    prefixes = unit(Embeddings(embeddings.ids, embeddings.vectors[:, :dim]), ids)
     vectors = stored(prefixes, prefixes[np.searchsorted(ids, right)], kind)
     return evaluation.score_tasks({"": pairs}, {"": how}, Embeddings(ids, vectors))[""]
 

@@ -55,18 +55,19 @@ def collection(pairs: pl.DataFrame) -> Collection:
     judged = pairs.filter(pl.col("left_id").is_not_null())
     relevance: dict[str, dict[str, int]] = {}
     for query, document, value in judged.select("left_id", "right_id", "score").iter_rows():
-        relevance.setdefault(str(query), {})[str(document)] = math.ceil(value)
+        of_query = relevance.setdefault(str(query), {})
+        # Texts that differ in blanks alone are one document: the best judgement of it counts.
+        of_query[str(document)] = max(math.ceil(value), of_query.get(str(document), 0))
     documents = np.unique(pairs["right_id"].to_numpy())
     return Collection(np.unique(judged["left_id"].to_numpy()), documents, relevance)
 
 
 def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
     """The vectors (n, d) of these texts at length 1; a zero vector stays zero."""
-    vectors = embeddings.of(wanted)
-    found = np.empty(vectors.shape, np.float32)
-    for start in range(0, len(vectors), ROWS_AT_A_TIME):  # in double precision
+    found = np.empty((len(wanted), embeddings.vectors.shape[1]), np.float32)
+    for start in range(0, len(wanted), ROWS_AT_A_TIME):  # in double precision
         rows = slice(start, start + ROWS_AT_A_TIME)
-        found[rows] = normalised(vectors[rows])
+        found[rows] = normalised(embeddings.of(wanted[rows]))
     return found
 
 

@@ -43,6 +43,11 @@ def main(
             say(f"{params}: {key}: DVC does not see when {path} changes; run `{again}` then")
         elif not Path(path).resolve().is_relative_to(raw.resolve()):
             say(f"{params}: {key} is outside {raw}: DVC does not see when {path} changes")
+    for key in dict.fromkeys(settings.hub_datasets()):
+        say(
+            f"{params}: {key}: DVC does not see when a dataset without a revision changes; run "
+            "`dvc repro -f -s prepare` then"
+        )
 
     @cache
     def opened() -> Families:

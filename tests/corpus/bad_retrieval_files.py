@@ -53,6 +53,16 @@ CASES = {
         {"corpus.jsonl": '{"_id": "d1"}\n'},
         "corpus.jsonl, line 1: expected",
     ),
+    "beir: half a character": (
+        BEIR,
+        {"corpus.jsonl": '{"_id": "d1", "text": "one"}\n{"_id": "d2", "text": "two \\ud83d"}\n'},
+        "corpus.jsonl, line 2 holds half a surrogate pair",
+    ),
+    "beir: a query of invisible characters": (
+        BEIR,
+        {"queries.jsonl": '{"_id": "q1", "text": "\u200b\u0007"}\n'.replace("\u0007", "\\u0007")},
+        "queries.jsonl, line 1: the text of 'q1' is empty",
+    ),
     "beir: a query without words": (
         BEIR,
         {"queries.jsonl": '{"_id": "q1", "text": " "}\n'},

@@ -111,6 +111,11 @@ def test_a_limit_keeps_the_same_rows_whatever_the_order(task):
     assert sorted(rows_of(again, "train") + rows_of(again, "dev")) == sorted(kept)
 
 
+def test_a_label_that_the_limit_leaves_out_asks_for_a_higher_limit(task):
+    with pytest.raises(UserError, match=r"label '7' .*over_limit.*; correct it, or raise .*max_train for"):
+        task([*many(300), ("rare", 7)], [("c", 7)], max_train=20)
+
+
 def test_several_files_are_one_set(task, tmp_path):
     for number in range(2):
         (tmp_path / f"part{number}.csv").write_text(f'text,label\n"one, {number}",{number}\n')

@@ -1,11 +1,13 @@
+import re
 import unicodedata
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.artifacts.texts import text_id
+from pipeline.artifacts.user_columns import VISIBLE
 from pipeline.corpus.cleaning import fold, ids, normalise
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5)
@@ -28,6 +30,15 @@ def series(*texts):
 )
 def test_normalise(raw, clean):
     assert normalise(series(raw)).to_list() == [clean]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+@example("\u200b\u00ad\x07 \ufeff")
+@example("\U0001fae9")  # newer than Python's tables
+def test_a_text_without_a_visible_character_is_what_normalises_to_nothing(text):
+    expected = normalise(series(text)).item() != ""
+    assert bool(re.search(VISIBLE, text)) == expected
+    assert series(text).str.contains(VISIBLE).item() == expected
 
 
 def test_normalise_keeps_null():

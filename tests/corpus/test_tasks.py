@@ -6,7 +6,7 @@ import pytest
 from pipeline.artifacts.texts import text_id
 from pipeline.core.errors import UserError
 from pipeline.core.params.corpus import FileSource, HubSource, TripletFile
-from pipeline.core.params.evaluate import RetrievalTask, StsTask
+from pipeline.core.params.evaluate import Evaluate, RetrievalTask, StsTask
 from pipeline.corpus.cleaning import fold
 from pipeline.corpus.finetuning import finetuning
 from pipeline.corpus.sources import read_sources
@@ -120,3 +120,23 @@ def test_a_hub_dataset_without_the_extra_names_it(monkeypatch):
     source = HubSource(kind="huggingface", dataset="someone/something")
     with pytest.raises(UserError, match=r"pip install -e '\.\[datasets\]'"):
         list(read_sources([source], no_wordnet))
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (
+            {"kind": "sts", "path": "x.csv", "right": "sentence1"},
+            "left and right from one column",
+        ),
+        ({"kind": "entity_resolution", "path": "x.csv", "label": "query"}, "query and label from one column"),
+        ({"kind": "classification", "train": "x", "test": "y", "text": "label"}, "text and label from one"),
+        (
+            {"kind": "pair_classification", "train": "x", "test": "y", "label": "sentence2"},
+            "right and label",
+        ),
+    ],
+)
+def test_a_column_is_one_thing(block, said):
+    with pytest.raises(ValueError, match=said):
+        Evaluate.model_validate({"tasks": {"mine": block}})

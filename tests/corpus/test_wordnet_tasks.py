@@ -1,3 +1,5 @@
+from collections import Counter
+
 import polars as pl
 import pytest
 
@@ -99,6 +101,25 @@ def test_supersenses_are_trained_on_other_held_out_families_than_they_are_scored
     assert len(subsets["test"][0]) == 300
     assert subsets["test"][1] | subsets["dev"][1] <= subsets["train"][1]
     assert set(senses.pairs["split"]) == {"test"}
+
+
+@pytest.mark.parametrize("limit", [100, 300])
+def test_few_training_rows_leave_supersenses_out_and_count_them(grouped, limit):
+    few = supersense(grouped, "senses", limit, 300)
+    rows = few.pairs.group_by("subset").agg("label")
+    labels = {subset: labels for subset, labels in rows.iter_rows()}
+    assert len(labels["train"]) + len(labels["dev"]) == limit
+    assert set(labels["test"]) <= set(labels["train"])
+    every = Counter()
+    for split in ("dev", "test"):
+        every.update({gloss(s) for s in members(grouped, split) if s.pos() in "nv"})
+    assert sum(few.dropped["senses"].values()) + len(few.pairs) == sum(every.values())
+    assert few.dropped["senses"].keys() == {
+        "two_supersenses",
+        "rare_supersense",
+        "supersense_is_not_trained_on",
+        "over_limit",
+    }
 
 
 def test_triplets_come_from_training_synsets_only(grouped, mined):

@@ -47,6 +47,11 @@ def test_a_querys_own_text_is_no_find_unless_it_is_judged():
     assert scored == pytest.approx({name: own[name] for name in scored}, abs=1e-12)
 
 
+def test_of_several_judgements_of_a_document_the_best_counts():
+    pairs = pl.DataFrame([(0, 1, 2.0), (0, 1, 1.0), (0, 2, 1.0)], schema=SCHEMA, orient="row")
+    assert ranking.collection(pairs).relevance == {"0": {"1": 2, "2": 1}}
+
+
 def test_what_was_not_found_does_not_count():
     pairs = pl.DataFrame([(0, 1, 1.0), (None, 2, None)], schema=SCHEMA, orient="row")
     found = Found(np.array([[0.5, -3e38]], np.float32), np.array([[1, -1]]))

@@ -1,4 +1,5 @@
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -105,6 +106,16 @@ def test_a_file_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_pat
         f"corpus.sources.0.path is outside {folder}: DVC does not see when {elsewhere}"
         in capsys.readouterr().err
     )
+
+
+def test_a_dataset_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_path_factory):
+    folder, params = project
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "train.csv").write_text("anchor,positive\na dog,the dog\n")
+    params["finetune"]["data"] = {"mine": {"kind": "triplets", "path": f"hub:{elsewhere}?split=train"}}
+    with suppress(UserError):  # where the library `datasets` is not installed
+        prepare(folder, params)
+    assert "finetune.data.mine.path: DVC does not see when a dataset" in capsys.readouterr().err
 
 
 def test_word_vectors_are_no_input_that_dvc_sees(project, capsys):

@@ -27,6 +27,17 @@ PathOrGlob = Annotated[str, Field(min_length=1)]
 """A file of the user's, a glob of several, or `HUB` and a dataset."""
 
 
+def distinct(what: str, **columns: str | None) -> None:
+    """Raise ValueError where two keys name one column; null names none."""
+    first: dict[str, str] = {}
+    for key, column in columns.items():
+        if column is not None and first.setdefault(column, key) != key:
+            raise ValueError(
+                f"a task of kind {what} takes {first[column]} and {key} from one column, {column!r}; "
+                "name another"
+            )
+
+
 def published(place: str) -> str:
     """How a model's or a file's place is named in what others read: without the folders of this machine."""
     prefix, path = (HUB, place.removeprefix(HUB)) if place.startswith(HUB) else ("", place)

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from pipeline.core.params.base import Block, Count, PathOrGlob
+from pipeline.core.params.base import Block, Count, PathOrGlob, distinct
 
 Split = Literal["dev", "test"]
 ClassMetric = Literal["accuracy", "f1"]
@@ -61,6 +61,11 @@ class ClassificationTask(_ClassFiles):
     text: str = "text"
     """Column of the texts."""
 
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        distinct(self.kind, text=self.text, label=self.label)
+        return self
+
 
 class PairClassificationTask(_ClassFiles):
     """Pairs of texts with a class, read off [u, v, |u-v|, u*v]. MRPC, QQP: f1; MNLI: accuracy."""
@@ -73,6 +78,11 @@ class PairClassificationTask(_ClassFiles):
     metric: ClassMetric = "f1"
     """The headline; both are reported. f1: of the larger label where there are two, else the mean over the
     labels."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        distinct(self.kind, left=self.left, right=self.right, label=self.label)
+        return self
 
 
 class _Glue(_Classes):

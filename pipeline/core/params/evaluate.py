@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.core.params.base import Block, Count, Name, PathOrGlob
+from pipeline.core.params.base import Block, Count, Name, PathOrGlob, distinct
 from pipeline.core.params.classes import (
     ClassificationTask,
     MnliTask,
@@ -87,6 +87,11 @@ class StsTask(Block):
             )
         return self
 
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        distinct(self.kind, left=self.left, right=self.right, score=self.score, subset=self.subset)
+        return self
+
 
 class StsSets(Block):
     """The seven sets of the papers, a task each: NAME_sts12 to NAME_sts16, NAME_stsb and NAME_sickr."""
@@ -152,6 +157,11 @@ class EntityResolutionTask(Block):
     def scoring(self) -> Scoring:
         """The module under evaluation/ that scores it."""
         return "entity_resolution"
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        distinct(self.kind, query=self.query, entity=self.entity, label=self.label, subset=self.subset)
+        return self
 
 
 class WordNetSupersense(Probe):
