@@ -26,7 +26,7 @@ for command in (check, doctor, inspect, embed, search, compare, mteb, schema):
 cache_app = typer.Typer(no_args_is_help=True)
 for name, cache_command in cache.COMMANDS.items():
     cache_app.command(name)(report_user_errors(cache_command))
-app.add_typer(cache_app, name="cache", help="The teacher's vectors that are kept: list, verify, prune.")
+app.add_typer(cache_app, name="cache", help="Vectors, indexes, translations, results that are kept.")
 
 
 def main() -> None:

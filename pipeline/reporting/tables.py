@@ -23,8 +23,9 @@ REFERENCES = {TEACHER: "as it is", TEACHER_PCA: "after PCA"}
 READS_SAME_DIGITS = 3
 NOTES = (
     "Average: the mean of the tasks' headline scores. Kept: the mean over the tasks of score / teacher's "
-    f"score, {NOTHING} where the teacher's is not positive. Speed: sentences a second in batches, and the "
-    "time of one sentence alone, median (95th percentile). Size and speed are measured on what ships."
+    f"score, {NOTHING} where the teacher's is not positive. Speed: sentences a second in batches (times the "
+    "teacher's: the median of the rounds' ratios), and the time of one sentence alone, median (95th "
+    "percentile). Size and speed are measured on what ships."
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "

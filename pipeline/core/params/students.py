@@ -104,7 +104,7 @@ class TransformerStudent(StudentBlock):
 
 
 class CompactInit(Block):
-    """Where a compact student starts: narrow embeddings, the teacher's last layers (SimTDE)."""
+    """Where a compact student starts: narrow embeddings, some of the teacher's layers (SimTDE)."""
 
     table_dim: Count
     """Dimension of the token embeddings."""
@@ -126,7 +126,7 @@ class CompactInit(Block):
 
 
 class CompactStudent(StudentBlock):
-    """Compact token embeddings under the teacher's last layers (SimTDE)."""
+    """Compact token embeddings under some of the teacher's layers (SimTDE)."""
 
     kind: Literal["compact"]
     init: CompactInit
