@@ -71,7 +71,9 @@ def _readable(path: Path) -> Iterator[None]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path} is not a whole gzip file ({error}); compress it again") from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror or error}); see to it and rerun") from None
+        raise UserError(
+            f"{path} cannot be read ({error.strerror or error}); mend its rights, or correct the path"
+        ) from None
 
 
 def _no_utf8(path: Path, line: int, error: UnicodeDecodeError) -> UserError:

@@ -143,10 +143,10 @@ def _check(key: str, train: Examples, dev: Examples, test: Examples, dropped: di
     unseen = pl.concat([dev, test]).filter(~pl.col("label").is_in(known))
     if len(unseen):
         where, found = unseen.select("where", "label").row(0)
-        more = f"raise {key}.max_train for" if "over_limit" in dropped else f"give {key}.train"
+        limited = f" (or, by a higher {key}.max_train, keep)" if "over_limit" in dropped else ""
         raise UserError(
             f"{where}: no row that is left to train on has the label {found!r} (they have {said}; dropped: "
-            f"{dropped or 'none'}); correct it, or {more} such rows"
+            f"{dropped or 'none'}); correct it, or give {key}.train{limited} such rows"
         )
 
 

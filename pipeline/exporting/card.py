@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from pipeline.core.params import mixture
-from pipeline.core.params.base import published
+from pipeline.core.params.base import without_folders
 from pipeline.core.params.students import StudentBlock
 from pipeline.core.params.teacher import HashingTeacher, Teacher
 
@@ -45,7 +45,7 @@ def model_card(
     """
     from huggingface_hub import ModelCard, ModelCardData
 
-    origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else published(teacher.model)
+    origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else without_folders(teacher.model)
     library = "model2vec" if kind == "static" else "sentence-transformers"
     data = ModelCardData(
         library_name=library,

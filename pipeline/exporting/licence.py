@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.core.errors import UserError
-from pipeline.core.params.base import published
+from pipeline.core.params.base import without_folders
 from pipeline.core.params.students import StudentBlock
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher
 from pipeline.core.progress import say
@@ -49,7 +49,7 @@ def licences(teacher: Teacher, student: StudentBlock) -> list[Licence]:
 
 
 def _of_model(model: str, revision: str | None, role: str = "") -> Licence:
-    name = f"{role}{published(model)}"
+    name = f"{role}{without_folders(model)}"
     if identifier := _of_card(model, revision):
         return Licence(name, identifier, f"{identifier}, by its model card")
     if stated := _of_package(model):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.core.params import mixture
-from pipeline.core.params.base import published
+from pipeline.core.params.base import without_folders
 from pipeline.core.params.corpus import Source
 from pipeline.core.params.export import Format
 from pipeline.core.params.load import Params
@@ -50,7 +50,9 @@ def card(
     from huggingface_hub import ModelCardData
 
     block, teacher = params.student(name), params.teacher
-    origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else f"`{published(teacher.model)}`"
+    origin = (
+        "a hashing teacher" if isinstance(teacher, HashingTeacher) else f"`{without_folders(teacher.model)}`"
+    )
     identifiers = {licence.identifier for licence in licences}
     known = identifiers.pop() if len(identifiers) == 1 else None
     data = ModelCardData(
@@ -130,8 +132,10 @@ def _data(name: str, params: Params) -> str:
     if "wordnet" in read and params.augment.wordnet.enabled:
         rows.append("- " + mixture.said("the same texts with synonyms from WordNet", read["wordnet"]))
     if "back_translation" in read and translation.enabled:
-        models = {published(step.model) for pivot in translation.pivots for step in pivot}
-        translated = f"the same texts translated and back by {', '.join(sorted(models))}"
+        models = {step.model for pivot in translation.pivots for step in pivot}
+        translated = (
+            f"the same texts translated and back by {', '.join(map(without_folders, sorted(models)))}"
+        )
         rows.append("- " + mixture.said(translated, read["back_translation"]))
     if block.finetune:
         rows.append(f"- fine-tuning: {', '.join(_triplets(data, params) for data in block.finetune.data)}")
@@ -143,9 +147,9 @@ def _source(source: Source) -> str:
     if source.kind == "wordnet":
         return f"glosses and examples of WordNet 3.0{most}"
     if source.kind == "files":
-        where = published(source.path)
+        where = without_folders(source.path)
     else:
-        where = f"{published(source.dataset)} (Hugging Face, {source.split})"
+        where = f"{without_folders(source.dataset)} (Hugging Face, {source.split})"
     return f"{where}{most}"
 
 
@@ -154,5 +158,5 @@ def _triplets(data: str, params: Params) -> str:
     return (
         "triplets from WordNet"
         if found.kind == "wordnet_triplets"
-        else f"triplets of {published(found.path)}"
+        else f"triplets of {without_folders(found.path)}"
     )

@@ -126,7 +126,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         training=sections.training(inputs.distill),
         timings=timings.timings(inputs.timings),
         efforts=tuple(_efforts(inputs)),
-        warnings=tuple(sections.warnings(inputs.students, inputs.distill)),
+        warnings=tuple(sections.warnings(inputs.students, inputs.distill, inputs.finetune)),
         no_warnings=sections.no_warnings(inputs.students, inputs.distill),
         changes=None if inputs.earlier is None else tuple(changes.changes(inputs.earlier, inputs.settings)),
         corpus=tuple(sections.counts("corpus", inputs.prepare)),

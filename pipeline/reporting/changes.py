@@ -33,7 +33,6 @@ def _leaves(block: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         if isinstance(value, Mapping) and value:
             yield from _leaves(value, f"{path}.")
         else:
-            text = json.dumps(
-                value, ensure_ascii=False, sort_keys=True
-            )  # as the last report's file is sorted
+            # Sorted, as the file of the last report is.
+            text = json.dumps(value, ensure_ascii=False, sort_keys=True)
             yield path, value if isinstance(value, str) else text

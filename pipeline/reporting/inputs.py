@@ -94,6 +94,7 @@ class FinetuneMetrics(_Read):
     reason: str
     dev_before: float | None = None
     dev_after: float | None = None
+    saturated_kernels: str | None = None
 
 
 class AugmentMetrics(_Read):

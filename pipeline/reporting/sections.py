@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.reporting.inputs import FINETUNED, TEACHER, UNTRAINED, Significance, StudentMetrics
+from pipeline.reporting.inputs import (
+    FINETUNED,
+    TEACHER,
+    UNTRAINED,
+    FinetuneMetrics,
+    Significance,
+    StudentMetrics,
+)
 from pipeline.reporting.tables import NOTHING, number, score, span
 
 MEANINGS = {
@@ -102,7 +109,11 @@ def training(stages: Mapping[str, Mapping[str, Any]]) -> Measures:
     return _measures({student: dict(_leaves(stage)) for student, stage in stages.items()})
 
 
-def warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def warnings(
+    students: Sequence[StudentMetrics],
+    stages: Mapping[str, Mapping[str, Any]],
+    finetuned: Mapping[str, FinetuneMetrics],
+) -> list[str]:
     """One sentence for every sign that a student did not learn."""
     found = []
     for metrics in students:
@@ -114,8 +125,15 @@ def warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[st
         if best is not None and floor is not None and best >= floor:
             losses = f"{best:.4g} against {floor:.4g}"
             found.append(f"{name} learnt no more than the mean target: dev loss {losses}.")
-        if saturated := stage.get("saturated_kernels"):
-            found.append(f"{name} was pulled nowhere by its HSIC: saturated is {saturated}.")
+        for block, saturated in (
+            ("loss", stage.get("saturated_kernels")),
+            ("finetune.hsic", finetuned[name].saturated_kernels if name in finetuned else None),
+        ):
+            if saturated:
+                found.append(
+                    f"HSIC did nothing for {name} ({saturated}: saturated); set students.{name}.{block} to "
+                    "variant: fixed, or another gamma."
+                )
     return found
 
 

@@ -45,8 +45,8 @@ def main(
             say(f"{params}: {key} is outside {raw}: DVC does not see when {path} changes")
     for key in dict.fromkeys(settings.hub_datasets()):
         say(
-            f"{params}: {key}: DVC does not see when a dataset without a revision changes; run "
-            "`dvc repro -f -s prepare` then"
+            f"{params}: {key}: DVC does not see when a folder changes, or a dataset of the hub without a "
+            "fixed commit; run `dvc repro -f -s prepare` then"
         )
 
     @cache

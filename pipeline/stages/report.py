@@ -11,7 +11,7 @@ import typer
 from pipeline.artifacts import earlier, examined, metrics, texts
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.core.params.base import published
+from pipeline.core.params.base import without_folders
 from pipeline.core.params.load import Params, load
 from pipeline.core.progress import say
 from pipeline.reporting import build, effort, tables, timings
@@ -103,7 +103,7 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
     methods = [method for method, block in settings.augment if block.enabled]
     timed = timings.addresses([method for method, _ in settings.augment], names)
     return Inputs(
-        teacher=teacher.kind if teacher.kind == "hashing" else published(teacher.model),
+        teacher=teacher.kind if teacher.kind == "hashing" else without_folders(teacher.model),
         settings=settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True),
         earlier=None if last is None else _earlier(last),
         blocks={n: student.model_dump(mode="json") for n, student in settings.students.items()},

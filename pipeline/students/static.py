@@ -114,8 +114,9 @@ class Static:
         after = self.params.train.regularise
         if after and after.pca and (used := self._used[kept].sum()) <= self.params.dim:
             raise UserError(
-                f"init.tokens is {most}, of which {used} are tokens of texts, too few for a PCA to "
-                f"{self.params.dim} dimensions; raise it, lower dim, or set train.regularise.pca: false"
+                f"init.tokens is {most}, which leaves {used} tokens in use; a PCA to {self.params.dim} "
+                f"dimensions needs {self.params.dim + 1}: raise it, lower dim, or set train.regularise.pca: "
+                "false"
             )
         covered = counts[kept].sum() / max(counts.sum(), 1)
         say(

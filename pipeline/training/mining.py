@@ -20,6 +20,8 @@ from pipeline.core.params.corpus import Mine
 VIEW = "sentence"
 PART_BYTES = 64 << 20
 """Of the vectors that are taken up at a time: candidates, or what is near some anchors."""
+FOUND_BYTES = 12
+"""Of a text that a search finds: its row and its cosine."""
 EXACT_ROWS = 500_000
 """A task with more candidates is searched by cells (IVF), with all candidates in memory as float16."""
 CELL_SAMPLE = 64
@@ -113,7 +115,8 @@ class Miner:
                 search = exact_search(self._vectors, candidates)
             wanted = min(self._params.top_k + SPARE, len(candidates))
             size = max(1, _rows_at_a_time(self._vectors) // wanted)
-            for searched in triplets.iter_slices(_rows_at_a_time(self._vectors)):
+            most = min(_rows_at_a_time(self._vectors), PART_BYTES // (FOUND_BYTES * wanted))
+            for searched in triplets.iter_slices(max(1, most)):
                 near = search(self._vectors[self._rows(searched["left_id"])], wanted)
                 for start in range(0, len(searched), size):
                     part = slice(start, start + size)

@@ -49,7 +49,7 @@ class World:
         if on_gpus and here > gpus:
             raise UserError(
                 f"torchrun has started {here} processes on a machine of {gpus} GPUs, and each takes one; "
-                f"run torchrun with --nproc-per-node {gpus}"
+                f"run torchrun with --nproc-per-node {gpus}, or set runtime.device: cpu"
             )
         from accelerate import PartialState
 

@@ -112,7 +112,9 @@ def test_a_limit_keeps_the_same_rows_whatever_the_order(task):
 
 
 def test_a_label_that_the_limit_leaves_out_asks_for_a_higher_limit(task):
-    with pytest.raises(UserError, match=r"label '7' .*over_limit.*; correct it, or raise .*max_train for"):
+    with pytest.raises(
+        UserError, match=r"label '7' .*over_limit.*; correct it, or give .*higher .*max_train"
+    ):
         task([*many(300), ("rare", 7)], [("c", 7)], max_train=20)
 
 

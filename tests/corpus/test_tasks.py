@@ -3,6 +3,7 @@ import json
 import polars as pl
 import pytest
 
+from pipeline.artifacts import utf8
 from pipeline.artifacts.texts import text_id
 from pipeline.core.errors import UserError
 from pipeline.core.params.corpus import FileSource, HubSource, TripletFile
@@ -140,3 +141,18 @@ def test_a_hub_dataset_without_the_extra_names_it(monkeypatch):
 def test_a_column_is_one_thing(block, said):
     with pytest.raises(ValueError, match=said):
         Evaluate.model_validate({"tasks": {"mine": block}})
+
+
+def test_a_positive_is_no_negative():
+    block = {"kind": "triplets", "path": "x.csv", "negatives": ["hard", "positive"]}
+    with pytest.raises(ValueError, match="takes positive and negatives from one column, 'positive'"):
+        TripletFile.model_validate(block)
+
+
+def test_a_file_without_the_right_to_read_it(tmp_path, monkeypatch):
+    def denied(*_args: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", denied)
+    with pytest.raises(UserError, match=r"x.txt cannot be read \(Permission denied\); mend its rights"):
+        next(utf8.lines_of(tmp_path / "x.txt"))

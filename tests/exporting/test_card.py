@@ -8,7 +8,7 @@ from model2vec import StaticModel
 from small_students import static_block, transformer_block
 
 from pipeline.artifacts import student as student_folder
-from pipeline.core.params.base import published
+from pipeline.core.params.base import without_folders
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher
 from pipeline.exporting.card import model_card
 from pipeline.students import static, transformer
@@ -68,7 +68,7 @@ def test_teachers_of_other_kinds_are_named_too():
     ],
 )
 def test_folders_of_this_machine_are_told_to_nobody(place, said):
-    assert published(place) == said
+    assert without_folders(place) == said
     teacher = TransformerTeacher(kind="transformer", model=place)
     assert f"distilled from `{said}`" in card(teacher=teacher)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.core.errors import UserError
-from pipeline.reporting.inputs import Significance, StudentMetrics, sizes, student_metrics
+from pipeline.reporting.inputs import FinetuneMetrics, Significance, StudentMetrics, sizes, student_metrics
 from pipeline.reporting.recommend import front, picks
 from pipeline.reporting.sections import counts, no_warnings, scores, warnings
 from pipeline.reporting.tables import Leaderboard, Row, leaderboard, markdown, number, plot_rows
@@ -141,15 +141,18 @@ def test_numbers_have_three_digits(value, text):
 def test_a_student_that_did_not_learn_is_warned_about():
     idle = metrics("hpd", average={"teacher": 0.4, "untrained": 0.3, "finetuned": 0.3})
     stage = {"best_dev_value": 0.9, "mean_predictor_loss": 0.9}
-    found = warnings([idle], {"hpd": stage})
+    found = warnings([idle], {"hpd": stage}, {})
     assert [" ".join(line.split()[:3]) for line in found] == [
         "hpd is no",
         "hpd learnt no",
     ]
     fine = {"best_dev_value": 0.1, "mean_predictor_loss": 0.9}
-    assert warnings([metrics("hpd")], {"hpd": fine}) == []
-    pulled = warnings([metrics("hpd")], {"hpd": {**fine, "saturated_kernels": "kernel_inputs"}})
-    assert pulled == ["hpd was pulled nowhere by its HSIC: saturated is kernel_inputs."]
+    assert warnings([metrics("hpd")], {"hpd": fine}, {}) == []
+    tuned = FinetuneMetrics(kept="finetuned", reason="", saturated_kernels="kernel_vectors")
+    dead = {**fine, "saturated_kernels": "kernel_inputs"}
+    first, second = warnings([metrics("hpd")], {"hpd": dead}, {"hpd": tuned})
+    assert "kernel_inputs: saturated); set students.hpd.loss to variant: fixed" in first
+    assert "kernel_vectors: saturated); set students.hpd.finetune.hsic to" in second
 
 
 def test_without_warnings_the_page_says_what_was_looked_at():

@@ -115,7 +115,7 @@ def test_a_dataset_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_
     params["finetune"]["data"] = {"mine": {"kind": "triplets", "path": f"hub:{elsewhere}?split=train"}}
     with suppress(UserError):  # where the library `datasets` is not installed
         prepare(folder, params)
-    assert "finetune.data.mine.path: DVC does not see when a dataset" in capsys.readouterr().err
+    assert "finetune.data.mine.path: DVC does not see when a folder changes" in capsys.readouterr().err
 
 
 def test_word_vectors_are_no_input_that_dvc_sees(project, capsys):

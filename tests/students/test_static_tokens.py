@@ -67,9 +67,7 @@ def test_tokens_too_few_for_the_last_pca():
     tokenizer, counts = trained("unigram")
     block = static_block(dim=30, init={"tokens": 30})
     table = np.zeros((len(counts), 30), np.float32)
-    with pytest.raises(
-        UserError, match=r"init.tokens is 30, of which \d+ are tokens .* PCA to 30 dimensions"
-    ):
+    with pytest.raises(UserError, match=r"init.tokens is 30, which leaves \d+ tokens .* needs 31"):
         static.Static(block, table, tokenizer).keep_tokens([SENTENCES])
     without = static_block(dim=30, init={"tokens": 30}, train={"regularise": None})
     static.Static(without, table, tokenizer).keep_tokens([SENTENCES])

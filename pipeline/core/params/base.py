@@ -28,17 +28,19 @@ PathOrGlob = Annotated[str, Field(min_length=1)]
 
 
 def distinct(what: str, **columns: str | None) -> None:
-    """Raise ValueError where two keys name one column; null names none."""
+    """Raise ValueError where two keys of a block of kind `what` name one column; null names none."""
     first: dict[str, str] = {}
     for key, column in columns.items():
         if column is not None and first.setdefault(column, key) != key:
             raise ValueError(
-                f"a task of kind {what} takes {first[column]} and {key} from one column, {column!r}; "
-                "name another"
+                f"{what} takes {first[column]} and {key} from one column, {column!r}; name another"
             )
 
 
-def published(place: str) -> str:
+def without_folders(place: str) -> str:
     """How a model's or a file's place is named in what others read: without the folders of this machine."""
     prefix, path = (HUB, place.removeprefix(HUB)) if place.startswith(HUB) else ("", place)
-    return f"{prefix}{Path(path).name}" if path.startswith(("/", "~")) else place
+    folder, query = (path.partition("?")[::2]) if prefix else (path, "")
+    if not path.startswith(("/", "~")):
+        return place
+    return f"{prefix}{Path(folder).name}" + (f"?{query}" if query else "")

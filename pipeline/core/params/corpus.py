@@ -1,10 +1,10 @@
 """`corpus:` and `finetune:`: where texts and training pairs come from."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative
+from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative, distinct
 
 
 class WordNetSource(Block):
@@ -94,6 +94,12 @@ class TripletFile(Block):
     """Columns of the hard negatives; an empty cell is no negative."""
     limit: Count | None = None
     """Keep this many, chosen by hash; null: all."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        for negative in self.negatives or (None,):
+            distinct(self.kind, anchor=self.anchor, positive=self.positive, negatives=negative)
+        return self
 
 
 class Mine(Block):
