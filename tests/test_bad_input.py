@@ -118,6 +118,11 @@ def changed(path, value):
             "params.yaml: students.tiny.finetune.data names 'ours'; finetune.data has nothing",
         ),
         (
+            "evaluate.tasks",
+            {"mine": {"kind": "sts", "path": "pairs.tsv", "left": "a", "right": "a"}},
+            "params.yaml: evaluate.tasks.mine: sts takes left and right from one column, 'a'; name another",
+        ),
+        (
             "significance",
             {"samples": 10},
             "params.yaml: significance.samples is 10; expected greater than or equal to 100",

@@ -180,7 +180,8 @@ def _describe(detail: ErrorDetails) -> list[str]:
         case "union_tag_not_found":
             return [f"{where}.kind is missing"]
         case "value_error":
-            return str(context["error"]).splitlines()
+            lines = str(context["error"]).splitlines()
+            return [line if _names_its_key(line, path) else f"{where}: {line}" for line in lines]
         case "string_pattern_mismatch" if "[key]" in path:
             return [f"{'.'.join(path[:-1])}: name a-z, 0-9, - and _ only, a letter first"]
         case "literal_error":
@@ -190,6 +191,11 @@ def _describe(detail: ErrorDetails) -> list[str]:
         case _:
             message = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
             return [f"{where} is {value!r}; expected {message}"]
+
+
+def _names_its_key(fault: str, path: list[str]) -> bool:
+    """Whether a fault that a block tells of itself says where it stands; those of the whole file do."""
+    return not path or fault.startswith(f"{path[0]}.")
 
 
 def _walk(location: tuple[int | str, ...]) -> tuple[type[Block] | None, list[str]]:
