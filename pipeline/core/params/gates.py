@@ -31,9 +31,7 @@ class TextGates(Block):
         if low > high:
             raise ValueError(f"gates.length_ratio is [{low:g}, {high:g}]; write the lower end first")
         if self.min_words and self.max_words and self.min_words > self.max_words:
-            raise ValueError(
-                f"min_words is {self.min_words}, above max_words, {self.max_words}; lower it"
-            )
+            raise ValueError(f"min_words is {self.min_words}, above max_words, {self.max_words}; lower it")
         return self
 
 
