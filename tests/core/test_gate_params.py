@@ -37,7 +37,7 @@ def test_text_sets_are_a_list_or_a_map_to_proportions():
         ({"seed": -0.5}, "tiny.train.texts.seed is -0.5; expected greater than 0"),
         ({"seed": 1e6}, "tiny.train.texts.seed is 1000000.0; expected less than or equal to 100"),
         ({"seed": "all"}, "tiny.train.texts.seed is 'all'; expected number"),
-        (["seed", "seed"], r"train.texts names seed twice; .* write a map: \{seed: 2\}"),
+        (["seed", "seed"], r"names seed twice; .* write a map: \{seed: 2\}"),
         ([], "tiny.train.texts is .* at least 1 item"),
         ("seed", "tiny.train.texts is 'seed'; expected"),
         ([["seed"]], r"tiny.train.texts is \[\['seed'\]\]; expected"),

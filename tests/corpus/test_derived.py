@@ -174,7 +174,7 @@ def test_a_parent_that_is_no_seed_text():
 @pytest.mark.parametrize(
     ("gates", "message"),
     [
-        ({"length_ratio": (2.0, 1.0)}, r"gates.length_ratio is \[2, 1\]; write the lower end first"),
+        ({"length_ratio": (2.0, 1.0)}, r"length_ratio is \[2, 1\]; write the lower end first"),
         ({"min_words": 3, "max_words": 2}, "min_words is 3, above max_words, 2"),
     ],
 )

@@ -29,7 +29,7 @@ class TextGates(Block):
     def _ends_in_order(self) -> Self:
         low, high = self.length_ratio
         if low > high:
-            raise ValueError(f"gates.length_ratio is [{low:g}, {high:g}]; write the lower end first")
+            raise ValueError(f"length_ratio is [{low:g}, {high:g}]; write the lower end first")
         if self.min_words and self.max_words and self.min_words > self.max_words:
             raise ValueError(f"min_words is {self.min_words}, above max_words, {self.max_words}; lower it")
         return self

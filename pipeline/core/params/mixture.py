@@ -13,7 +13,7 @@ def _once_each(texts: object) -> object:
         return texts
     if twice := [name for name in texts if texts.count(name) > 1]:
         raise ValueError(
-            f"train.texts names {twice[0]} twice; for two readings an epoch write a map: {{{twice[0]}: 2}}"
+            f"names {twice[0]} twice; for two readings an epoch write a map: {{{twice[0]}: 2}}"
         )
     return dict.fromkeys(texts, 1.0)
 
