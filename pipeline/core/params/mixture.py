@@ -12,9 +12,7 @@ def _once_each(texts: object) -> object:
     if not isinstance(texts, list | tuple) or not all(isinstance(name, str) for name in texts):
         return texts
     if twice := [name for name in texts if texts.count(name) > 1]:
-        raise ValueError(
-            f"names {twice[0]} twice; for two readings an epoch write a map: {{{twice[0]}: 2}}"
-        )
+        raise ValueError(f"names {twice[0]} twice; for two readings an epoch write a map: {{{twice[0]}: 2}}")
     return dict.fromkeys(texts, 1.0)
 
 
