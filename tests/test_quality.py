@@ -53,7 +53,8 @@ def test_seeds_are_of_training_and_fine_tuning_and_become_means_with_spreads(qua
     assert list(quality.seeded({"a": SMALL, "again": again}, 3)) == ["a", "a_seed1", "a_seed2"]
     assert list(students) == ["a", "a_seed1", "a_seed2", "b", "b_seed1", "b_seed2"]
     assert quality.seeded({"a": SMALL}, 1) == {"a": SMALL}
-    assert students["a"] == {"train": {"lr": 1.0, "seed": 0}, "finetune": None}
+    assert students["a"] == SMALL, "more seeds train the first one no second time"
+    assert quality.with_seed(again, 0) == SMALL
     assert students["b_seed2"] == {"train": {"lr": 1.0, "seed": 2}, "finetune": {"lr": 2.0, "seed": 2}}
     values = np.array([[50.0, 51.0, 54.0], [60.0, 60.0, 63.0]])
     rows = [{"model": "teacher", "sick": 80.0}]
