@@ -1,5 +1,6 @@
 """footprint: parameters, bytes, speed and latency of the teacher and all students, measured in one run."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,7 @@ def main(
 ) -> None:
     """Measure what every model costs."""
     params = load(params_file)
+    os.environ["RAYON_NUM_THREADS"] = str(params.footprint.threads)  # of tokenizers, read at the first use
     # Students are measured on the CPU, and so is what they are compared with.
     on_cpu = params.runtime.model_copy(update={"device": "cpu"})
     teacher: Teacher = implementation("teachers", params.teacher.kind).load(params.teacher, on_cpu)
