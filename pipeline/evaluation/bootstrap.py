@@ -202,18 +202,20 @@ class F1:
         self, predicted: NDArray[np.int64], classes: NDArray[np.int64], *, binary: bool = False
     ) -> None:
         self._binary = binary
-        known = np.eye(max(2, int(predicted.max()) + 1, int(classes.max()) + 1))
-        self._runs = [(known[one], known[true]) for one, true in zip(predicted, classes, strict=True)]
+        self._one_hot = np.eye(max(2, int(predicted.max()) + 1, int(classes.max()) + 1))
+        self._runs = list(zip(predicted, classes, strict=True))
 
     def __call__(self, counts: Counts) -> NDArray[np.float64]:
         """(b, n) -> (b,)."""
         return np.mean([self._of(counts, *run) for run in self._runs], axis=0)
 
     def _of(
-        self, counts: Counts, predicted: NDArray[np.float64], true: NDArray[np.float64]
+        self, counts: Counts, predicted: NDArray[np.int64], true: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        hits = 2 * counts @ (predicted * true)
-        found = counts @ (predicted + true)
+        # Not kept from one call to the next: (n, classes) of every student and run would be gigabytes.
+        left, right = self._one_hot[predicted], self._one_hot[true]
+        hits = 2 * counts @ (left * right)
+        found = counts @ (left + right)
         of_class = np.divide(hits, found, out=np.zeros_like(hits), where=found > 0)
         if self._binary:
             return of_class[:, 1]
