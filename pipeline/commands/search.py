@@ -68,7 +68,9 @@ def search(
     kept = _is_kept(place, key)
     encoders = open_encoders(folder, device, batch_size)
     if not kept:
-        _write(place, key, _build(encoders.documents, texts, folder))
+        built = _build(encoders.documents, texts, folder)
+        if not ((place / MANIFEST).exists() and _manifest(place).get("key") == key):  # by another, meanwhile
+            _write(place, key, built)
     opened = _read(place)
     found = []
     for _, vectors in encoded(encoders.queries, wanted, folder):
@@ -117,12 +119,20 @@ def _is_kept(place: Path, key: str) -> bool:
         UserError: there is something else, which a new index would replace.
     """
     if place.is_dir() and (place / INDEX).exists():
-        if read_json(place / MANIFEST).get("key") == key:
+        if others := sorted({path.name for path in place.iterdir()} - {INDEX, MANIFEST}):
+            raise UserError(f"{place} holds {others[0]} beside an index; name a folder for the index alone")
+        if _manifest(place).get("key") == key:
             return True
         say(f"{place} is the index of another corpus or student; it is made anew")
     elif place.is_file() or (place.is_dir() and any(place.iterdir())):
         raise UserError(f"{place} is no index (it has no {INDEX}); name a new folder")
     return False
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    """What index.json says; nothing where it is another file of this name."""
+    found = read_json(place / MANIFEST)
+    return found if isinstance(found, dict) else {}
 
 
 def _build(encode: Encode, texts: Sequence[str], folder: Path) -> "faiss.Index":
@@ -156,7 +166,7 @@ def _read(place: Path) -> "faiss.Index":
     """
     import faiss
 
-    manifest: dict[str, Any] = read_json(place / MANIFEST)
+    manifest = _manifest(place)
     try:
         index = faiss.read_index(str(place / INDEX))
         is_whole = (index.ntotal, index.d) == (manifest.get("texts"), manifest.get("dim"))

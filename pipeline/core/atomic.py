@@ -3,6 +3,7 @@
 Until then they have a partial name, `.partial-[FOLDER-]MACHINE-PROCESS-RANDOM`, which tells who writes them.
 """
 
+import errno
 import os
 import re
 import secrets
@@ -78,12 +79,27 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         temporary.chmod(0o755)
         try:
             yield temporary
-            if path.exists():
-                shutil.rmtree(path)
-            temporary.replace(path)
+            while not _put(temporary, path):
+                pass
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def _put(temporary: Path, path: Path) -> bool:
+    """Rename a folder to `path`, what is there aside and then away; False where another came between."""
+    aside = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{_writer()}", dir=path.parent))
+    try:
+        with suppress(FileNotFoundError):
+            path.replace(aside)
+        temporary.replace(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return True
 
 
 def write_text(path: Path, text: str) -> None:

@@ -119,6 +119,18 @@ def test_an_index_of_ones_own_is_reused_and_made_anew_and_needs_no_params():
     assert sorted(row[2] for row in lines(result)) == ["other", "texts"]
 
 
+def test_a_folder_that_holds_more_than_an_index_is_not_replaced():
+    assert search("cat", "--index", "mine").exit_code == 0
+    Path("mine/notes.txt").write_text("of the user's")
+    Path("corpus.txt").write_text("other\ntexts")
+    result = search("cat", "--index", "mine")
+    assert result.exit_code == 1
+    assert "mine holds notes.txt beside an index; name a folder for the index alone" in result.stderr
+    Path("mine/notes.txt").unlink()
+    Path("mine/index.json").write_text("[]")
+    assert "it is made anew" in search("cat", "--index", "mine").stderr
+
+
 def test_queries_and_documents_have_the_prompts_of_the_student():
     save_student(Path("prompted"), seed=0, query="ask: ", document="text: ")
     model = SentenceTransformer("prompted", device="cpu")

@@ -70,6 +70,22 @@ def test_a_folder_replaces_the_old_whole(tmp_path):
     assert stat.S_IMODE(old.stat().st_mode) == 0o755
 
 
+WRITES = """
+import sys
+from pathlib import Path
+from pipeline.core.atomic import atomic_folder
+for _ in range(100):
+    with atomic_folder(Path("out")) as folder:
+        (folder / "file").write_text(sys.argv[1])
+"""
+
+
+def test_two_processes_that_write_one_folder_both_succeed(tmp_path):
+    writers = [subprocess.Popen([sys.executable, "-c", WRITES, text], cwd=tmp_path) for text in "ab"]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert names(tmp_path) == ["out", "out/file"]
+
+
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_stopped_folder_leaves_nothing_behind_and_the_old_content(tmp_path, stop):
     (tmp_path / "old").mkdir()
