@@ -91,35 +91,35 @@ def verify(
 def prune(
     fingerprints: Annotated[
         list[str] | None,
-        typer.Argument(help="Recipes to remove, used or not; none: those that nothing uses."),
+        typer.Argument(help="Names that `list` gives, to remove used or not; none: what nothing uses."),
     ] = None,
     params_file: ParamsFile = PARAMS,
     cache: Cache = None,
     vectors: Vectors = VECTORS,
-    students: Students = STUDENTS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
 ) -> None:
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
-    Without names the indexes of `pipeline search` go too, which the next search makes anew, the results of
-    `pipeline mteb` whose model is gone, and trainings of students that the params do not name, untouched for
-    a day. Translations, which take longest to make, go by name alone. What killed runs left half-written goes
-    in any case.
+    Without names the indexes of `pipeline search` go too, which the next search makes anew, and trainings of
+    students that the params do not name, untouched for a day. Translations and the results of `pipeline
+    mteb`, which take longest to make, go by name alone. What killed runs left half-written goes in any case.
+    Where several checkouts share a cache, only what this one uses is known: name what is to go.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
     others: list[tuple[str, str, list[Path]]] = []
     if fingerprints:
-        known = [*recipes, *store_files.translated(folder)]
-        chosen = list(dict.fromkeys(_find(letters, known) for letters in fingerprints))
+        stored_as = {one.fingerprint: one for one in (*recipes, *store_files.translated(folder))}
+        results: dict[str, list[Path]] = {}
+        for path in store_files.mteb_results(folder):
+            results.setdefault(store_files.mteb_model(path), []).append(path)
+        names = dict.fromkeys(_find(letters, [*stored_as, *results]) for letters in fingerprints)
+        chosen = [stored_as[name] for name in names if name in stored_as]
+        others += [(name, "mteb results", results[name]) for name in names if name in results]
     else:
         used = _users(folder, params_file, vectors)
         chosen = [stored for stored in recipes if not used[stored.fingerprint]]
         others += [(path.name, "search index", [path]) for path in store_files.indexes(folder)]
-        results = _mteb_results(folder, used, students)
-        others += [
-            (store_files.mteb_model(path), "mteb results", [path]) for path in results if not results[path]
-        ]
         students_now = load(params_file).students
         others += [
             (name, "unfinished training", paths)
@@ -196,16 +196,16 @@ def _model(stored: StoredRecipe) -> str:
     return str(recipe.get("model") or recipe.get("kind") or "unknown")
 
 
-def _find(letters: str, recipes: Sequence[StoredRecipe]) -> StoredRecipe:
-    """The recipe whose fingerprint begins with these letters, or of which they are the whole fingerprint.
+def _find(letters: str, names: Sequence[str]) -> str:
+    """The name that begins with these letters, or that a whole fingerprint begins with.
 
     Raises:
         UserError: there is none, or more than one.
     """
-    found = [one for one in recipes if one.fingerprint.startswith(letters[: len(one.fingerprint)])]
+    known = list(dict.fromkeys(names))
+    found = [name for name in known if letters and name.startswith(letters[: len(name)])]
     if len(found) != 1:
-        known = ", ".join(one.fingerprint for one in recipes) or "none"
-        raise UserError(f"{letters!r} names {len(found)} recipes; there are: {known}")
+        raise UserError(f"{letters!r} names {len(found)} of these: {', '.join(known) or 'none'}")
     return found[0]
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -73,6 +74,11 @@ def mteb(
         _teacher(params) if name == TEACHER else _student(name, students, device)
         for name in names or [TEACHER, *known_students(students)]
     ]
+    if twice := [name for name, count in Counter(model.name for model in models).items() if count > 1]:
+        raise UserError(
+            f"two models are called {twice[0]}, as {out / twice[0]}.json would be; score them one at a time, "
+            "each with an --out of its own"
+        )
     kept = Path(params.runtime.cache) / store_files.MTEB
     own = mteb_tasks.defined(define) if define else []
     wanted = [(task, kept / "defined" / fingerprint.of_file(define)) for task in own if define]

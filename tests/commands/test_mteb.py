@@ -178,15 +178,24 @@ def test_a_task_reads_other_data_when_asked_for_fresh_scores(folder):
     assert written("tiny") == after
 
 
-def test_the_cache_lists_results_and_prunes_those_of_models_that_are_gone(folder):
+def test_two_models_of_one_name_are_refused_before_any_is_scored(folder):
+    result = run("tiny", "data/finetuned/tiny", "--define", "mine.py")
+    assert result.exit_code == 1
+    assert "two models are called tiny" in result.stderr
+    assert not Path("reports").exists()
+
+
+def test_the_cache_lists_results_and_prunes_them_by_name_alone(folder):
     assert run("--define", "mine.py").exit_code == 0
     listed = CliRunner().invoke(app, ["cache", "list"]).stdout.splitlines()
     rows = [line.split("\t") for line in listed if "mteb results" in line]
     assert sorted(row[-1] for row in rows) == ["-", "tiny"]  # no vectors of the teacher are kept
     assert all(int(row[-2]) > 1000 for row in rows)
     Path("data/finetuned/tiny/README.md").write_text("another")
-    pruned = CliRunner().invoke(app, ["cache", "prune"]).stdout.splitlines()
-    assert [line.split("\t")[2] for line in pruned] == ["mteb results"] * 2
+    assert not CliRunner().invoke(app, ["cache", "prune"]).stdout
+    names = [row[0] for row in rows]
+    pruned = CliRunner().invoke(app, ["cache", "prune", *names]).stdout.splitlines()
+    assert [line.split("\t")[1:3] for line in pruned] == [[name, "mteb results"] for name in names]
     assert not list(Path(".cache/mteb").rglob("*.json"))
 
 
