@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.artifacts import int8, metrics, shards, vectors
+from pipeline.artifacts import int8, shards, vectors
 from pipeline.artifacts.shards import Half
 from pipeline.commands import model_folder
 from pipeline.core.errors import UserError
@@ -97,6 +97,14 @@ def model(path: Path) -> Description:
     return said
 
 
+def is_pca(path: Path) -> bool:
+    """Whether a folder holds principal components, and nothing else in .safetensors files."""
+    files = [file.name for file in path.glob("*.safetensors")]
+    return bool(files) and all(
+        "explained_variance" in model_folder.tensor_shapes(path, name) for name in files
+    )
+
+
 def pca(path: Path) -> Description:
     """A folder of principal components: dimension and share of the variance explained, by view."""
     from pipeline.artifacts import pca as pca_file
@@ -115,7 +123,7 @@ def pca(path: Path) -> Description:
 
 def numbers(path: Path) -> Description:
     """A metrics file: every number by its path of keys."""
-    read = metrics.read(path, "")
+    read = model_folder.read_json(path)
     if not isinstance(read, dict):
         raise UserError(f"{path} is JSON, but no metrics file: expected an object at the top level")
     return Description("metrics", dict(_flat(read, "")))

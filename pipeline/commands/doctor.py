@@ -24,6 +24,7 @@ def doctor(
         system.python(),
         system.libraries(),
         needs.teacher(params.teacher),
+        *needs.students(params),
         needs.wordnet(params, nltk_data),
         *needs.files(params),
         *needs.extras(params),

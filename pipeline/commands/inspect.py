@@ -16,6 +16,9 @@ KNOWN = (
     "(vocabulary.parquet), of a student (modules.json) or of principal components (VIEW.safetensors)"
 )
 
+NAMED = 8
+"""What a folder holds, that a message names."""
+
 
 def inspect(
     path: Annotated[Path, typer.Argument(help=f"Any artifact: {KNOWN}.")],
@@ -50,6 +53,12 @@ def describer(path: Path) -> "Callable[[Path], Description]":
         return describe.model
     elif any(path.glob("[0-9]*.parquet")) or (path / "manifest.json").exists():
         return describe.vector_set
-    elif any(path.glob("*.safetensors")) and not (path / "config.json").exists():
+    elif describe.is_pca(path):
         return describe.pca
+    elif inside := [str(child) for child in sorted(path.iterdir()) if _may_be_one(child)]:
+        raise UserError(f"{path} is no artifact, but holds some; inspect one of {', '.join(inside[:NAMED])}")
     raise UserError(f"{path} is no artifact; expected {KNOWN}")
+
+
+def _may_be_one(child: Path) -> bool:
+    return not child.name.startswith(".") and (child.is_dir() or child.suffix in (".parquet", ".json"))

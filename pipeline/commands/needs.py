@@ -14,10 +14,12 @@ from pipeline.commands.finding import Finding
 from pipeline.core.errors import UserError
 from pipeline.core.params.augment import BackTranslationAugment, TranslationStep
 from pipeline.core.params.load import Params
+from pipeline.core.params.students import TransformerInit
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher, TransformerTeacher
 from pipeline.corpus.wordnet_files import is_complete, wordnet_folder
-from pipeline.encoders.locate import PACKAGE
-from pipeline.teachers.parts import find_teacher
+from pipeline.encoders.locate import PACKAGE, find_model
+
+NOT_HERE = "not downloaded yet, and no folder here; the first `dvc repro` asks the hub for it"
 
 
 def teacher(params: Teacher) -> Finding:
@@ -29,7 +31,7 @@ def teacher(params: Teacher) -> Finding:
     try:
         folder = _model_folder(params)
         if folder is None:
-            return Finding("teacher", f"{params.model}: not downloaded yet; the first `dvc repro` does it")
+            return Finding("teacher", f"{params.model}: {NOT_HERE}")
         length = params.max_length or model_folder.max_length(folder) or "unlimited"
         dim = model_folder.dimension(folder) or "unknown"
         return Finding("teacher", f"{params.model}: {dim} dimensions, {length} tokens, in {folder}")
@@ -51,6 +53,22 @@ def _api(params: OpenAiApiTeacher) -> Finding:
     return Finding("teacher", f"{found}; parts of {params.parts}", f"export {variable}=..." if unset else "")
 
 
+def students(params: Params) -> list[Finding]:
+    """The models that students start from instead of the teacher; nothing is loaded or downloaded."""
+    found = []
+    for name, block in params.students.items():
+        if not isinstance(block.init, TransformerInit) or not block.init.model:
+            continue
+        model, key = block.init.model, f"students.{name}.init.model"
+        try:
+            folder = _folder(model, key, block.init.revision)
+        except UserError as error:
+            found.append(Finding("students", str(error), f"edit {key} in the params file"))
+        else:
+            found.append(Finding("students", f"{key}: {model}" + ("" if folder else f": {NOT_HERE}")))
+    return found
+
+
 def back_translation(params: BackTranslationAugment) -> list[Finding]:
     """The packages and models of back-translation, where it is enabled; nothing is loaded or downloaded."""
     if not params.enabled:
@@ -61,8 +79,7 @@ def back_translation(params: BackTranslationAugment) -> list[Finding]:
         found.append(Finding("back-translation", said, translation.EXTRA))
     waiting = [step for pivot in params.pivots for step in pivot if not _is_here(step)]
     for step in dict.fromkeys(waiting):
-        said = f"{step.model}: not downloaded yet; the first `dvc repro` does it"
-        found.append(Finding("back-translation", said))
+        found.append(Finding("back-translation", f"{step.model}: {NOT_HERE}"))
     here = [tuple(map(_local, pivot)) for pivot in params.pivots if all(map(_is_here, pivot))]
     try:
         ready = translation.find_pivots(params.model_copy(update={"pivots": tuple(here)}))
@@ -91,7 +108,11 @@ def _local(step: TranslationStep) -> TranslationStep:
 
 def _model_folder(params: TransformerTeacher) -> Path | None:
     """The teacher's folder; None where it is a hub model that is not in the hub's cache."""
-    return _in_hub_cache(params.model, params.revision) if _on_hub(params.model) else find_teacher(params)
+    return _folder(params.model, "teacher.model", params.revision)
+
+
+def _folder(model: str, key: str, revision: str | None) -> Path | None:
+    return _in_hub_cache(model, revision) if _on_hub(model) else find_model(model, key)
 
 
 def _on_hub(model: str) -> bool:

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -8,6 +9,15 @@ from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
 from pipeline.commands import needs, system
+
+
+def starting_from(model: str) -> dict[str, Any]:
+    """A student that starts from a model of its own."""
+    return {
+        **small_params()["students"]["tiny"],
+        "kind": "transformer",
+        "init": {"model": model, "layers": None},
+    }
 
 
 @pytest.fixture
@@ -62,6 +72,11 @@ def test_nothing_is_missing(project: Path) -> None:
             "files",
             "mine.path: beir does not",
         ),
+        (
+            {"students": {"small": starting_from("models/typo/deep")}},
+            "students",
+            "students.small.init.model: there is no folder 'models/typo/deep'",
+        ),
         ({"runtime": {"device": "cuda:99"}}, "gpu", "runtime.device is 'cuda:99'"),
     ],
 )
@@ -78,9 +93,12 @@ def test_a_packaged_teacher_is_described_without_loading_it(project: Path) -> No
     assert ": 384 dimensions, 256 tokens, in " in line(result, "teacher")
 
 
-def test_a_hub_teacher_is_not_downloaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = doctor(teacher={"kind": "transformer", "model": "no-such-owner/no-such-model"})
-    assert line(result, "teacher").startswith("ok\tteacher\tno-such-owner/no-such-model: not downloaded yet")
+def test_a_hub_model_is_not_downloaded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = "no-such-owner/no-such-model"
+    result = doctor(teacher={"kind": "transformer", "model": model}, students={"small": starting_from(model)})
+    assert line(result, "teacher").startswith(f"ok\tteacher\t{model}: not downloaded yet, and no folder here")
+    said = f"ok\tstudents\tstudents.small.init.model: {model}: not downloaded yet"
+    assert line(result, "students").startswith(said)
 
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "transformers"])

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
 from pipeline.artifacts import int8, metrics, pca, shards, teacher_parts, vectors
@@ -137,7 +138,7 @@ def test_metrics(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("broken.parquet", b"PAR1 no", "is not a readable Parquet file"),
-        ("broken.json", b"{", "is not JSON"),
+        ("broken.json", b"{", "broken.json is not JSON (Expecting property name"),
         ("list.json", b"[1]", "no metrics file"),
         ("notes.txt", b"text", "is no artifact; expected a Parquet file"),
     ],
@@ -148,6 +149,17 @@ def test_what_is_no_artifact(tmp_path: Path, name: str, content: bytes, said: st
     assert result.exit_code == 1
     assert said in result.stderr
     assert name in result.stderr
+
+
+def test_a_folder_of_artifacts_names_them(tmp_path: Path) -> None:
+    examined = tmp_path / "examined" / "hpd"
+    examined.mkdir(parents=True)
+    pl.DataFrame({"text_id": [1]}).write_parquet(examined / "scores.parquet")
+    save_file({"correlation": np.zeros((2, 2))}, examined / "correlation.safetensors")
+    result = inspect(examined)
+    assert result.exit_code == 1
+    assert f"inspect one of {examined / 'scores.parquet'}\n" in result.stderr
+    assert f"inspect one of {examined}\n" in inspect(examined.parent).stderr
 
 
 def test_a_missing_path(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ class Params(Block):
                 for view in self.encode.views
                 if view != "sentence"
             ]
+            if self.runtime.engine != "local":
+                faults.append("runtime.engine is ray; an API is asked by this process alone: set it to local")
             if self.runtime.workers > 1:
                 faults.append(
                     f"runtime.workers is {self.runtime.workers}; one process asks an API, several requests "
@@ -157,6 +159,8 @@ def _parse(path: Path) -> object:
         return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run from the repository root or pass --params") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); name a params file") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     except YAMLError as error:
