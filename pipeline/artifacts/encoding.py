@@ -111,7 +111,7 @@ def publish_shard(
     """Write the vectors of ascending `ids` from the store, which holds float16, to `path`.
 
     Raises:
-        UserError: the store lacks one.
+        UserError: the store lacks one, or has it in another dimension.
     """
     columns: dict[str, Half] = {}
     for view, dim in dims.items():
@@ -122,6 +122,8 @@ def publish_shard(
                 "there; runtime.cache has to be one folder for all workers: run the same command again"
             )
         columns[view] = np.empty((0, dim), np.float16) if vectors is None else vectors
+        if columns[view].shape[1] != dim:
+            raise store.of_two_models(view, dim, columns[view].shape[1])
     write_shard(ids, columns, path, storage)
 
 

@@ -52,6 +52,9 @@ class VectorStore:
         """Which of the ascending `ids` (n,) have a vector of this view, and the vectors (n, d).
 
         Rows without a vector are not set; the vectors are None where no id has one.
+
+        Raises:
+            UserError: some have another dimension than others.
         """
         present = np.zeros(len(ids), dtype=bool)
         vectors: Half | None = None
@@ -59,9 +62,18 @@ class VectorStore:
             _, at, source = np.intersect1d(ids, held, assume_unique=True, return_indices=True)
             if len(at):
                 vectors = np.empty((len(ids), part.shape[1]), np.float16) if vectors is None else vectors
+                if part.shape[1] != vectors.shape[1]:
+                    raise self.of_two_models(view, part.shape[1], vectors.shape[1])
                 vectors[at] = part[source]
                 present[at] = True
         return present, vectors
+
+    def dim(self, ids: Ids, view: str) -> int | None:
+        """The dimension of this view's vectors, by the first file with one of the ascending `ids`."""
+        for path in self._files(ids, view):
+            with suppress(pa.ArrowException, OSError, KeyError):
+                return int(pq.read_schema(path).field(view).type.list_size)
+        return None
 
     def holds(self, ids: Ids, view: str) -> NDArray[np.bool_]:
         """Which of the ascending `ids` (n,) seem to have a vector of this view.
@@ -88,6 +100,14 @@ class VectorStore:
         folder = self.folder.joinpath(view, *shared_letters(low, high))
         with atomic_file(folder / f"{low}-{high}-{digest}.parquet") as temporary:
             temporary.write_bytes(content.getbuffer())
+
+    def of_two_models(self, view: str, *dims: int) -> UserError:
+        """The error for vectors of several dimensions: what a name on a server stands for may change."""
+        found = " and of ".join(map(str, sorted(dims)))
+        return UserError(
+            f"{self.folder} holds vectors of {found} dimensions (view {view}): the teacher has changed; "
+            f"`pipeline cache prune {self.folder.name}` drops them all, then run the same command again"
+        )
 
     def _read(self, ids: Ids, view: str) -> Iterator[tuple[Ids, Half]]:
         """Ids and vectors of the files that can hold an id; damaged files are dropped, and said."""

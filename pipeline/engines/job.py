@@ -41,7 +41,7 @@ class Filled:
     recipe: dict[str, Any]
     """The teacher's."""
     dims: dict[str, int]
-    """Of the views wanted."""
+    """Of the views wanted, as the store has them; none where there are no rows."""
 
 
 class Worker:
@@ -60,7 +60,7 @@ class Worker:
         teacher: interface.Teacher = implementation("teachers", job.teacher.kind).load(job.teacher, runtime)
         self._teacher = teacher
         self._ids, self._texts = ids, job.texts
-        self._dims: dict[str, int] = {view: teacher.dims[view] for view in job.encode.views}
+        self._views: list[str] = list(job.encode.views)
         self._store = VectorStore(Path(runtime.cache), teacher.recipe)
         self._shards = {shard.name: shard for shard in encoding.partition(ids, job.encode.shard_rows)}
 
@@ -72,20 +72,23 @@ class Worker:
     def fill(self, name: str, advance: Advance = lambda _: None) -> Filled:
         """Make the store hold the vectors of a shard."""
         shard = self._shards[name]
+        ids = self._ids[shard.start : shard.stop]
         encoded = encoding.fill_shard(
-            self._ids[shard.start : shard.stop],
+            ids,
             texts.read_slice(self._texts, shard.start, shard.stop),
-            list(self._dims),
+            self._views,
             self._store,
             self._teacher.encode,
             advance,
         )
-        return Filled(shard.rows, encoded, self._teacher.recipe, self._dims)
+        # Not asked of the teacher: an API would be sent a text for it, where it has nothing else to do.
+        dims = {view: dim for view in self._views if (dim := self._store.dim(ids, view)) is not None}
+        return Filled(shard.rows, encoded, self._teacher.recipe, dims)
 
     def _lacking(self, shard: Shard) -> Iterator[list[str]]:
         """The texts of a shard that the store seems to lack, as pieces of them will be asked for."""
         ids = self._ids[shard.start : shard.stop]
-        held = np.all([self._store.holds(ids, view) for view in self._dims], axis=0)
+        held = np.all([self._store.holds(ids, view) for view in self._views], axis=0)
         shard_texts = texts.read_slice(self._texts, shard.start, shard.stop)
         for piece in encoding.pieces(shard_texts):
             yield [shard_texts[row] for row in piece[~held[piece]]]
@@ -95,4 +98,5 @@ def total(parts: Iterable[Filled]) -> Filled:
     """Several reports, one at least, as one."""
     found = list(parts)
     rows, encoded = sum(part.rows for part in found), sum(part.encoded for part in found)
-    return Filled(rows, encoded, found[-1].recipe, found[-1].dims)
+    dims = {view: dim for part in found for view, dim in part.dims.items()}
+    return Filled(rows, encoded, found[-1].recipe, dims)

@@ -8,6 +8,7 @@ import pytest
 from killed import killed_write
 
 from pipeline.artifacts.store import VectorStore
+from pipeline.core.errors import UserError
 
 RECIPE = {"model": "m", "weights": "w", "prompt": "", "precision": "float32"}
 IDS = np.array([0, 7, 8, 500, 2**63, 2**64 - 1], np.uint64)
@@ -40,6 +41,16 @@ def test_vectors_of_several_files_come_back_row_by_row(store):
     present, found = store.load(IDS, "sentence")
     assert present.tolist() == [True, True, False, True, False, True]
     assert np.array_equal(found[present], VECTORS[present])
+
+
+def test_vectors_of_two_dimensions_are_a_fault_and_not_a_mixture(store):
+    store.add(IDS[:3], "sentence", VECTORS[:3])
+    assert (store.dim(IDS, "sentence"), store.dim(IDS, "cls")) == (4, None)
+    store.add(IDS[3:], "sentence", np.ones((3, 8), np.float16))
+    with pytest.raises(
+        UserError, match=rf"of 4 and of 8 dimensions .*`pipeline cache prune {store.folder.name}`"
+    ):
+        store.load(IDS, "sentence")
 
 
 def test_what_nobody_kept_is_absent(store):
