@@ -1,13 +1,14 @@
 """What the benchmarks share: interleaved rounds, medians, a table on the screen and in results/."""
 
 import json
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+
+from pipeline.core.machine import cpu
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -40,7 +41,7 @@ def report(name: str, rows: Sequence[Mapping[str, object]], command: str) -> Non
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
-    machine = {"cpu": _cpu(), "threads": torch.get_num_threads(), "torch": torch.__version__}
+    machine = {"cpu": cpu(), "threads": torch.get_num_threads(), "torch": torch.__version__}
     RESULTS.mkdir(exist_ok=True)
     content = {"command": command, "machine": machine, "rows": rows}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
@@ -48,13 +49,3 @@ def report(name: str, rows: Sequence[Mapping[str, object]], command: str) -> Non
 
 def _cell(value: object) -> str:
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    names = (
-        [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        if info.exists()
-        else []
-    )
-    return names[0].partition(":")[2].strip() if names else platform.processor()

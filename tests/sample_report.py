@@ -17,4 +17,5 @@ def sample_report() -> Report:
     }
     files = {name: SAMPLE / f"{name}.json" for name in ("footprint", "search", "significance")}
     inputs = read_inputs(load(SAMPLE / "params.yaml"), Sources(**folders, **files), last=None)
-    return build.report(inputs, tables.leaderboard(inputs.students, inputs.sizes, inputs.significance))[0]
+    board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance, "a small CPU, 2 cores")
+    return build.report(inputs, board)[0]

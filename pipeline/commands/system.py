@@ -10,6 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from pipeline.commands.finding import Finding
+from pipeline.core.machine import cpu, cpus
 
 DISTRIBUTION = "distillation-pipeline"
 PYTHON = (3, 11)
@@ -60,12 +61,11 @@ def disk(folder: Path) -> Finding:
 
 
 def processor() -> Finding:
-    """Cores that this process may use, and memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    """The processor, its cores that this process may use, and memory."""
     memory = ""
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         memory = f", {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / GIGABYTE:,.0f} GB of memory"
-    return Finding("machine", f"{cores} cores{memory}")
+    return Finding("machine", f"{cpu()}, {cpus()} cores{memory}")
 
 
 def dvc(repository: Path) -> Finding:

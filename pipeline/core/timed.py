@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import report_user_errors
+from pipeline.core.machine import cpu, cpus
 
 USAGE = "usage: python -m pipeline.core.timed OUT MODULE [ARGUMENT ...]"
 STATUS = Path("/proc/self/status")
@@ -21,8 +22,9 @@ MEGABYTE = 1e6
 def main() -> None:
     """Run a module as `python -m` does, in this process; write OUT where it succeeds, and only there.
 
-    OUT is {"seconds", "peak_megabytes"}: wall-clock time, and the most memory that one process held. Of the
-    processes that torchrun starts each writes it, whole, and the slowest has the last word.
+    OUT is {"seconds", "peak_megabytes", "machine"}: wall-clock time, the most memory that one process held,
+    and the processor. Of the processes that torchrun starts each writes it, whole, and the slowest has the
+    last word.
 
     Raises:
         UserError: OUT cannot be written.
@@ -38,7 +40,11 @@ def main() -> None:
     except SystemExit as ended:
         if ended.code not in (None, 0):
             raise
-    took = {"seconds": round(time.monotonic() - started, 2), "peak_megabytes": round(_peak() / MEGABYTE)}
+    took = {
+        "seconds": round(time.monotonic() - started, 2),
+        "peak_megabytes": round(_peak() / MEGABYTE),
+        "machine": f"{cpu()}, {cpus()} cores",
+    }
     write_text(out, f"{json.dumps(took, indent=2)}\n")
 
 

@@ -12,6 +12,7 @@ from threading import Thread
 
 from pipeline.artifacts.encoding import Advance
 from pipeline.core.errors import UserError
+from pipeline.core.machine import cpus
 from pipeline.engines.job import Filled, Job, Worker, total
 
 THREADS = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -86,8 +87,3 @@ def device_of(number: int, device: str) -> str:
 
     count = torch.cuda.device_count()
     return f"cuda:{number % count}" if count else device
-
-
-def cpus() -> int:
-    """CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -167,6 +167,8 @@ class Timing(_Read):
 
     seconds: float
     peak_megabytes: float
+    machine: str = ""
+    """The processor."""
 
 
 Model = TypeVar("Model", bound=_Read)

@@ -69,6 +69,8 @@ class Leaderboard:
     rows: tuple[Row, ...]
     confidence: float | None = None
     """Of the rows' intervals."""
+    machine: str = ""
+    """Where the speeds were measured."""
 
     @property
     def teacher(self) -> Row:
@@ -92,7 +94,10 @@ class Cell:
 
 
 def leaderboard(
-    students: Sequence[StudentMetrics], sizes: Mapping[str, Size], significance: Significance | None = None
+    students: Sequence[StudentMetrics],
+    sizes: Mapping[str, Size],
+    significance: Significance | None = None,
+    machine: str = "",
 ) -> Leaderboard:
     """Put the students' metrics and the footprints of the teacher and the students side by side."""
     tasks = _tasks(students)
@@ -105,7 +110,7 @@ def leaderboard(
         rows = [
             replace(row, intervals=_intervals(row.model, significance)) if row.size else row for row in rows
         ]
-    return Leaderboard(tasks, tuple(rows), significance.confidence if significance else None)
+    return Leaderboard(tasks, tuple(rows), significance.confidence if significance else None, machine)
 
 
 def headings(board: Leaderboard) -> list[str]:
@@ -143,9 +148,12 @@ def markdown(board: Leaderboard) -> str:
 
 def notes(board: Leaderboard) -> str:
     """What the numbers of the leaderboard are."""
-    if board.confidence is None:
-        return NOTES
-    return f"{NOTES} Ranges are {board.confidence:.0%} bootstrap intervals over the rows of the tasks."
+    said = [NOTES]
+    if board.machine:
+        said.append(f"Speeds are those of {board.machine}.")
+    if board.confidence is not None:
+        said.append(f"Ranges are {board.confidence:.0%} bootstrap intervals over the rows of the tasks.")
+    return " ".join(said)
 
 
 def plot_rows(board: Leaderboard) -> list[dict[str, str | float | None]]:

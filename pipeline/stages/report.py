@@ -65,7 +65,8 @@ def main(
         timings=timings_folder,
     )
     inputs = read_inputs(load(params), sources, earlier.committed(settings_out))
-    board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance)
+    machine = inputs.timings["footprint"].machine
+    board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance, machine)
     report, figures = build.report(inputs, board)
     write_text(leaderboard, tables.markdown(board))
     write_text(page, render(report))

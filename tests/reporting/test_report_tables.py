@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,12 @@ def test_markdown_marks_proxies_and_escapes_what_would_break_the_table():
     assert "| **hpd** | **shipped** | **128** | **0.497** | **0.389** | **0.443** | **95.6%** |" in text
     odd = metrics("hpd", main={"relatedness": "a|b<c"}, builtin=[])
     assert r"relatedness (a\|b&lt;c) |" in markdown(board([odd, metrics("potion", main={}, builtin=[])]))
+
+
+def test_speeds_are_those_of_a_processor_that_is_named_where_it_is_known():
+    assert "Speeds are those of" not in markdown(board())
+    known = replace(board(), machine="a CPU, 2 cores")
+    assert " Speeds are those of a CPU, 2 cores." in markdown(known)
 
 
 def test_every_line_of_the_markdown_table_has_as_many_cells():
