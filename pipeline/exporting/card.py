@@ -22,8 +22,8 @@ model = SentenceTransformer("{name}")
 vectors = model.encode(["A sentence.", "Another one."])
 ```
 {static}
-Loss: `{loss}`. Training texts: {texts}. Trained with the distillation pipeline; its report says what this
-student costs and keeps.
+Loss: `{loss}`. Training texts: {texts}.{finetuned} Trained with the distillation pipeline; its report says
+what this student costs and keeps.
 """
 STATIC = """
 Or without torch:
@@ -37,11 +37,22 @@ vectors = StaticModel.from_pretrained("{name}").encode(["A sentence.", "Another 
 
 
 def model_card(
-    name: str, kind: str, student: StudentBlock, teacher: Teacher, augmented: Collection[str]
+    name: str,
+    kind: str,
+    student: StudentBlock,
+    teacher: Teacher,
+    augmented: Collection[str],
+    finetuned: Collection[str] = (),
 ) -> str:
     """The README.md of a student's folder: what it is, where it comes from, how to load it.
 
-    `augmented` names the text sets that were made, of which those that the student reads are told.
+    Args:
+        name: the student's.
+        kind: the student's.
+        student: its block in the params.
+        teacher: the params'.
+        augmented: the text sets that were made, of which those that the student reads are told.
+        finetuned: names of the triplets that it was fine-tuned on.
     """
     from huggingface_hub import ModelCard, ModelCardData
 
@@ -66,6 +77,7 @@ def model_card(
                 static=static,
                 loss=student.loss.kind,
                 texts=", ".join(mixture.said(*read) for read in texts),
+                finetuned=f" Then fine-tuned on triplets: {', '.join(finetuned)}." if finetuned else "",
             )
         )
     )

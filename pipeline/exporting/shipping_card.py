@@ -72,7 +72,7 @@ def card(
         "## Quality\n",
         _quality(metrics),
         "## Training data\n",
-        _data(name, params),
+        _data(name, params, metrics["scores"]),
         "## Licence\n",
         "".join(f"- {licence.of[0].upper()}{licence.of[1:]}: {licence.said}\n" for licence in licences),
         "The training data may have terms of its own.\n",
@@ -125,7 +125,7 @@ def _quality(metrics: dict[str, Any]) -> str:
     return "\n".join(rows) + "\n" + said + note + "\n"
 
 
-def _data(name: str, params: Params) -> str:
+def _data(name: str, params: Params, scores: dict[str, Any]) -> str:
     block = params.student(name)
     read, translation = block.train.texts, params.augment.back_translation
     rows = [f"- {_source(source)}" for source in params.corpus.sources]
@@ -137,7 +137,8 @@ def _data(name: str, params: Params) -> str:
             f"the same texts translated and back by {', '.join(map(without_folders, sorted(models)))}"
         )
         rows.append("- " + mixture.said(translated, read["back_translation"]))
-    if block.finetune:
+    # Where no dev score rose, the student ships as distilled, and scores so.
+    if block.finetune and scores["finetuned"] != scores["distilled"]:
         rows.append(f"- fine-tuning: {', '.join(_triplets(data, params) for data in block.finetune.data)}")
     return "\n".join(rows) + "\n"
 

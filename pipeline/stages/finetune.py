@@ -86,7 +86,8 @@ def main(
     best = min(points, key=lambda point: point.dev_value)
     if projection or best.step > 0:
         shipped = block.model_copy(update={"dim": projection or block.dim})
-        card = model_card(name, block.kind, shipped, params.teacher, params.augment.enabled)
+        data = block.finetune.data if best.step > 0 else ()
+        card = model_card(name, block.kind, shipped, params.teacher, params.augment.enabled, data)
         student.write(learner, card, out)
     else:
         _copy(distilled, out)

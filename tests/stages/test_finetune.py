@@ -49,7 +49,9 @@ def test_better_weights_ship_with_their_card(run):
     assert metrics["dev_before"] == pytest.approx(spearman("distilled"), abs=1e-4)
     assert metrics["dev_after"] > metrics["dev_before"]
     assert metrics["triplets"] == 36
-    assert "of 8 dimensions" in Path("out/README.md").read_text()
+    card = Path("out/README.md").read_text()
+    assert "of 8 dimensions" in card
+    assert "Then fine-tuned on triplets: " in card
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
