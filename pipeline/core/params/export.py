@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.core.params.base import Block, Count, NonNegative
+from pipeline.core.params.base import Block, NonNegative
 
 Format = Literal["sentence-transformers", "model2vec", "onnx", "onnx-int8"]
 
@@ -24,7 +24,7 @@ class Export(Block):
 
     formats: Annotated[tuple[Format, ...] | None, Field(strict=False, min_length=1)] = None
     """null: all that a student has (model2vec: static students alone)."""
-    parity_texts: Count = 1000
+    parity_texts: Annotated[int, Field(ge=3)] = 1000
     """Texts of corpus/eval.parquet whose vectors are compared, the first by text id; all where there are
     fewer."""
     fp32: Gate = Gate(distance=1e-5, loss=1e-3)

@@ -1,4 +1,4 @@
-"""`footprint:`, and `runtime:`, which changes no result."""
+"""`footprint:`, and `runtime:`, which changes results in their last digits at most."""
 
 from typing import Annotated, Literal
 
@@ -43,7 +43,7 @@ class Api(Block):
 
 
 class Runtime(Block):
-    """What changes speed and not results; no stage tracks it."""
+    """What changes speed, and results in their last digits at most; no stage tracks it."""
 
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
     """Where the teacher encodes and students are trained: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ...; what
