@@ -49,5 +49,5 @@ def read(folder: Path, stage: str) -> "SentenceTransformer":
     check(folder, stage)
     try:
         return SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True})
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"{folder} cannot be loaded ({error}); run `dvc repro -f {stage}`") from None

@@ -54,8 +54,15 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     from transformers import AutoModel
 
     try:
-        return AutoModel.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
-    except (OSError, ValueError, SafetensorError) as error:
+        return AutoModel.from_pretrained(
+            folder, use_safetensors=True, dtype=torch.float32, trust_remote_code=False
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if "trust_remote_code" in str(error):
+            raise UserError(
+                f"{folder}: the model runs code of its own, of which no student can be made; take the kind "
+                "static, or name another encoder as init.model"
+            ) from None
         raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
 
 

@@ -1,6 +1,7 @@
 """Where a model's files are: a folder, an installed package, or the hub."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 from pipeline.core import fingerprint
@@ -11,6 +12,8 @@ USED = (".safetensors", ".json", ".txt", ".model", ".spm", ".py")
 """Files that decide what a model gives; no pickled weights."""
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "vocab-src.json", "*.model")
 """transformers makes up a tokenizer of five tokens where none of these is there."""
+PICKLED = "pytorch_model.bin"
+"""sentence-transformers reads a module's weights from it where there are no others."""
 
 
 def find_model(model: str, key: str, *, revision: str | None = None, code: bool = False) -> Path:
@@ -35,9 +38,29 @@ def find_model(model: str, key: str, *, revision: str | None = None, code: bool 
         folder = _from_hub(model, key, revision, code=code)
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{key}: {model} holds no .safetensors weights; pickled ones are not read")
+    if pickled := [
+        place for place in _modules(folder) if (place / PICKLED).exists() and not _has_weights(place)
+    ]:
+        raise UserError(
+            f"{key}: {model} has only pickled weights in {pickled[0].name}, which are not read; load it with "
+            "SentenceTransformer and save it, which writes .safetensors"
+        )
     if not any(next(folder.rglob(name), None) for name in TOKENIZERS):
         raise UserError(f"{key}: {model} holds no tokenizer ({', '.join(TOKENIZERS)})")
     return folder
+
+
+def _modules(folder: Path) -> list[Path]:
+    """The folders of a sentence-transformers model's modules; none of a plain transformers model."""
+    try:
+        listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        return [folder / module["path"] for module in listed]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []  # what is wrong with it is told when it is loaded
+
+
+def _has_weights(place: Path) -> bool:
+    return any(place.glob("*.safetensors"))
 
 
 def weights_hash(folder: Path) -> str:
@@ -69,6 +92,7 @@ def _no_folder(model: str, key: str) -> UserError:
 def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
+        GatedRepoError,
         HfHubHTTPError,
         HFValidationError,
         LocalEntryNotFoundError,
@@ -91,6 +115,11 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
     except (LocalEntryNotFoundError, ConnectionError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{key}: {model} is no folder here, and the hub is out of reach ({reason})") from None
+    except GatedRepoError:
+        raise UserError(
+            f"{key}: {model} is given to those alone who accept its terms: do so on the hub, then run "
+            "`hf auth login`"
+        ) from None
     except RepositoryNotFoundError:
         raise UserError(f"{key}: the hub has no model {model!r} (or it is private)") from None
     except HfHubHTTPError as error:

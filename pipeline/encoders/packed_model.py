@@ -65,7 +65,8 @@ class PackedModel:
             for batch in length_sorted_batches(lengths, self.tokens_per_batch):
                 outputs = self._outputs([encodings[row] for row in batch])
                 for view in views:
-                    found[view][start + batch] = _view(view, outputs).cpu().numpy()
+                    # A model that says `truncate_dim` gives the first dimensions of its sentence vectors.
+                    found[view][start + batch] = _view(view, outputs)[:, : self.dims[view]].cpu().numpy()
         return found
 
     def tokenise(self, texts: Sequence[str]) -> list[Encoding]:
@@ -157,5 +158,5 @@ def _bulk_tokenizer(model: "SentenceTransformer", max_length: int) -> Tokenizer:
     """The model's Rust tokenizer, without the fixed padding and truncation that its file may carry."""
     tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
     tokenizer.no_padding()
-    tokenizer.enable_truncation(max_length)
+    tokenizer.enable_truncation(max_length, direction=model.tokenizer.truncation_side)
     return tokenizer

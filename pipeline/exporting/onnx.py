@@ -185,14 +185,15 @@ def _tokenizer(model: "SentenceTransformer", longest: int | None) -> "Tokenizer"
     """A copy of the student's tokenizer that cuts as the student does and leaves padding to the caller."""
     from tokenizers import Tokenizer
 
-    own = model.tokenizer
+    own, side = model.tokenizer, "right"
     while not isinstance(own, Tokenizer):  # a wrapper of sentence-transformers, of transformers, or both
+        side = getattr(own, "truncation_side", side)
         own = own.backend_tokenizer if hasattr(own, "backend_tokenizer") else own.tokenizer
     copy = Tokenizer.from_str(own.to_str())
     copy.no_padding()
     copy.no_truncation()
     if longest is not None and isinstance(model[0], TransformerModule):
-        copy.enable_truncation(longest)
+        copy.enable_truncation(longest, direction=side)
     return copy
 
 

@@ -105,7 +105,9 @@ class EncoderStudent:
     def _set_tokenizer(self) -> None:
         """No padding, cut at max_length: whoever tokenised last has left their own."""
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(self._init.max_length)
+        self._tokenizer.enable_truncation(
+            self._init.max_length, direction=self._model.tokenizer.truncation_side
+        )
 
     def _pooled(self, tokens: Tokens, *, embedded: bool = False) -> tuple[Tensor, Tensor | None]:
         """Means of the last hidden states (n, d), and the first hidden states (T, d) if asked for."""

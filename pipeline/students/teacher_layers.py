@@ -103,9 +103,19 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
     """The encoder with the tokenizer of a folder, as sentence-transformers' first module.
 
     Raises:
-        UserError: the encoder has fewer positions than max_length.
+        UserError: the encoder has fewer positions than max_length, or is another once it was saved and read.
     """
     from transformers import AutoTokenizer
+
+    settings = encoder.config.to_dict()
+    again = type(encoder.config).from_dict(encoder.config.to_dict()).to_dict()
+    if changed := [key for key, value in settings.items() if again.get(key) != value]:
+        # As Gemma 3 with attention both ways: it halves its window whenever its settings are read.
+        raise UserError(
+            f"a {encoder.config.model_type} model like this one cannot be saved: {changed[0]} changes from "
+            f"{settings[changed[0]]} to {again.get(changed[0])}; take the kinds bilstm and static, or name "
+            "another encoder as init.model"
+        )
 
     positions = encoder.config.max_position_embeddings - first_position(encoder)
     if max_length > positions:

@@ -46,6 +46,10 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
             "set teacher.pooling (mean, cls, max, lasttoken)"
         )
     where = None if device == "auto" else device
+    try:
+        torch.empty(0, device=where)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
     weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
     try:
         if complete:
@@ -60,12 +64,8 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
             )
             pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
             model = SentenceTransformer(modules=[encoder, pooling], device=where)
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
-    except (RuntimeError, AssertionError) as error:
-        if where is None:
-            raise
-        raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
     if not isinstance(model[0], TransformerModule):
         raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
     if not model.tokenizer.is_fast:

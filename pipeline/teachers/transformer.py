@@ -38,6 +38,7 @@ class Transformer:
         self.module = load_model(folder, params, runtime.device)
         self.prompt = _prompt(self.module, params)
         self.max_length = _max_length(self.module, params)
+        self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
         self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch, self.prompt)
         self.dims = self.model.dims
         self.recipe: dict[str, Any] = {
@@ -48,6 +49,8 @@ class Transformer:
             "max_length": self.max_length,
             "weights": weights_hash(folder),
         }
+        if self.module.tokenizer.truncation_side != "right":
+            self.recipe["truncation_side"] = self.module.tokenizer.truncation_side
 
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""

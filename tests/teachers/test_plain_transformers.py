@@ -63,18 +63,18 @@ def test_lower_precision_is_used_and_stays_close(load, bert, precision, toleranc
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "spoil"),
     [
-        ("config.json", "{"),
-        pytest.param(
-            "model.safetensors",
-            "cut",
-        ),
+        ("config.json", lambda _: "{"),
+        ("model.safetensors", lambda _: "cut"),
+        ("config.json", lambda text: text.replace('"hidden_size": 16', '"hidden_size": 32')),
     ],
 )
-def test_a_broken_model_names_itself(load, bert, tmp_path, name, content):
+def test_a_broken_model_names_itself(load, bert, tmp_path, name, spoil):
     folder = shutil.copytree(bert, tmp_path / "broken")
-    (folder / name).write_text(content)
+    before = (folder / name).read_bytes()
+    (folder / name).write_text(spoil(before.decode(errors="ignore")))
+    assert (folder / name).read_bytes() != before
     with pytest.raises(UserError, match=r"teacher\.model: .*broken cannot be loaded"):
         load(folder, pooling="mean")
 

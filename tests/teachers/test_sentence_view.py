@@ -1,4 +1,6 @@
 import gzip
+import json
+import shutil
 from itertools import islice
 
 import numpy as np
@@ -68,7 +70,31 @@ def test_a_length_of_the_users_cuts_as_sentence_transformers_does(load, bert):
     model.max_seq_length = 9
     texts = ["abc", "abcdefg", "abcdefgh", "abcdefghij klm"]
     np.testing.assert_allclose(sentence(teacher, texts), model.encode(texts), atol=1e-5)
+    np.testing.assert_allclose(teacher.encode_as_users_do(texts), model.encode(texts), atol=1e-5)
     assert teacher.recipe["max_length"] == 9
+
+
+def test_long_texts_lose_their_beginning_where_the_tokenizer_says_so(load, bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "left")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "truncation_side": "left"}))
+    left, right = (load(place, pooling="mean", max_length=9) for place in (folder, bert))
+    texts = ["abc", "abcdefghij klm"]
+    np.testing.assert_allclose(sentence(left, texts), left.module.encode(texts), atol=1e-5)
+    assert np.abs(sentence(left, texts) - sentence(right, texts)).max(axis=1)[1] > 0.01
+    assert left.recipe["truncation_side"] == "left"
+    assert "truncation_side" not in right.recipe
+
+
+def test_a_model_that_gives_its_first_dimensions_alone(load, bert, tmp_path):
+    model = load(bert, pooling="mean").module
+    model.truncate_dim = 8
+    model.save(str(tmp_path / "short"))
+    teacher = load(tmp_path / "short")
+    assert teacher.dims == {"sentence": 8, "token_mean": 16, "cls": 16}
+    found = teacher.encode(TEXTS, ["sentence", "cls"])
+    np.testing.assert_allclose(found["sentence"], teacher.module.encode(TEXTS), atol=1e-5)
+    assert found["cls"].shape == (len(TEXTS), 16)
 
 
 def test_no_texts_have_no_vectors(minilm):
