@@ -138,3 +138,20 @@ def test_a_library_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) 
     assert "no-such-library is not installed" in finding.found
     assert finding.found.startswith("pytest is ")
     assert "typer" not in finding.found
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read (Is a directory); name a params file"),
+        (b"teacher: \xff", "is not UTF-8 (byte 9)"),
+        (b"teacher: [", "is not valid YAML"),
+    ],
+)
+def test_params_that_cannot_be_read(project: Path, content: bytes | None, said: str) -> None:
+    path = project / "mine.yaml"
+    path.mkdir() if content is None else path.write_bytes(content)
+    result = CliRunner().invoke(app, ["doctor", "--params", str(path)])
+    assert result.exit_code == 1
+    assert f"{path} {said}" in result.stderr
+    assert "Traceback" not in result.output

@@ -145,6 +145,8 @@ def test_another_view_is_refused_by_the_teacher_and_by_the_params(api):
         api().encode(["a"], ["sentence", "cls"])
     teacher = {"kind": "openai_api", "url": "http://x/v1", "model": "m", "parts": "p"}
     assert isinstance(check(small_params(teacher=teacher), "params.yaml").teacher, OpenAiApiTeacher)
+    with pytest.raises(UserError, match=r"runtime\.engine is ray; an API is asked by this process"):
+        check(small_params(teacher=teacher, runtime={"engine": "ray"}), "params.yaml")
     wrong = small_params(teacher=teacher, encode={"views": ["sentence", "token_mean"]})
     with pytest.raises(
         UserError, match=r"params\.yaml: encode\.views has 'token_mean'; teacher\.kind openai_api"
