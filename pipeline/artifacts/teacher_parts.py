@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 VOCABULARY = "vocabulary.parquet"
 VIEW = "vector"
 AGAIN = "run `dvc repro -f teacher_parts`"
+NOT_TAKEN = ("pooler.", "decoder.")
+"""Weights that no student starts from, so that they may be missing."""
 
 
 def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
@@ -47,16 +49,25 @@ def read_encoder(folder: Path) -> "PreTrainedModel":
 def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     """The encoder of any transformers folder, in float32.
 
+    A pooler that the folder lacks, as those of masked language models do, is random and always the same; so
+    is a decoder, which no student takes.
+
     Raises:
-        UserError: it cannot be loaded; `fix` says what to do.
+        UserError: it cannot be loaded, or other weights are missing; `fix` says what to do.
     """
     import torch
     from transformers import AutoModel
 
     try:
-        return AutoModel.from_pretrained(
-            folder, use_safetensors=True, dtype=torch.float32, trust_remote_code=False
-        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            encoder, told = AutoModel.from_pretrained(
+                folder,
+                use_safetensors=True,
+                dtype=torch.float32,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         if "trust_remote_code" in str(error):
             raise UserError(
@@ -64,6 +75,12 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
                 "static, or name another encoder as init.model"
             ) from None
         raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
+    if missing := sorted(name for name in told["missing_keys"] if not name.startswith(NOT_TAKEN)):
+        raise UserError(
+            f"{folder}: model.safetensors lacks {len(missing):,} weights of the model in config.json, "
+            f"{missing[0]} for one; {fix}"
+        )
+    return encoder
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":

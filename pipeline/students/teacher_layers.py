@@ -117,9 +117,11 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
             "another encoder as init.model"
         )
 
-    positions = encoder.config.max_position_embeddings - first_position(encoder)
-    if max_length > positions:
-        raise UserError(f"init.max_length is {max_length}, the encoder has {positions} positions")
+    known = getattr(encoder.config, "max_position_embeddings", None) or 0
+    if known > 0 and max_length > known - first_position(encoder):  # positions may be relative alone
+        raise UserError(
+            f"init.max_length is {max_length}, the encoder has {known - first_position(encoder)} positions"
+        )
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()

@@ -52,6 +52,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
     weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
     try:
+        torch.manual_seed(0)  # of a pooler that the model lacks, so that its parts are always the same
         if complete:
             model = SentenceTransformer(
                 str(folder), device=where, trust_remote_code=params.trust_remote_code, model_kwargs=weights

@@ -5,6 +5,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
 from pipeline.artifacts import teacher_parts
@@ -38,6 +39,31 @@ def test_a_model_with_code_of_its_own_is_told_apart_from_a_damaged_one(folder):
     with pytest.raises(UserError, match=r"the model runs code of its own, of which no student can be made"):
         teacher_parts.read_encoder(folder)
     assert len(teacher_parts.read_vocabulary(folder))
+
+
+def test_a_missing_weight_is_not_made_up(folder):
+    weights = load_file(folder / "model.safetensors")
+    gone = {name: value for name, value in weights.items() if ".layer.1." not in name}
+    assert len(gone) < len(weights)
+    save_file(gone, folder / "model.safetensors", {"format": "pt"})
+    lacks = rf"lacks {len(weights) - len(gone)} weights of the model in config.json, encoder\.layer\.1\."
+    with pytest.raises(UserError, match=lacks):
+        teacher_parts.read_encoder(folder)
+
+
+def test_a_missing_pooler_is_always_the_same(folder):
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {name: value for name, value in weights.items() if not name.startswith("pooler.")},
+        folder / "model.safetensors",
+        {"format": "pt"},
+    )
+    torch.manual_seed(1)
+    before = torch.rand(())
+    torch.manual_seed(1)
+    first, again = (teacher_parts.read_encoder(folder).pooler.dense.weight for _ in range(2))
+    assert torch.equal(first, again)
+    assert torch.equal(torch.rand(()), before)
 
 
 def test_vocabulary_row_i_is_token_i(written):

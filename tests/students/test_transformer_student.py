@@ -8,7 +8,16 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer as TransformerModule
 from sentence_transformers.sentence_transformer.modules import Pooling
 from small_students import TEXTS, bilstm_block, own_vectors, targets, transformer_block, write_encoder
-from transformers import AutoModel, AutoTokenizer, DebertaV2Config, DebertaV2Model, T5Config, T5EncoderModel
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BloomConfig,
+    BloomModel,
+    DebertaV2Config,
+    DebertaV2Model,
+    T5Config,
+    T5EncoderModel,
+)
 
 from pipeline.core.errors import UserError
 from pipeline.students import bilstm, transformer
@@ -130,6 +139,13 @@ def test_long_texts_are_cut_at_max_length(parts):
     assert spelled == ["[CLS]", "a", "##b", "##c", "##d", "[SEP]", "[CLS]", "a", "[SEP]"]
     cut, same = own_vectors(student, ["abcdefgh", "abcdxyz"])
     np.testing.assert_array_equal(cut, same)
+
+
+def test_positions_that_are_relative_alone_limit_no_length(tmp_path, parts):
+    config = BloomConfig(vocab_size=len(letter_tokenizer()), hidden_size=16, n_layer=2, n_head=2)
+    write_encoder(BloomModel(config), tmp_path)
+    block = transformer_block(dim=8, init={"model": str(tmp_path), "layers": None})
+    assert own_vectors(transformer.build(block, parts), TEXTS).shape == (len(TEXTS), 8)
 
 
 def test_an_encoder_with_a_decoder_gives_no_layers_but_its_words(tmp_path):
