@@ -48,13 +48,15 @@ class Hsic(Loss):
         )
         if len(inputs) > 1 and params.kernel != "linear":
             self._measured = {
-                "kernel_inputs": off_diagonal(kernel_inputs.detach()).mean(),
-                "kernel_vectors": off_diagonal(kernel_vectors.detach()).mean(),
+                "kernel_inputs": _likeness(kernel_inputs.detach()),
+                "kernel_vectors": _likeness(kernel_vectors.detach()),
             }
         return dependence(kernel_inputs, kernel_vectors, params.variant)
 
     def measures(self) -> dict[str, float]:
-        """Mean kernel of two different sentences, of the last batch that had two; a linear kernel has none.
+        """Mean kernel of two different sentences, over that of equal ones, in the last batch that had two.
+
+        A linear kernel has none.
 
         At 0 or at 1 the kernel is saturated: it tells no sentences apart, and the loss pulls nowhere.
         """
@@ -110,6 +112,11 @@ def off_diagonal(matrix: Tensor) -> Tensor:
     """All numbers but the diagonal's: (n, n) -> (n - 1, n)."""
     rows = len(matrix)
     return matrix.flatten()[:-1].view(rows - 1, rows + 1)[:, 1:]
+
+
+def _likeness(kernel: Tensor) -> Tensor:
+    """Mean kernel of two different sentences, over that of a sentence and itself."""
+    return off_diagonal(kernel).mean() / kernel.diagonal().mean()
 
 
 def _centred(kernel: Tensor) -> Tensor:

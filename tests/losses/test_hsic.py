@@ -3,6 +3,7 @@ import pytest
 import torch
 from small_batches import batch, setting, vectors
 from torch.autograd import gradcheck
+from torch.nn.functional import normalize
 
 from pipeline.core.params.losses import HsicLoss
 from pipeline.losses.hsic import CODE_GAMMA_FINETUNING, Hsic, build, squared_distances
@@ -123,6 +124,16 @@ def test_measures_are_the_mean_kernels_of_different_sentences(kernel):
     for name, side in (("kernel_inputs", inputs), ("kernel_vectors", student)):
         k = kernel_by_hand(side.numpy(), kernel, "fixed", None)
         assert loss.measures()[name] == pytest.approx(np.mean(k[~np.eye(6, dtype=bool)]), rel=1e-9)
+
+
+def test_a_kernel_that_is_more_than_one_of_equal_sentences_is_no_saturated_one():
+    inputs = 0.5 * normalize(vectors(64, 16), dim=1)
+    loss = Hsic(HsicLoss(kind="hsic", kernel="imq", variant="code"), CODE_GAMMA_FINETUNING)
+    value(loss, inputs, inputs)
+    k = kernel_by_hand(inputs.numpy(), "imq", "code", CODE_GAMMA_FINETUNING)
+    different = np.mean(k[~np.eye(64, dtype=bool)])
+    assert loss.measures()["kernel_inputs"] == pytest.approx(different / k[0, 0], rel=1e-9)
+    assert loss.measures()["kernel_inputs"] < 0.9
 
 
 def test_a_linear_kernel_cannot_saturate_and_raises_no_alarm():
