@@ -77,10 +77,10 @@ def main(
     checkpoint.hold()
     projection = block.finetune.projection
     before = None
+    learner.module.to(World.join(params.runtime.device).device)
     if projection:
         before = dev_score()
         append_projection(learner, finetuning.tokens, projection)
-    learner.module.to(World.join(params.runtime.device).device)
     points = finetuning.run(name, dev_score, checkpoint, params.runtime.checkpoint_seconds)
     learner.module.to("cpu")
     best = min(points, key=lambda point: point.dev_value)

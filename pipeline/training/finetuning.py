@@ -28,6 +28,8 @@ from pipeline.training.world import World
 
 CLIP_NORM = 1.0
 """Longest gradient of a step: the default of transformers' Trainer."""
+PROJECTION_TEXTS = 20_000
+"""Texts that a projection is fitted on: many times as many as it has numbers a row."""
 WHOLE = sys.maxsize
 """Contrasted are whole vectors, no prefixes of them."""
 
@@ -38,7 +40,7 @@ class Finetuning:
     Args:
         student: what is trained.
         triplets: as `chosen_triplets` gives them.
-        texts: text_id and text, sorted by text_id.
+        texts: text_id and text, sorted by text_id; those that no triplet names are passed over.
         params: how it is trained.
         path: the triplets' file, for messages.
 
@@ -51,8 +53,10 @@ class Finetuning:
     ) -> None:
         self._student = student
         self._params = params
-        ids = texts["text_id"].to_numpy()
         hard = triplets["negative_ids"].list.head(params.negatives)
+        named = pl.concat([triplets["left_id"], triplets["right_id"], hard.explode().drop_nulls()]).unique()
+        texts = texts.filter(pl.col("text_id").is_in(named.implode()))
+        ids = texts["text_id"].to_numpy()
         self._anchors = _rows_of(ids, triplets["left_id"], path)
         self._positives = _rows_of(ids, triplets["right_id"], path)
         negatives = _rows_of(ids, hard.explode().drop_nulls(), path)
@@ -96,7 +100,8 @@ class Finetuning:
         """The texts of n triplets, and what is left out of their contrast.
 
         Texts: n anchors, n positives, and the m hard negatives of all of them. Left out, (n, n + m): where a
-        positive or hard negative is the anchor itself, or what any triplet calls its positive.
+        positive or hard negative is the anchor itself, or what another of the student's triplets calls its
+        positive.
         """
         anchors, positives = self._anchors[rows], self._positives[rows]
         # A text that is an anchor's positive in this batch would be counted twice, once as its own negative.
@@ -145,19 +150,21 @@ class _Contrast(Loss):
 def append_projection(student: Student, tokens: Tokens, dim: int) -> None:
     """Append a linear layer from d to `dim` to the student's model. IBKD eq. 11.
 
-    It starts as an orthogonal projection, the one that keeps most of these texts' vectors at length 1. It is
-    not centred, so that cosines change as little as they can.
+    It starts as an orthogonal projection, the one that keeps most of these texts' vectors at length 1, of the
+    first PROJECTION_TEXTS. It is not centred, so that cosines change as little as they can.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Dense
 
     model = student.module
     assert isinstance(model, SentenceTransformer), "the params give no static student a projection"
-    found = (normalize(student.encode(part).vectors.double(), dim=1) for part in tokens.in_parts())
+    sample = tokens.select(np.arange(min(len(tokens), PROJECTION_TEXTS)))
+    found = (normalize(student.encode(part).vectors.double().cpu(), dim=1) for part in sample.in_parts())
     products = sum((vectors.T @ vectors for vectors in found), torch.zeros(()))
     width = len(products)
     weight = torch.linalg.eigh(products).eigenvectors.flip(1)[:, :dim].T.float().contiguous()
-    model.append(Dense(width, dim, activation_function=None, init_weight=weight, init_bias=torch.zeros(dim)))
+    layer = Dense(width, dim, activation_function=None, init_weight=weight, init_bias=torch.zeros(dim))
+    model.append(layer.to(model.device))
     shape = tuple(student.encode(tokens.select(np.arange(1))).vectors.shape)
     assert shape == (1, dim), "the student's `encode` has to run every module of its model"
 

@@ -196,6 +196,14 @@ def test_a_projection_to_the_same_dimension_changes_no_cosine(encoder):
     np.testing.assert_allclose(after @ after.T, before @ before.T, rtol=1e-4, atol=1e-5)
 
 
+def test_texts_that_no_triplet_names_are_not_tokenised(student):
+    others = [f"text {number} of other data" for number in range(9)]
+    more = {"text_id": [text_id(text) for text in others], "text": others}
+    table = pl.concat([texts(), pl.DataFrame(more, schema=texts().schema)]).sort("text_id")
+    chosen = Finetuning(student, triplets(), table, params(), Path("mined/triplets.parquet"))
+    np.testing.assert_array_equal(chosen.tokens.ids, finetuning(student).tokens.ids)
+
+
 @pytest.mark.parametrize("missing", ["kitten", "rain", "whale", "a young cat"])
 def test_an_unknown_text_names_the_file_and_the_text(student, missing):
     known = texts().filter(pl.col("text") != missing)
