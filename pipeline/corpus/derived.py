@@ -39,8 +39,8 @@ def new_texts(
     """Clean an augmenter's texts, and drop those that are not new or do not pass the gates.
 
     Reasons, in this order: `empty`, `unchanged` (but for case, accents and punctuation), `too_short`,
-    `too_long`, `length_ratio`, `language`, `kept_tokens`, `evaluation_text`, then `seed_text` (of any split)
-    and `duplicate` (of an earlier row of this method).
+    `too_long`, `length_ratio`, `language`, `kept_tokens`, `evaluation_text` and `dev_text` (likewise), then
+    `seed_text` (of any split) and `duplicate` (of an earlier row of this method).
 
     Args:
         made: columns `parent_id` and `text`, in an order that does not depend on chance.
@@ -118,6 +118,7 @@ def _reason(gates: TextGates, seed: pl.DataFrame, held_out: pl.Series) -> pl.Exp
         # Shares such as 1 - 4 / 5 are not exact.
         "kept_tokens": 1 - pl.col("changed") < gates.kept_tokens - 1e-9,
         "evaluation_text": pl.col("folded").is_in(held_out.implode()),
+        "dev_text": pl.col("folded").is_in(fold(seed.filter(pl.col("split") == "dev")["text"]).implode()),
     }
     return pl.coalesce(pl.when(fault).then(pl.lit(name)) for name, fault in faults.items())
 

@@ -10,7 +10,8 @@ from pipeline.corpus import derived
 from pipeline.corpus.derived import new_texts
 
 PARENT = "A large dog chased the small cat."
-SEED = [PARENT, "one two", "a b c d e f g h i j", "Le chien court dans le jardin."]
+DEV = "A hound chased the small cat."
+SEED = [PARENT, "one two", "a b c d e f g h i j", "Le chien court dans le jardin.", DEV]
 
 
 def judged(made, seed=SEED, evaluated=(), **gates):
@@ -18,7 +19,7 @@ def judged(made, seed=SEED, evaluated=(), **gates):
     rows = {"parent_id": [text_id(parent) for parent, _ in made], "text": [text for _, text in made]}
     return new_texts(
         pl.DataFrame(rows, schema={"parent_id": pl.UInt64, "text": pl.String}),
-        frame(seed),
+        frame(seed).with_columns(split=pl.Series(["dev" if text == DEV else "train" for text in seed])),
         frame(evaluated),
         "wordnet",
         TextGates(**gates),
@@ -46,6 +47,7 @@ def frame(rows):
         ("An enormous hound pursued tiny felines.", "kept_tokens"),
         ("the small cat chased a big dog", "evaluation_text"),
         ("The small cat chased a BIG dog!", "evaluation_text"),
+        ("A hound chased, the small cat", "dev_text"),
         (SEED[2], "seed_text"),
     ],
 )
