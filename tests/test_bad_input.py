@@ -123,6 +123,11 @@ def changed(path, value):
             "params.yaml: evaluate.tasks.mine: sts takes left and right from one column, 'a'; name another",
         ),
         (
+            "evaluate.tasks",
+            {"mine": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}},
+            "params.yaml: evaluate.tasks has dev tasks alone; give one `split: test`, to be reported",
+        ),
+        (
             "significance",
             {"samples": 10},
             "params.yaml: significance.samples is 10; expected greater than or equal to 100",
@@ -278,6 +283,11 @@ def test_a_device_that_torch_does_not_have():
         ("static", {"sparse": True}, None),
         ("static", {"whiten": True, "shrinkage": 0.1, "centre": True}, None),
         ("static", {"shrinkage": 0.1}, "students.tiny.train.shrinkage is of whitened targets; set whiten"),
+        (
+            "bilstm",
+            {"matryoshka": [4, 4]},
+            r"train.matryoshka is \[4, 4\]; name each prefix once",
+        ),
         ("static", {"sparse": True, "average": {"decay": 0.99}}, None),
         ("static", {"average": {"decay": 1.0}}, "students.tiny.*train.average.decay"),
         ("transformer", {"sparse": True}, "students.tiny.train.sparse is for static and bilstm students"),
@@ -291,5 +301,24 @@ def test_settings_that_a_student_cannot_follow(kind, train, message):
     if message is None:
         check(params, Path("params.yaml"))
         return
+    with pytest.raises(UserError, match=message):
+        check(params, Path("params.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "init", "message"),
+    [
+        ("bilstm", {"max_words": 10}, "students.tiny.init.max_words is of a file of word vectors; set"),
+        ("bilstm", {"lowercase": False}, "students.tiny.init.lowercase is of a file of word vectors; set"),
+        (
+            "transformer",
+            {"layers": [0], "revision": "v1"},
+            "init.revision is that of init.model",
+        ),
+    ],
+)
+def test_an_option_that_would_do_nothing(kind, init, message):
+    params = small_params()
+    params["students"]["tiny"] |= {"kind": kind, "init": init}
     with pytest.raises(UserError, match=message):
         check(params, Path("params.yaml"))

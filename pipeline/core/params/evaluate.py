@@ -232,6 +232,12 @@ class Evaluate(Block):
         return each
 
     @model_validator(mode="after")
+    def _reported(self) -> Self:
+        if all(getattr(task, "split", "test") == "dev" for task in self.tasks.values()):
+            raise ValueError("evaluate.tasks has dev tasks alone; give one `split: test`, to be reported")
+        return self
+
+    @model_validator(mode="after")
     def _indexes(self) -> Self:
         if faults := index_faults(self.indexes):
             raise ValueError("\n".join(faults))

@@ -216,10 +216,18 @@ def _init_faults(student: Student) -> Iterator[str]:
         yield f"init.layers is {list(layers)}; name each layer once"
     if isinstance(student, BilstmStudent) and (student.init.embeddings == "file") != bool(student.init.path):
         yield "init.path goes with `embeddings: file`, and the other way round"
+    if isinstance(student, BilstmStudent) and student.init.embeddings == "teacher":
+        for name in ("lowercase", "max_words"):
+            if getattr(student.init, name) != BilstmInit.model_fields[name].default:
+                yield f"init.{name} is of a file of word vectors; set `embeddings: file`, or remove it"
+    if isinstance(student, TransformerStudent) and student.init.revision and not student.init.model:
+        yield "init.revision is that of init.model, which is not given; give it, or remove revision"
 
 
 def _train_faults(student: Student) -> Iterator[str]:
     train = student.train
+    if len(set(train.matryoshka)) != len(train.matryoshka):
+        yield f"train.matryoshka is {list(train.matryoshka)}; name each prefix once"
     for prefix in train.matryoshka:
         if prefix >= student.dim:
             yield f"train.matryoshka has {prefix}; prefixes are shorter than dim, {student.dim}"

@@ -64,7 +64,7 @@ class Train(Block):
     """How often the dev value is taken; the best weights so far are kept."""
     select: Literal["loss", "agreement"] = "loss"
     """What the dev value is: the loss, or one minus the agreement, the Spearman correlation of the cosines
-    of pairs of dev texts with the teacher's."""
+    of pairs of dev texts with their targets'."""
     patience: Count | None = None
     """Stop after this many evaluations without a better dev value; null: never."""
     precision: Literal["float32", "bfloat16"] = "float32"
