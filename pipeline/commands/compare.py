@@ -129,7 +129,7 @@ def _pairs(left: Side, right: Side) -> list[tuple[str, str]]:
     """Which students of the two sides are compared."""
     if left.student or right.student:
         return [(left.student or str(right.student), right.student or str(left.student))]
-    known = [_students(side.report) for side in (left, right)]
+    known = [_whole(side.report) for side in (left, right)]
     common = [name for name in known[0] if name in known[1]]
     if not common:
         has = "; ".join(
@@ -146,6 +146,14 @@ def _pairs(left: Side, right: Side) -> list[tuple[str, str]]:
 def _students(report: Path) -> list[str]:
     """Students that a report has metrics of."""
     return sorted(path.stem for path in (report / METRICS).glob("[!.]*.json"))
+
+
+def _whole(report: Path) -> list[str]:
+    """Those of them that it has now: metrics of a student that left the params may lie there still."""
+    names, measured = _students(report), metrics.read(report / FOOTPRINT, "footprint")
+    if gone := [name for name in names if name not in measured]:
+        say(f"left out, for {report / FOOTPRINT} lacks them: {', '.join(gone)}")
+    return [name for name in names if name in measured]
 
 
 def _board(report: Path, names: list[str]) -> Leaderboard:

@@ -27,10 +27,18 @@ def score_tasks(
     return scores
 
 
-def left_out(student: Student, teacher_dim: int) -> str | None:
-    """Why a student's vectors are not comparable with its teacher's; None: they are."""
+def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | None:
+    """Why a student's vectors are not comparable with its teacher's; None: they are.
+
+    Args:
+        student: its block.
+        teacher_dim: of the view that it learns.
+        teacher_view: the one that the teacher's users have stored.
+    """
     losses = [term.loss for term in student.loss.terms] if student.loss.kind == "sum" else [student.loss]
     regularise = getattr(student.train, "regularise", None)
+    if student.view != teacher_view:
+        return f"it learns the view {student.view}, and the teacher's users have {teacher_view}"
     if student.finetune and student.finetune.projection:
         return "fine-tuning adds a learned projection"
     if regularise and regularise.pca:

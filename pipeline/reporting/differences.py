@@ -1,5 +1,6 @@
 """Which differences between models are real, by the paired tests of stage `significance`."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,8 @@ def p_value(p: float, samples: int) -> str:
     """A p-value, or that it is the least which so many resamples can show."""
     least = 2 / (samples + 1)
     if p <= least * (1 + 1e-5):  # metrics are rounded to six digits
-        return f"≤ {least:.1g}"
+        place = 10.0 ** math.floor(math.log10(least))
+        return f"≤ {math.ceil(least / place) * place:.1g}"
     return f"{p:.1g}" if p < 0.001 else f"{p:.3f}"
 
 

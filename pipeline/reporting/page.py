@@ -146,7 +146,9 @@ def alternative(board: Leaderboard, costs: Sequence[float], unit: str) -> str:
     """A figure of quality against cost in words; `costs` are those of the rows that have a size."""
     models = zip([row for row in board.rows if row.size], costs, strict=True)
     points = [
-        f"{row.model} {tables.score(row.average)} at {tables.number(cost)} {unit}" for row, cost in models
+        f"{row.model} {tables.score(row.average)} at {tables.number(cost)} {unit}"
+        for row, cost in models
+        if cost
     ]
     return f"Average score against cost: {', '.join(points)}."
 

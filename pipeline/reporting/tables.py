@@ -164,7 +164,7 @@ def plot_rows(board: Leaderboard) -> list[dict[str, str | float | None]]:
             "variant": row.variant,
             "retention": row.kept,
             "average": row.average,
-            "megabytes": row.size.megabytes,
+            "megabytes": row.size.megabytes or None,
             "sentences_per_second": row.size.sentences_per_second,
             "latency_ms": row.size.latency_ms_p50,
         }
@@ -179,7 +179,7 @@ def summary(board: Leaderboard) -> dict[str, dict[str, float | None]]:
         row.model: {
             "avg": round(row.average, 3),
             "kept": None if row.kept is None else round(row.kept, 3),
-            "mb": _digits(row.size.megabytes),
+            "mb": _digits(row.size.megabytes) if row.size.megabytes else None,
             "ms": _digits(row.size.latency_ms_p50),
         }
         for row in board.rows
@@ -259,8 +259,11 @@ def _footprint(size: Size | None) -> list[Cell]:
         return [Cell("", None)] * 4
     latency = f"{number(size.latency_ms_p50)} ({number(size.latency_ms_p95)})"
     return [
-        Cell(f"{number(size.parameters / 1e6)} M", size.parameters),
-        Cell(number(size.megabytes), size.megabytes),
+        # A teacher behind an API has a size, but nobody here knows it.
+        Cell(f"{number(size.parameters / 1e6)} M", size.parameters)
+        if size.parameters
+        else Cell(NOTHING, None),
+        Cell(number(size.megabytes), size.megabytes) if size.megabytes else Cell(NOTHING, None),
         Cell(f"{number(size.sentences_per_second)} ({number(size.speedup)}×)", size.sentences_per_second),
         Cell(latency, size.latency_ms_p50),
     ]

@@ -42,6 +42,8 @@ def main(
     if not test:
         raise UserError(f"{tasks} has no test task; give a task under evaluate.tasks `split: test`")
     wanted = evaluation.text_ids(test)
+    if len(wanted) < 2:
+        raise UserError(f"the test tasks ({', '.join(test)}) have one text between them; give them more rows")
     table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
     stages = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
     students: dict[str, Embeddings] = {}
@@ -163,11 +165,12 @@ def _search(
     shown = {"teacher": models["teacher"], "finetuned": shipped}
     found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.evaluate.indexes)}
     fitted = pca.read(pca_folder, block.view)
-    left_out = asymmetric.left_out(block, fitted.dim)
+    vector_set = vectors.open_set(eval_vectors)
+    left_out = asymmetric.left_out(block, fitted.dim, vector_set.main_view)
     if left_out and tasks:
         say(f"evaluate: no student queries among the teacher's documents: {left_out}")
     elif tasks:
-        vectors_of_view = _vectors_of(vectors.open_set(eval_vectors), block.view, ids)
+        vectors_of_view = _vectors_of(vector_set, block.view, ids)
         documents = Embeddings(ids, reduction(block, fitted)(vectors_of_view))
         found["asymmetric"] = asymmetric.score_tasks(tasks, shipped, documents)
     return {"asymmetric": {}, **found, "asymmetric_left_out": left_out}

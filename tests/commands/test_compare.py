@@ -104,6 +104,7 @@ def test_a_student_and_itself_in_another_report(other: str):
 
 def test_two_reports_are_compared_by_the_teacher_and_the_students_of_both():
     Path("other/reports/metrics/hpd.json").rename("other/reports/metrics/another.json")
+    change("other/reports/footprint.json", lambda sizes: sizes.update(another=sizes.pop("hpd")))
     result = compare("reports", "other")
     assert [row[:2] for row in rows(result)[1:]] == [
         [model, measure] for model in ("teacher", "potion") for measure in MEASURES
@@ -165,6 +166,15 @@ def test_what_cannot_be_compared(args: tuple[str, ...], said: str):
     assert result.exit_code == 1
     assert said in result.stderr
     assert result.stdout == ""
+
+
+def test_a_student_that_left_the_params_is_left_out_of_its_report():
+    change("other/reports/footprint.json", lambda sizes: sizes.pop("hpd"))
+    result = compare("reports", "other")
+    assert result.exit_code == 0
+    assert (
+        "left out, for other/reports/footprint.json lacks them: hpd\nonly in reports: hpd\n" in result.stderr
+    )
 
 
 def test_a_report_without_a_footprint():

@@ -3,7 +3,7 @@ import pytest
 from small_retrieval import retrieval_task
 from small_students import static_block, transformer_block
 
-from pipeline.core.params.students import Finetune, StaticStudent
+from pipeline.core.params.students import StaticStudent
 from pipeline.evaluation import asymmetric, retrieval
 from pipeline.evaluation.embeddings import Embeddings
 
@@ -52,13 +52,10 @@ def test_queries_are_the_students_and_documents_the_teachers():
         (block(loss={"kind": "sum", "terms": [{"weight": 1, "loss": LEARNED}]}), "learned projection alone"),
         (block(loss={"kind": "infonce"}, target="full"), "another dimension"),
         (block(finetune={**FINETUNE, "projection": 4}), "fine-tuning adds"),
+        (block().model_copy(update={"view": "token_mean"}), "it learns the view token_mean"),
         (static_block(), "rotates"),
     ],
 )  # fmt: skip
 def test_who_shares_the_teachers_space(student, reason):
-    found = asymmetric.left_out(student, TEACHER_DIM)
+    found = asymmetric.left_out(student, TEACHER_DIM, "sentence")
     assert found is None if reason is None else reason in found
-
-
-def test_a_projection_that_is_not_asked_for_leaves_nobody_out():
-    assert Finetune.model_validate(FINETUNE).projection is None

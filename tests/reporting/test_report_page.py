@@ -5,7 +5,7 @@ import pytest
 from sample_report import sample_report
 
 from pipeline.artifacts import examined
-from pipeline.reporting import page
+from pipeline.reporting import page, tables
 from pipeline.reporting.changes import Change
 from pipeline.reporting.examples import Column, DisagreementRow, Example, StudentView, TaskView
 from pipeline.reporting.sections import ScoreRow, Scores
@@ -112,3 +112,9 @@ def test_a_teacher_without_weights_has_no_size_to_compare_with(report):
     light = replace(row, size=row.size.model_copy(update={"megabytes": 0.0}))
     board = replace(report.board, rows=(light, *report.board.rows[1:]))
     assert page.costs(report.picks[0], board)[0] == "69.4 MB"
+    unknown = replace(light, size=light.size.model_copy(update={"parameters": 0}))
+    board = replace(board, rows=(unknown, *board.rows[1:]))
+    assert [cell.text for cell in tables.cells(board, unknown)[-4:-2]] == ["–", "–"]
+    assert tables.summary(board)["teacher"]["mb"] is None
+    sizes = [row.size.megabytes for row in board.rows if row.size]
+    assert "teacher" not in page.alternative(board, sizes, "MB")
