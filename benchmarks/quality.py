@@ -13,8 +13,8 @@ millions, and for each kind of task the mean share of the teacher's scores that 
 too. Of retrieval it is nDCG@10 that is compared, as BEIR does; the pipeline's own report compares MRR@10.
 Minutes are those of distillation and fine-tuning, steps those of distillation. With `--seeds`, and of
 students that differ in their seeds alone, they are means with standard deviations, by the first's name.
-Earlier rows stay in the results; those of other settings than the file's are in no table. `--table` only
-prints what there is, in Markdown.
+Earlier rows stay in the results; those of other settings than the file's, and those from before settings
+were noted, are in no table. `--table` only prints the others that there are, in Markdown.
 """
 
 import argparse

@@ -18,6 +18,7 @@ NEUTRAL = {
     "pipeline/core/atomic.py",
     "pipeline/core/errors.py",
     "pipeline/core/fingerprint.py",
+    "pipeline/core/machine.py",
     "pipeline/core/params/augment.py",
     "pipeline/core/params/base.py",
     "pipeline/core/params/classes.py",
