@@ -20,7 +20,7 @@ VOCABULARY = "vocabulary.parquet"
 VIEW = "vector"
 AGAIN = "run `dvc repro -f teacher_parts`"
 NOT_TAKEN = ("pooler.", "decoder.")
-"""Weights that no student starts from, so that they may be missing."""
+"""Weights that no student starts from, so that they may be missing: the last of encoders with a decoder."""
 
 
 def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
@@ -71,11 +71,12 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         if "trust_remote_code" in str(error):
             raise UserError(
-                f"{folder}: the model runs code of its own, of which no student can be made; take the kind "
-                "static, or name another encoder as init.model"
+                f"{folder}: the model runs code of its own, of whose encoder no student can be made; take "
+                "the kind static, for bilstm `embeddings: file`, for transformer an `init.model`"
             ) from None
         raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
-    if missing := sorted(name for name in told["missing_keys"] if not name.startswith(NOT_TAKEN)):
+    not_taken = NOT_TAKEN if encoder.config.is_encoder_decoder else NOT_TAKEN[:1]
+    if missing := sorted(name for name in told["missing_keys"] if not name.startswith(not_taken)):
         raise UserError(
             f"{folder}: model.safetensors lacks {len(missing):,} weights of the model in config.json, "
             f"{missing[0]} for one; {fix}"

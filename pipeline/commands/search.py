@@ -119,10 +119,10 @@ def _is_kept(place: Path, key: str) -> bool:
         UserError: there is something else, which a new index would replace.
     """
     if place.is_dir() and (place / INDEX).exists():
-        if others := sorted({path.name for path in place.iterdir()} - {INDEX, MANIFEST}):
-            raise UserError(f"{place} holds {others[0]} beside an index; name a folder for the index alone")
         if _manifest(place).get("key") == key:
             return True
+        if others := sorted({path.name for path in place.iterdir()} - {INDEX, MANIFEST}):
+            raise UserError(f"{place} holds {others[0]} beside an index; name a folder for the index alone")
         say(f"{place} is the index of another corpus or student; it is made anew")
     elif place.is_file() or (place.is_dir() and any(place.iterdir())):
         raise UserError(f"{place} is no index (it has no {INDEX}); name a new folder")

@@ -38,29 +38,28 @@ def find_model(model: str, key: str, *, revision: str | None = None, code: bool 
         folder = _from_hub(model, key, revision, code=code)
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{key}: {model} holds no .safetensors weights; pickled ones are not read")
-    if pickled := [
-        place for place in _modules(folder) if (place / PICKLED).exists() and not _has_weights(place)
-    ]:
-        raise UserError(
-            f"{key}: {model} has only pickled weights in {pickled[0].name}, which are not read; load it with "
-            "SentenceTransformer and save it, which writes .safetensors"
-        )
     if not any(next(folder.rglob(name), None) for name in TOKENIZERS):
         raise UserError(f"{key}: {model} holds no tokenizer ({', '.join(TOKENIZERS)})")
     return folder
 
 
-def _modules(folder: Path) -> list[Path]:
-    """The folders of a sentence-transformers model's modules; none of a plain transformers model."""
+def check_modules(folder: Path, model: str, key: str) -> None:
+    """Fail where a module of a sentence-transformers model has no weights but pickled ones.
+
+    Raises:
+        UserError: naming the module; `model` and `key` are for messages.
+    """
     try:
         listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        return [folder / module["path"] for module in listed]
+        places = [folder / module["path"] for module in listed]
     except (OSError, ValueError, KeyError, TypeError):
-        return []  # what is wrong with it is told when it is loaded
-
-
-def _has_weights(place: Path) -> bool:
-    return any(place.glob("*.safetensors"))
+        return  # a plain transformers model, or what is wrong is told when it is loaded
+    for place in places:
+        if (place / PICKLED).exists() and not any(place.glob("*.safetensors")):
+            raise UserError(
+                f"{key}: {model} has only pickled weights in {place.name}, which are not read; load it with "
+                "SentenceTransformer and save it, which writes .safetensors"
+            )
 
 
 def weights_hash(folder: Path) -> str:

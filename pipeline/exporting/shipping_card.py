@@ -137,7 +137,8 @@ def _data(name: str, params: Params, scores: dict[str, Any]) -> str:
             f"the same texts translated and back by {', '.join(map(without_folders, sorted(models)))}"
         )
         rows.append("- " + mixture.said(translated, read["back_translation"]))
-    # Where no dev score rose, the student ships as distilled, and scores so.
+    # Where no dev score rose, the student ships as distilled, and scores so, but for a projection, which is
+    # fitted on these texts.
     if block.finetune and scores["finetuned"] != scores["distilled"]:
         rows.append(f"- fine-tuning: {', '.join(_triplets(data, params) for data in block.finetune.data)}")
     return "\n".join(rows) + "\n"

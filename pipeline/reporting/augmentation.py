@@ -19,6 +19,7 @@ REASONS = {
     "language": "another language",
     "kept_tokens": "too few words of the source text are left",
     "evaluation_text": "a text of a task",
+    "dev_text": "a dev text of the corpus but for case, accents and punctuation",
     "seed_text": "a text that the corpus has",
     "duplicate": "made before",
     "too_different": "the teacher places it too far from the source text",

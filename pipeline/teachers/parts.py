@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 
 from pipeline.core.errors import UserError
 from pipeline.core.params.teacher import TransformerTeacher
-from pipeline.encoders.locate import find_model
+from pipeline.encoders.locate import check_modules, find_model
 from pipeline.encoders.packed_model import encoder_of, special_around
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def find_teacher(params: TransformerTeacher, key: str = "teacher.model") -> Path:
     """The local folder of a teacher; `key` is where params.yaml names it, for messages."""
-    return find_model(params.model, key, revision=params.revision, code=params.trust_remote_code)
+    folder = find_model(params.model, key, revision=params.revision, code=params.trust_remote_code)
+    check_modules(folder, params.model, key)
+    return folder
 
 
 def load_model(folder: Path, params: TransformerTeacher, device: str) -> "SentenceTransformer":
@@ -52,7 +54,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
     weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
     try:
-        torch.manual_seed(0)  # of a pooler that the model lacks, so that its parts are always the same
+        torch.manual_seed(0)  # of a pooler that the model lacks, which is made up: its parts stay the same
         if complete:
             model = SentenceTransformer(
                 str(folder), device=where, trust_remote_code=params.trust_remote_code, model_kwargs=weights

@@ -143,6 +143,7 @@ def test_a_shard_that_the_store_does_not_hold_is_not_published(tmp_path, store):
     fill(IDS[2:], TEXTS[2:], DIMS, store, Recorded())
     with pytest.raises(UserError, match=r"lacks 2 vectors of view 'sentence'.*one folder for all workers"):
         publish_shard(IDS, DIMS, store, tmp_path / "shard.parquet")
+    assert not (tmp_path / "shard.parquet").exists()
 
 
 def test_a_shard_of_another_dimension_than_the_set_has_is_not_published(tmp_path, store):

@@ -36,7 +36,9 @@ def test_a_model_with_code_of_its_own_is_told_apart_from_a_damaged_one(folder):
     config = json.loads((folder / "config.json").read_text())
     own = {"model_type": "ours", "auto_map": {"AutoConfig": "a--b.C", "AutoModel": "a--b.M"}}
     (folder / "config.json").write_text(json.dumps(config | own))
-    with pytest.raises(UserError, match=r"the model runs code of its own, of which no student can be made"):
+    with pytest.raises(
+        UserError, match=r"the model runs code of its own, of whose encoder no student can be made"
+    ):
         teacher_parts.read_encoder(folder)
     assert len(teacher_parts.read_vocabulary(folder))
 

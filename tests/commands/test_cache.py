@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -265,12 +266,14 @@ def test_prune_removes_the_named_even_if_used(stores, letters):
     assert left() == {stores["params"].folder.name, stores["nothing"].folder.name}
 
 
-@pytest.mark.parametrize("letters", ["", "zz", "0" * 64])
-def test_a_name_of_no_recipe_or_of_several_removes_nothing(stores, letters):
+@pytest.mark.parametrize(("letters", "count"), [("", 0), ("zz", 0), ("0" * 64, 0), ("abc", 2)])
+def test_a_name_of_no_recipe_or_of_several_removes_nothing(stores, letters, count):
+    for name in ("abc1", "abc2"):
+        shutil.copytree(stores["nothing"].folder, stores["nothing"].folder.with_name(name))
     result = cache("prune", stores["sets"].fingerprint, letters)
     assert result.exit_code == 1
-    assert f"{letters!r} names 0 of these: " in result.stderr
-    assert len(left()) == 3
+    assert f"{letters!r} names {count} of these: " in result.stderr
+    assert len(left()) == 5
 
 
 def test_a_manifest_that_cannot_be_read_stops_prune(stores):

@@ -122,6 +122,7 @@ def test_an_index_of_ones_own_is_reused_and_made_anew_and_needs_no_params():
 def test_a_folder_that_holds_more_than_an_index_is_not_replaced():
     assert search("cat", "--index", "mine").exit_code == 0
     Path("mine/notes.txt").write_text("of the user's")
+    assert search("cat", "--index", "mine").exit_code == 0, "nothing is to be replaced"
     Path("corpus.txt").write_text("other\ntexts")
     result = search("cat", "--index", "mine")
     assert result.exit_code == 1

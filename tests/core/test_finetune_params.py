@@ -8,7 +8,8 @@ from pipeline.core.params.load import check
 
 
 def test_a_projection_up_is_refused():
-    params = small_params(evaluate={"tasks": {"dev": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}}})
+    params = small_params()
+    params["evaluate"]["tasks"]["dev"] = {"kind": "sts", "path": "pairs.tsv", "split": "dev"}
     params["finetune"]["data"] = {"ours": {"kind": "triplets", "path": "triplets.tsv"}}
     params["students"]["tiny"] |= {"kind": "transformer", "init": {"layers": [0]}}
     params["students"]["tiny"]["finetune"] = {"data": ["ours"], "projection": 8}

@@ -10,7 +10,9 @@ from huggingface_hub.errors import GatedRepoError
 from safetensors.numpy import load_file, save_file
 
 from pipeline.core.errors import UserError
-from pipeline.encoders.locate import find_model, weights_hash
+from pipeline.core.params.teacher import TransformerTeacher
+from pipeline.encoders.locate import check_modules, find_model, weights_hash
+from pipeline.teachers.parts import find_teacher
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -94,14 +96,17 @@ def test_pickled_weights_of_a_module_are_not_read_either(minilm_copy):
     head = minilm_copy / "2_Dense"
     head.mkdir()
     (head / "pytorch_model.bin").write_bytes(b"pickled")
-    assert find(minilm_copy) == minilm_copy, "modules.json does not name it"
+    check_modules(minilm_copy, "mine", "teacher.model")  # modules.json does not name it
     listed = json.loads((minilm_copy / "modules.json").read_text())
     listed.append({"idx": len(listed), "name": "2", "path": "2_Dense", "type": "any.Dense"})
     (minilm_copy / "modules.json").write_text(json.dumps(listed))
-    with pytest.raises(UserError, match=r"has only pickled weights in 2_Dense, which are not read"):
-        find(minilm_copy)
+    with pytest.raises(UserError, match=r"mine has only pickled weights in 2_Dense, which are not read"):
+        check_modules(minilm_copy, "mine", "teacher.model")
+    with pytest.raises(UserError, match=r"minilm has only pickled weights in 2_Dense"):
+        find_teacher(TransformerTeacher(kind="transformer", model=str(minilm_copy)))
+    assert find(minilm_copy) == minilm_copy, "a student takes the encoder alone"
     save_file({"weight": np.ones((1, 1), np.float32)}, head / "model.safetensors")
-    assert find(minilm_copy) == minilm_copy
+    check_modules(minilm_copy, "mine", "teacher.model")
 
 
 def test_a_gated_model_is_not_called_missing(monkeypatch):

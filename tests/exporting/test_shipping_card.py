@@ -17,7 +17,7 @@ def test_fine_tuning_is_told_where_it_changed_the_student(after, told):
     params = small_params(
         students={"tiny": {**student, "finetune": FINETUNE}},
         finetune={"data": {"nli": {"kind": "triplets", "path": "nli.tsv"}}, "mine": None},
-        evaluate={"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}}},
+        evaluate={"tasks": {"dev": {"kind": "wordnet_relatedness"}}},
     )
     scores = {"teacher": 0.8, "distilled": 0.5, "finetuned": after}
     metrics = {

@@ -36,7 +36,10 @@ def write_inputs(kind: str, block: dict | None, parts: Path) -> None:
     module = {"static": static, "transformer": transformer}[kind]
     student.write(module.build(distilled, parts), "distilled", Path("distilled"))
     whole = distilled.model_dump(mode="json") | {"finetune": block}
-    tasks = {"alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"}}
+    tasks = {
+        "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
+        "reported": {"kind": "sts", "path": "test.tsv"},
+    }
     mined = {"data": {"mine": {"kind": "triplets", "path": "triplets.tsv"}}, "mine": None}
     whole_params = {"students": {"tiny": whole}, "evaluate": {"tasks": tasks}, "finetune": mined}
     params = small_params(**whole_params, runtime={"device": "cpu"})

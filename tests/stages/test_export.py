@@ -45,7 +45,10 @@ def work(tmp_path, parts, monkeypatch):
         made = implementation("students", kind).build(block, parts)
         made.fit_projection(made.tokenise(TEXTS), targets())
         student.write(made, "the student's own card", Path("finetuned"))
-        tasks = {"alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"}}
+        tasks = {
+            "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
+            "reported": {"kind": "sts", "path": "test.tsv"},
+        }
         whole = small_params(
             students={"tiny": block.model_dump(mode="json")}, evaluate={"tasks": tasks}, export=export
         )

@@ -71,7 +71,7 @@ def test_a_task_with_labels_trains_its_classifier_at_every_evaluation(folder, pa
     write_inputs("transformer", finetune_params(evaluations=2), parts)
     document = YAML().load(Path("params.yaml"))
     task = {"kind": "classification", "train": "train.tsv", "test": "test.tsv", "split": "dev", "seeds": 1}
-    document["evaluate"]["tasks"] = {"whose": task}
+    document["evaluate"]["tasks"] = {"whose": task, "reported": {"kind": "sts", "path": "test.tsv"}}
     YAML().dump(document, Path("params.yaml"))
     rows = [(f"{whose} {one}", whose) for one in ANIMALS for whose in ("my", "your")]
     columns = {
