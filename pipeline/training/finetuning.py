@@ -159,7 +159,7 @@ def append_projection(student: Student, tokens: Tokens, dim: int) -> None:
     model = student.module
     assert isinstance(model, SentenceTransformer), "the params give no static student a projection"
     sample = tokens.select(np.arange(min(len(tokens), PROJECTION_TEXTS)))
-    found = (normalize(student.encode(part).vectors.double().cpu(), dim=1) for part in sample.in_parts())
+    found = (normalize(student.encode(part).vectors.cpu().double(), dim=1) for part in sample.in_parts())
     products = sum((vectors.T @ vectors for vectors in found), torch.zeros(()))
     width = len(products)
     weight = torch.linalg.eigh(products).eigenvectors.flip(1)[:, :dim].T.float().contiguous()
