@@ -152,12 +152,8 @@ def seeded(students: dict[str, Row], seeds: int) -> dict[str, Row]:
 def with_seed(block: Row, seed: int | None) -> Row:
     """A student's block with another seed; 0, the default, is left out: DVC sees the same params."""
     named = {"seed": seed} if seed != 0 else {}
-    seeded = {
-        key: {name: value for name, value in block[key].items() if name != "seed"} | named
-        for key in ("train", "finetune")
-        if block[key]
-    }
-    return {**block, **seeded}
+    parts = ((key, block[key]) for key in ("train", "finetune") if block[key])
+    return block | {key: {k: v for k, v in part.items() if k != "seed"} | named for key, part in parts}
 
 
 def reproduce(folder: Path, students: list[str]) -> None:

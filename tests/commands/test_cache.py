@@ -123,14 +123,6 @@ def test_translations_are_listed_and_go_by_name_alone(translations):
     assert not translations.folder.exists()
 
 
-@pytest.mark.parametrize("letters", ["", "no such name"])
-def test_a_name_of_nothing_removes_nothing(translations, letters):
-    result = cache("prune", letters)
-    assert result.exit_code == 1
-    assert f"{letters!r} names 0 of these: " in result.stderr
-    assert translations.folder.exists()
-
-
 def test_damaged_translations_are_dropped(translations):
     assert "15 of 15 files" in cache("verify").stderr
     chunk = min(translations.folder.glob("*.parquet"))
