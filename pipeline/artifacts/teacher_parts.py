@@ -75,7 +75,7 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
                 "the kind static, for bilstm `embeddings: file`, for transformer an `init.model`"
             ) from None
         raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
-    not_taken = NOT_TAKEN if encoder.config.is_encoder_decoder else NOT_TAKEN[:1]
+    not_taken = NOT_TAKEN if hasattr(encoder, "encoder") else NOT_TAKEN[:1]
     if missing := sorted(name for name in told["missing_keys"] if not name.startswith(not_taken)):
         raise UserError(
             f"{folder}: model.safetensors lacks {len(missing):,} weights of the model in config.json, "

@@ -54,19 +54,25 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
     weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
     try:
-        torch.manual_seed(0)  # of a pooler that the model lacks, which is made up: its parts stay the same
-        if complete:
-            model = SentenceTransformer(
-                str(folder), device=where, trust_remote_code=params.trust_remote_code, model_kwargs=weights
-            )
-            _read_heads(model, folder)
-        else:
-            code = {"trust_remote_code": params.trust_remote_code}
-            encoder = TransformerModule(
-                str(folder), model_kwargs={**weights, **code}, config_kwargs=code, processor_kwargs=code
-            )
-            pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
-            model = SentenceTransformer(modules=[encoder, pooling], device=where)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(
+                0
+            )  # of a pooler that the model lacks, which is made up: its parts stay the same
+            if complete:
+                model = SentenceTransformer(
+                    str(folder),
+                    device=where,
+                    trust_remote_code=params.trust_remote_code,
+                    model_kwargs=weights,
+                )
+                _read_heads(model, folder)
+            else:
+                code = {"trust_remote_code": params.trust_remote_code}
+                encoder = TransformerModule(
+                    str(folder), model_kwargs={**weights, **code}, config_kwargs=code, processor_kwargs=code
+                )
+                pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
+                model = SentenceTransformer(modules=[encoder, pooling], device=where)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
     if not isinstance(model[0], TransformerModule):

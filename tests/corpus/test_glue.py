@@ -48,8 +48,10 @@ def write(folder, **files):
 
 
 def read(kind, folder, **fields):
-    blocks = Evaluate.model_validate({"tasks": {"mine": {"kind": kind, "path": str(folder), **fields}}})
-    return blocks.tasks, evaluation(blocks.tasks, None)
+    mine = {"kind": kind, "path": str(folder), **fields}
+    blocks = Evaluate.model_validate({"tasks": {"reported": {"kind": "sts", "path": "x"}, "mine": mine}})
+    tasks = {name: task for name, task in blocks.tasks.items() if name != "reported"}
+    return tasks, evaluation(tasks, None)
 
 
 def counts(found, task="mine"):

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Normalize, Pooling
@@ -66,6 +67,7 @@ def test_further_modules_of_the_model_are_applied(load, bert, tmp_path):
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_heads_of_an_encoder_in_lower_precision_keep_all_their_digits(load, bert, tmp_path, precision):
+    torch.manual_seed(0)
     modules = [Transformer(str(bert)), Pooling(16, "mean"), Dense(16, 8), LayerNorm(8), Dense(8, 4)]
     model = SentenceTransformer(modules=modules, device="cpu")
     model.save(str(tmp_path / "heads"))
