@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 VOCABULARY = "vocabulary.parquet"
 VIEW = "vector"
 AGAIN = "run `dvc repro -f teacher_parts`"
-NOT_TAKEN = ("pooler.", "decoder.")
-"""Weights that no student starts from, so that they may be missing: the last of encoders with a decoder."""
 
 
 def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
@@ -75,7 +73,8 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
                 "the kind static, for bilstm `embeddings: file`, for transformer an `init.model`"
             ) from None
         raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
-    not_taken = NOT_TAKEN if hasattr(encoder, "encoder") else NOT_TAKEN[:1]
+    # No student starts from these, so that they may be missing; a model may also be a decoder and no more.
+    not_taken = ("pooler.", "decoder.") if hasattr(encoder, "encoder") else ("pooler.",)
     if missing := sorted(name for name in told["missing_keys"] if not name.startswith(not_taken)):
         raise UserError(
             f"{folder}: model.safetensors lacks {len(missing):,} weights of the model in config.json, "

@@ -55,9 +55,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
     weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(
-                0
-            )  # of a pooler that the model lacks, which is made up: its parts stay the same
+            torch.manual_seed(0)  # a pooler that the model lacks is made up: always the same one
             if complete:
                 model = SentenceTransformer(
                     str(folder),
