@@ -10,7 +10,7 @@ top-level keys in which it differs from the first. Its students may be names of 
 
 Scores are written to `results/quality_NAME.json`: times 100, with the training's minutes, the parameters in
 millions, and for each kind of task the mean share of the teacher's scores that is kept, before fine-tuning
-too. Of retrieval it is nDCG@10 that is compared, as BEIR does; the pipeline's own report compares MRR@10.
+too: of each task by its headline, `metric` in the file.
 Minutes are those of distillation and fine-tuning, steps those of distillation. With `--seeds`, and of
 students that differ in their seeds alone, they are means with standard deviations, by the first's name.
 Earlier rows stay in the results; those of other settings than the file's, and those from before settings
@@ -229,13 +229,12 @@ def shares(metrics: Row, state: str, kinds: dict[str, str]) -> dict[str, float]:
 
 
 def scores(metrics: Row, state: str) -> dict[str, float]:
-    """Times 100, by task: its main metric; of retrieval nDCG@10, and MRR@10 beside it."""
+    """Times 100, by task: its headline, and MRR@10 beside nDCG@10."""
     found = metrics["scores"][state]
-    main = {
-        task: 100 * found[task]["ndcg@10" if "ndcg@10" in found[task] else metric]
-        for task, metric in metrics["main"].items()
+    beside = {task: "mrr@10" for task, metric in metrics["main"].items() if metric == "ndcg@10"}
+    return {task: 100 * found[task][metric] for task, metric in metrics["main"].items()} | {
+        f"{task}_mrr10": 100 * found[task][metric] for task, metric in beside.items()
     }
-    return main | {f"{task}_mrr10": 100 * found[task]["mrr@10"] for task in main if "mrr@10" in found[task]}
 
 
 def seconds(folder: Path, stage: str, student: str) -> float:

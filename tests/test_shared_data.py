@@ -34,7 +34,7 @@ def scores(tasks, teacher):
     vectors = teacher.encode(table["text"].to_list(), ["sentence"])["sentence"]
     scoring = {name: task.scoring for name, task in tasks.items()}
     embeddings = Embeddings(table["text_id"].to_numpy(), vectors)
-    return score_tasks(split_of(found.pairs, "test"), scoring, embeddings), main_metrics(scoring)
+    return score_tasks(split_of(found.pairs, "test"), scoring, embeddings), main_metrics(tasks)
 
 
 def test_the_teachers_score_on_sts_b_is_the_known_one(shared_data, minilm, tmp_path):

@@ -26,6 +26,7 @@ Cell = dict[str, Any]
 def score_tasks(
     tasks: Mapping[str, pl.DataFrame],
     scoring: Mapping[str, Scoring],
+    main: Mapping[str, str],
     embeddings: Embeddings,
     student: Student,
     budget: Budget,
@@ -35,6 +36,14 @@ def score_tasks(
     Prefixes are brought to length 1 and then to their type, on both sides of a pair. `trained` is whether the
     student was trained for a prefix of this length.
 
+    Args:
+        tasks: the rows of each.
+        scoring: how each is scored.
+        main: the headline metric of each.
+        embeddings: the student's vectors of all their texts (n, d).
+        student: its block.
+        budget: which prefixes and types.
+
     Returns:
         dim, type, trained, megabytes_per_million (vectors; 1 MB = 1,000,000 bytes), scores (by task), their
         average, and kept: the mean of their ratios to those of the whole float32 vectors, None where one of
@@ -43,7 +52,6 @@ def score_tasks(
     tasks = {name: pairs for name, pairs in tasks.items() if can_score(scoring[name])}
     if not tasks:
         return []
-    main = evaluation.main_metrics({name: scoring[name] for name in tasks})
     whole = embeddings.vectors.shape[1]
     trained = _trained(student, whole)
 

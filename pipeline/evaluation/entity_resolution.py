@@ -7,8 +7,6 @@ from pipeline.evaluation import ranking
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.ranking import TIE
 
-MAIN = "recall@1"
-
 
 def resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
     """Whether each query is resolved: whether the entity nearest to it by cosine is a match (SimTDE, 4.2).

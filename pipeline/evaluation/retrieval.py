@@ -10,7 +10,6 @@ from pipeline.evaluation import ranking
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.ranking import Collection, Found
 
-MAIN = "mrr@10"
 DEPTH = 100
 """Documents that are looked at for every query."""
 RECALLS = (1, 10, DEPTH)

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.geometry import cosines
 
-MAIN = "spearman"
-
 
 def similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> NDArray[np.float64]:
     """The cosine of each pair, (pairs,).

@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 import polars as pl
 
-from pipeline.core.params.evaluate import Probe, Scoring
+from pipeline.core.params.evaluate import Probe, Scoring, Task
 from pipeline.evaluation import classification, entity_resolution, retrieval, sts
 from pipeline.evaluation.embeddings import Embeddings
 
@@ -39,9 +39,9 @@ def score_tasks(
     return {name: _score(group, scoring[name], embeddings) for name, group in tasks.items()}
 
 
-def main_metrics(names: Mapping[str, Scoring]) -> dict[str, str]:
+def main_metrics(tasks: Mapping[str, Task]) -> dict[str, str]:
     """The headline metric of each task."""
-    return {name: how.metric if isinstance(how, Probe) else SCORING[how].MAIN for name, how in names.items()}
+    return {name: task.metric for name, task in tasks.items()}
 
 
 def average(scores: Scores, main: Mapping[str, str]) -> float:

@@ -58,7 +58,7 @@ class Measure:
         """Mean Spearman over the tasks, or the agreement of (n, d) with the student's (n, d)."""
         if not self.tasks:
             return agreement(parity, trained)
-        return float(np.mean([sts.score(task, embeddings)[sts.MAIN] for task in self.tasks.values()]))
+        return float(np.mean([sts.score(task, embeddings)["spearman"] for task in self.tasks.values()]))
 
 
 AGREEMENT = Measure({}, {"measure": "agreement"})

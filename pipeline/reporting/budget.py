@@ -9,7 +9,7 @@ from pipeline.reporting.tables import number, percent, score
 
 ROLES = {"float32": "ink", "float16": "muted", "int8": "accent", "binary": "warm"}
 AXIS = "MB for a million vectors (log scale)"
-INDEX_METRICS = ("mrr@10", "recall@10", "exact@10")
+INDEX_METRICS = ("mrr@10", "ndcg@10", "recall@10", "exact@10")
 INDEX_TIMES = ("queries", "build_seconds", "ms_per_1000_queries")
 INDEX_SHAPE = ("task", "model", "index", "bytes", "documents", "dim")
 

@@ -61,7 +61,7 @@ def main(
     distinct = {id(embeddings): embeddings for embeddings in models.values()}
     scored = {key: items.score_tasks(test, scoring, one) for key, one in distinct.items()}
     by_model = {model: scored[id(embeddings)] for model, embeddings in models.items()}
-    summary = _summary({model: scores for model, (scores, _) in by_model.items()}, scoring, params)
+    summary = _summary({model: scores for model, (scores, _) in by_model.items()}, params)
     summary["geometry"] = _geometry(models, test, scoring)
     trained = "finetune" if block.finetune else "train"
     fix = f"lower students.{name}.{trained}.lr, or change its loss"
@@ -100,13 +100,11 @@ def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:
     return Embeddings(table["text_id"].to_numpy(), encode(table["text"].to_list()))
 
 
-def _summary(scores: dict[str, evaluation.Scores], scoring: dict[str, Any], params: Params) -> dict[str, Any]:
-    known = scores["teacher"]
-    main_metrics = {
-        task: metric for task, metric in evaluation.main_metrics(scoring).items() if task in known
-    }
+def _summary(scores: dict[str, evaluation.Scores], params: Params) -> dict[str, Any]:
+    known, tasks = scores["teacher"], params.evaluate.tasks
+    main_metrics = evaluation.main_metrics({name: task for name, task in tasks.items() if name in known})
     return {
-        "builtin": [task for task, spec in params.evaluate.tasks.items() if spec.kind.startswith("wordnet_")],
+        "builtin": [name for name, task in tasks.items() if task.kind.startswith("wordnet_")],
         "main": main_metrics,
         "scores": scores,
         "average": {model: evaluation.average(values, main_metrics) for model, values in scores.items()},
@@ -183,9 +181,9 @@ def _budget(
     asked, tasks = params.evaluate.budget, params.evaluate.tasks
     if asked is None:
         return {"budget": [], "budget_left_out": list(test)}
-    scoring = {name: tasks[name].scoring for name in test}
+    scoring, main = {name: tasks[name].scoring for name in test}, evaluation.main_metrics(tasks)
     return {
-        "budget": budget.score_tasks(test, scoring, models["finetuned"], block, asked),
+        "budget": budget.score_tasks(test, scoring, main, models["finetuned"], block, asked),
         "budget_left_out": [name for name in test if not budget.can_score(scoring[name])],
     }
 

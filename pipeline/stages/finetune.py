@@ -14,7 +14,7 @@ from pipeline.artifacts.tables import read_table
 from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.core.params.evaluate import Scoring
+from pipeline.core.params.evaluate import Task
 from pipeline.core.params.load import load
 from pipeline.core.params.students import Finetune
 from pipeline.core.registry import implementation
@@ -60,13 +60,13 @@ def main(
     table = read_table(triplets, pairs.PAIRS_SCHEMA, "mine")
     chosen = chosen_triplets(table, block.finetune, triplets)
     finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune, triplets)
-    scoring = {task: spec.scoring for task, spec in params.evaluate.tasks.items()}
+    asked = params.evaluate.tasks
     dev = _dev_tasks(pairs.read(tasks), tasks, name)
     bfloat16 = block.finetune.precision == "bfloat16"
-    dev_score = _DevScore(learner, dev, scoring, texts.read_labelled(eval_texts), bfloat16=bfloat16)
+    dev_score = _DevScore(learner, dev, asked, texts.read_labelled(eval_texts), bfloat16=bfloat16)
     identity: dict[str, Any] = {
         "block": block.finetune.model_dump(mode="json"),
-        "scoring": {task: spec.model_dump(mode="json") for task, spec in params.evaluate.tasks.items()},
+        "scoring": {name: task.model_dump(mode="json") for name, task in asked.items()},
         "distilled": fingerprint.of_folder(distilled),
         "inputs": {
             str(path.name): fingerprint.of_file(path)
@@ -131,12 +131,14 @@ class _DevScore:
         self,
         learner: Student,
         tasks: dict[str, pl.DataFrame],
-        scoring: dict[str, Scoring],
+        asked: dict[str, Task],
         table: pl.DataFrame,
         *,
         bfloat16: bool,
     ) -> None:
-        self._learner, self._tasks, self._scoring, self._bfloat16 = learner, tasks, scoring, bfloat16
+        self._learner, self._tasks, self._bfloat16 = learner, tasks, bfloat16
+        self._scoring = {name: task.scoring for name, task in asked.items()}
+        self._main = evaluation.main_metrics(asked)
         wanted = evaluation.text_ids(tasks)
         rows = table.filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
         self._ids = rows["text_id"].to_numpy()
@@ -148,7 +150,7 @@ class _DevScore:
             parts = [self._learner.encode(part).vectors.float().cpu() for part in self._tokens.in_parts()]
         vectors = np.concatenate([part.numpy() for part in parts])
         scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
-        return evaluation.average(scores, evaluation.main_metrics(self._scoring))
+        return evaluation.average(scores, self._main)
 
 
 def _dev_tasks(table: pl.DataFrame, path: Path, name: str) -> dict[str, pl.DataFrame]:

@@ -70,7 +70,7 @@ def test_sst2_of_glue_scores_dev_and_never_reads_the_secret_test(tmp_path):
     tasks, found = read("sst2", tmp_path)
     assert counts(found) == {"train": 36, "dev": 4, "test": 6}
     assert sides(found, "test", 1) == ('a "film 1 of 2', None, "1")
-    assert main_metrics({name: task.scoring for name, task in tasks.items()}) == {"mine": "accuracy"}
+    assert main_metrics(tasks) == {"mine": "accuracy"}
 
 
 def test_sst2_of_senteval_has_all_three(tmp_path):
@@ -84,7 +84,7 @@ def test_mrpc_scores_microsofts_test_file_where_it_is_and_glues_dev_elsewhere(tm
     tasks, found = read("mrpc", tmp_path)
     assert counts(found) == {"train": 36, "dev": 4, "test": 6}
     assert sides(found, "test", 1) == ('"Left 1 of 2', "Right 1 of 2", "1")
-    assert main_metrics({name: task.scoring for name, task in tasks.items()}) == {"mine": "f1"}
+    assert main_metrics(tasks) == {"mine": "f1"}
     (tmp_path / "msr_paraphrase_train.txt").write_text(mrpc(3, 60))
     (tmp_path / "msr_paraphrase_test.txt").write_text(mrpc(4, 8))
     found = read("mrpc", tmp_path)[1]
@@ -99,7 +99,7 @@ def test_lines_that_qqp_breaks_in_two_are_left_out_and_counted(tmp_path):
     assert counts(found) == {"train": 36, "dev": 4, "test": 6}
     assert found.dropped == {"mine": {"broken_train_line": 3}}
     assert sides(found, "test", 1) == ("What is 1 of 2?", "Who is 1 of 2?", "1")
-    assert main_metrics({name: task.scoring for name, task in tasks.items()}) == {"mine": "f1"}
+    assert main_metrics(tasks) == {"mine": "f1"}
 
 
 def test_mnli_is_two_tasks(tmp_path):
@@ -111,7 +111,7 @@ def test_mnli_is_two_tasks(tmp_path):
         "mine_matched": ("matched", "linear"),
         "mine_mismatched": ("mismatched", "linear"),
     }
-    assert main_metrics({n: t.scoring for n, t in tasks.items()}) == dict.fromkeys(tasks, "accuracy")
+    assert main_metrics(tasks) == dict.fromkeys(tasks, "accuracy")
     assert [counts(found, name)["test"] for name in tasks] == [9, 6]
     assert [sum(counts(found, name).values()) for name in tasks] == [69, 66]
     alone, found = read("mnli", tmp_path, genres="mismatched", split="dev")

@@ -13,6 +13,7 @@ from pipeline.core.params.students import StaticStudent
 from pipeline.evaluation import budget, retrieval, sts
 from pipeline.evaluation.embeddings import Embeddings
 
+MAIN = {"alike": "spearman", "find": "mrr@10"}
 TYPES = ("float32", "float16", "int8", "binary")
 
 
@@ -38,7 +39,7 @@ def sts_task(embeddings, seed=0):
 
 def cells(tasks, embeddings, block=None, scoring=None, **asked):
     scoring = scoring or {name: "retrieval" if name == "find" else "sts" for name in tasks}
-    found = budget.score_tasks(tasks, scoring, embeddings, block or student(), Budget(**asked))
+    found = budget.score_tasks(tasks, scoring, MAIN, embeddings, block or student(), Budget(**asked))
     return {(cell["dim"], cell["type"]): cell for cell in found}
 
 
@@ -167,7 +168,7 @@ def test_bytes_of_a_million_vectors():
 def test_prefixes(block, dims, expected):
     pairs, embeddings = retrieval_task(dim=160, documents=60)
     found = budget.score_tasks(
-        {"find": pairs}, {"find": "retrieval"}, embeddings, block, Budget(types=("int8",), dims=dims)
+        {"find": pairs}, {"find": "retrieval"}, MAIN, embeddings, block, Budget(types=("int8",), dims=dims)
     )
     assert {cell["dim"]: cell["trained"] for cell in found} == expected
     assert [cell["dim"] for cell in found] == sorted(expected, reverse=True)

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from pipeline.artifacts import pairs
-from pipeline.core.params.evaluate import ClassificationTask, PairClassificationTask
+from pipeline.core.params.evaluate import ClassificationTask, Evaluate, PairClassificationTask
 from pipeline.evaluation import classification, entity_resolution, retrieval, sts, tasks
 from pipeline.evaluation.embeddings import Embeddings
 
@@ -46,8 +46,25 @@ def test_each_task_is_scored_by_its_kind():
         "quora": retrieval.score(test["quora"], embeddings),
         "names": entity_resolution.score(test["names"], embeddings),
     }
-    main = {"stsb": "spearman", "quora": "mrr@10", "names": "recall@1", "unused": "spearman"}
-    assert tasks.main_metrics(SCORING) == main
+
+
+def test_every_task_knows_its_headline_and_retrievals_is_a_choice():
+    asked = {
+        "stsb": {"kind": "sts", "path": "p"},
+        "related": {"kind": "wordnet_relatedness"},
+        "words": {"kind": "wordnet_reverse_dictionary"},
+        "marco": {"kind": "retrieval", "path": "p"},
+        "quora": {"kind": "retrieval", "path": "p", "metric": "ndcg@10"},
+        "names": {"kind": "entity_resolution", "path": "p"},
+    }
+    assert tasks.main_metrics(Evaluate.model_validate({"tasks": asked}).tasks) == {
+        "stsb": "spearman",
+        "related": "spearman",
+        "words": "mrr@10",
+        "marco": "mrr@10",
+        "quora": "ndcg@10",
+        "names": "recall@1",
+    }
 
 
 def test_a_task_with_labels_is_scored_with_its_own_settings_and_named_by_its_own_metric():
@@ -65,7 +82,7 @@ def test_a_task_with_labels_is_scored_with_its_own_settings_and_named_by_its_own
     assert scores == {"topics": classification.score(table, embeddings, block)}
     assert "accuracy@50%" in scores["topics"]
     pair = PairClassificationTask.model_validate({"kind": "pair_classification", **files})
-    assert tasks.main_metrics({"a": block.scoring, "b": pair.scoring}) == {"a": "accuracy", "b": "f1"}
+    assert tasks.main_metrics({"a": block, "b": pair}) == {"a": "accuracy", "b": "f1"}
 
 
 def test_the_average_is_over_headline_metrics():

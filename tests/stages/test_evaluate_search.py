@@ -44,7 +44,7 @@ def prepared(folder, parts):
 def write_params(train=None, *, find=True, **evaluate_block):
     tasks = {"alike": {"kind": "sts", "path": "alike.tsv"}}
     if find:
-        tasks["find"] = {"kind": "retrieval", "path": "find"}
+        tasks["find"] = {"kind": "retrieval", "path": "find", "metric": "ndcg@10"}
     block = static_block(dim=DIM, train={"regularise": None, **(train or {})}).model_dump(mode="json")
     document = small_params(
         teacher={"kind": "hashing", "dim": TEACHER_DIM},
@@ -94,6 +94,7 @@ def test_the_metrics_say_what_indexes_bytes_and_the_teachers_documents_cost(prep
     assert metrics["asymmetric_left_out"] is None
 
     whole = next(cell for cell in metrics["budget"] if cell["type"] == "float32")
+    assert metrics["main"] == {"alike": "spearman", "find": "ndcg@10"}
     headlines = {task: metrics["scores"]["finetuned"][task][main] for task, main in metrics["main"].items()}
     assert whole["scores"] == pytest.approx(headlines, rel=1e-4)
     assert [cell["type"] for cell in metrics["budget"]] == ["float32", "float16", "int8", "binary"]

@@ -23,25 +23,25 @@ Scoring = Literal["sts", "retrieval", "entity_resolution"] | Probe
 """The module under evaluation/ that scores a task; `classification` has settings, which are a `Probe`."""
 
 
-class WordNetRelatedness(Block):
-    """Pairs of glosses of held-out synsets, graded by their distance in the taxonomy. A built-in proxy."""
-
-    kind: Literal["wordnet_relatedness"]
-    pairs: Count = 2000
-    """Pairs a split, spread evenly over the distances."""
+class _Similarity(Block):
+    """What tasks of graded pairs have in common."""
 
     @property
     def scoring(self) -> Scoring:
         """The module under evaluation/ that scores it."""
         return "sts"
 
+    @property
+    def metric(self) -> str:
+        """The headline."""
+        return "spearman"
 
-class WordNetReverseDictionary(Block):
-    """Find a held-out synset's lemmas by its gloss. A built-in proxy."""
 
-    kind: Literal["wordnet_reverse_dictionary"]
-    queries: Count = 1000
-    """Glosses a split; the documents are the lemmas of every held-out synset of the split."""
+class _Ranked(Block):
+    """What tasks of queries and documents have in common."""
+
+    metric: Literal["mrr@10", "ndcg@10", "recall@10"] = "mrr@10"
+    """The headline; all are reported. mrr@10: of the papers and of MS MARCO. ndcg@10: of BEIR and of MTEB."""
 
     @property
     def scoring(self) -> Scoring:
@@ -49,7 +49,23 @@ class WordNetReverseDictionary(Block):
         return "retrieval"
 
 
-class StsTask(Block):
+class WordNetRelatedness(_Similarity):
+    """Pairs of glosses of held-out synsets, graded by their distance in the taxonomy. A built-in proxy."""
+
+    kind: Literal["wordnet_relatedness"]
+    pairs: Count = 2000
+    """Pairs a split, spread evenly over the distances."""
+
+
+class WordNetReverseDictionary(_Ranked):
+    """Find a held-out synset's lemmas by its gloss. A built-in proxy."""
+
+    kind: Literal["wordnet_reverse_dictionary"]
+    queries: Count = 1000
+    """Glosses a split; the documents are the lemmas of every held-out synset of the split."""
+
+
+class StsTask(_Similarity):
     """Semantic textual similarity: sentence pairs with a score.
 
     Official files are told by their names and need no columns: SemEval's STS.input.NAME.txt, with
@@ -74,11 +90,6 @@ class StsTask(Block):
     subset: str | None = None
     """Column that names a pair's subset, for the mean over subsets; null: one subset a file."""
 
-    @property
-    def scoring(self) -> Scoring:
-        """The module under evaluation/ that scores it."""
-        return "sts"
-
     @model_validator(mode="after")
     def _ascending(self) -> Self:
         if self.range and self.range[0] >= self.range[1]:
@@ -93,18 +104,13 @@ class StsTask(Block):
         return self
 
 
-class StsSets(Block):
+class StsSets(_Similarity):
     """The seven sets of the papers, a task each: NAME_sts12 to NAME_sts16, NAME_stsb and NAME_sickr."""
 
     kind: Literal["sts_sets"]
     path: PathOrGlob
     """SentEval's folder data/downstream: STS/STS12-en-test to STS/STS16-en-test,
     STS/STSBenchmark/sts-test.csv and SICK/SICK_test_annotated.txt."""
-
-    @property
-    def scoring(self) -> Scoring:
-        """The module under evaluation/ that scores each."""
-        return "sts"
 
     def tasks(self, name: str) -> dict[str, StsTask]:
         """The seven tasks of the task `name`."""
@@ -116,7 +122,7 @@ class StsSets(Block):
         }
 
 
-class RetrievalTask(Block):
+class RetrievalTask(_Ranked):
     """Find the relevant documents of queries."""
 
     kind: Literal["retrieval"]
@@ -129,11 +135,6 @@ class RetrievalTask(Block):
     """QRELS: which queries and judgements, such as dev.small of MS MARCO."""
     split: Split = "test"
     """`dev`: used to select weights. `test`: only reported."""
-
-    @property
-    def scoring(self) -> Scoring:
-        """The module under evaluation/ that scores it."""
-        return "retrieval"
 
 
 class EntityResolutionTask(Block):
@@ -157,6 +158,11 @@ class EntityResolutionTask(Block):
     def scoring(self) -> Scoring:
         """The module under evaluation/ that scores it."""
         return "entity_resolution"
+
+    @property
+    def metric(self) -> str:
+        """The headline."""
+        return "recall@1"
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
