@@ -45,13 +45,13 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
         )
     settings = {**encoder.config.to_dict(), "num_hidden_layers": len(layers)}
     for key, value in settings.items():
-        if "layer" not in key or not isinstance(value, list) or not value:
+        if not ("layer" in key or key == "attention_window") or not isinstance(value, list) or not value:
             continue
         if len(value) != count:
             raise UserError(
                 f"a {encoder.config.model_type} model has some layers apart ({key}); set init.layers to null"
             )
-        settings[key] = [value[layer] for layer in layers]  # as `layer_types`: attention to all, or a window
+        settings[key] = [value[layer] for layer in layers]  # `layer_types`: attention to all, or a window
     kept = encoder.__class__(encoder.config.__class__.from_dict(settings))
     try:
         kept.load_state_dict(state)

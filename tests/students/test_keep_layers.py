@@ -12,6 +12,8 @@ from transformers import (
     Gemma3TextModel,
     GPT2Config,
     GPT2Model,
+    LongformerConfig,
+    LongformerModel,
     ModernBertConfig,
     ModernBertModel,
     MPNetConfig,
@@ -106,6 +108,16 @@ def test_layers_keep_their_kind_of_attention(whole, layers):
     reference.config.layer_types = [whole.config.layer_types[layer] for layer in layers]
     kept = keep_layers(whole, layers)
     torch.testing.assert_close(hidden_states(kept)[-1], hidden_states(reference)[-1])
+
+
+def test_longformers_layers_keep_their_windows():
+    widths = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    config = LongformerConfig(num_hidden_layers=4, vocab_size=50, attention_window=[2, 4, 8, 4], **widths)
+    whole = LongformerModel(config).eval()
+    kept = keep_layers(whole, (1, 3)).eval()
+    assert kept.config.attention_window == [4, 4]
+    whole.encoder.layer = nn.ModuleList(whole.encoder.layer[layer] for layer in (1, 3))
+    torch.testing.assert_close(hidden_states(kept)[-1], hidden_states(whole)[-1])
 
 
 def test_settings_that_change_whenever_they_are_read_are_refused(tmp_path):
