@@ -9,7 +9,9 @@ from pipeline.core.errors import UserError
 
 PACKAGE = "package:"
 USED = (".safetensors", ".json", ".txt", ".model", ".spm", ".py")
-"""Files that decide what a model gives; no pickled weights."""
+"""Files that decide what a model gives, Python files where they may run; no pickled weights."""
+UNUSED = ("onnx", "openvino")
+"""Folders of the same model in formats that are not read."""
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "vocab-src.json", "*.model")
 """transformers makes up a tokenizer of five tokens where none of these is there."""
 PICKLED = "pytorch_model.bin"
@@ -62,12 +64,22 @@ def check_modules(folder: Path, model: str, key: str) -> None:
             )
 
 
-def weights_hash(folder: Path) -> str:
-    """SHA-256 over the files that decide what a model gives."""
-    files = sorted(file for file in folder.rglob("*") if file.suffix in USED and file.is_file())
-    return fingerprint.of_json(
-        {file.relative_to(folder).as_posix(): fingerprint.of_file(file) for file in files}
-    )
+def weights_hash(folder: Path, *, code: bool = False) -> str:
+    """SHA-256 over the files that decide what a model gives, whatever else was downloaded beside them.
+
+    Args:
+        folder: the model's.
+        code: its Python files may run.
+    """
+    suffixes = used(code=code)
+    names = {file.relative_to(folder): file for file in folder.rglob("*") if file.suffix in suffixes}
+    read = sorted(name for name, file in names.items() if name.parts[0] not in UNUSED and file.is_file())
+    return fingerprint.of_json({name.as_posix(): fingerprint.of_file(names[name]) for name in read})
+
+
+def used(*, code: bool) -> tuple[str, ...]:
+    """Suffixes of the files that decide what a model gives."""
+    return tuple(suffix for suffix in USED if code or suffix != ".py")
 
 
 def _in_package(name: str, key: str) -> Path:
@@ -98,15 +110,14 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
         RepositoryNotFoundError,
     )
 
-    wanted = [f"*{suffix}" for suffix in USED if code or suffix != ".py"]
-    patterns = [*wanted, "README.md"]  # its card, so that its licence is known offline too
+    patterns = [*(f"*{suffix}" for suffix in used(code=code)), "README.md"]  # its card: its licence
     try:
         return Path(
             snapshot_download(
                 model,
                 revision=revision,
                 allow_patterns=patterns,
-                ignore_patterns=["onnx/*", "openvino/*"],
+                ignore_patterns=[f"{name}/*" for name in UNUSED],
             )
         )
     except HFValidationError:

@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -37,8 +37,7 @@ def run(job: Job, shards: Sequence[str], advance: Advance) -> Filled:
             cast("Any", Actor),
             fn_constructor_args=(job,),
             compute=ray.data.ActorPoolStrategy(size=workers),
-            num_cpus=cpus_of_each([node["Resources"].get("CPU", 0) for node in ray.nodes()], workers),
-            num_gpus=gpus_of_each(ray.cluster_resources().get("GPU", 0), workers, job.runtime.device),
+            **shares([node["Resources"] for node in ray.nodes()], workers, job.runtime.device),
         )
         parts, errors = [], []
         for report in reports.iter_rows():  # to its end: Ray does not like to be left midway
@@ -78,13 +77,25 @@ class Actor:
         return {"report": json.dumps({"error": self._error})}
 
 
-def cpus_of_each(nodes: Sequence[float], workers: int) -> int:
-    """The most CPUs that so many workers can have each, none of them on two nodes; 1 at least."""
-    most = int(max(nodes, default=1))
-    fitting = [cpus for cpus in range(1, most + 1) if sum(node // cpus for node in nodes) >= workers]
-    return max(fitting, default=1)
+def shares(nodes: Sequence[Mapping[str, float]], workers: int, device: str) -> dict[str, float]:
+    """The CPUs and GPUs that each of so many workers gets, as Ray's `num_cpus` and `num_gpus`.
 
+    A GPU each, or an equal share of one where there are fewer, for no worker has parts of two; none for a
+    device that is no GPU. Then the most CPUs that they can have, none of them on two nodes; 1 at least.
 
-def gpus_of_each(gpus: float, workers: int, device: str) -> float:
-    """A GPU each, or a share of one where there are fewer; none for a device that is no GPU."""
-    return min(1.0, gpus / workers) if device in ("auto", "cuda") else 0.0
+    Args:
+        nodes: `CPU` and `GPU` of each.
+        workers: actors in all.
+        device: of `runtime`.
+    """
+    gpus = int(sum(node.get("GPU", 0) for node in nodes)) if device.startswith(("auto", "cuda")) else 0
+    on_each = -(-workers // gpus) if gpus else 0
+    room = [int(node.get("GPU", 0)) * on_each if gpus else workers for node in nodes]
+    cores = [node.get("CPU", 0) for node in nodes]
+    fitting = [
+        cpus
+        for cpus in range(1, int(max(cores, default=1)) + 1)
+        if sum(min(core // cpus, most) for core, most in zip(cores, room, strict=True)) >= workers
+    ]
+    finest = 10_000  # parts of a GPU that Ray tells apart
+    return {"num_cpus": max(fitting, default=1), "num_gpus": finest // on_each / finest if gpus else 0.0}

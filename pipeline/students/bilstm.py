@@ -11,7 +11,7 @@ from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import LSTM, Pooling, WordEmbeddings, WordWeights
 from torch import Tensor, nn
 from torch.nn.functional import embedding
-from torch.nn.utils.rnn import pack_sequence, unpack_sequence
+from torch.nn.utils.rnn import PackedSequence
 
 from pipeline.artifacts import student, teacher_parts
 from pipeline.core.errors import UserError
@@ -138,7 +138,7 @@ class Bilstm:
             found, lengths = found[torch.from_numpy(kept)], np.add.reduceat(kept, tokens.offsets[:-1])
         mode = str(self._pooling.pooling_mode)
         texts = torch.from_numpy(lengths).to(found.device)
-        return torch.segment_reduce(found, mode, lengths=texts, axis=0), words
+        return torch.segment_reduce(found, mode, lengths=texts, axis=0, unsafe=True), words
 
 
 def states(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
@@ -151,9 +151,14 @@ def states(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
 
 
 def packed(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
-    """The states by packed sequences."""
-    sequences = pack_sequence(words.split(lengths.tolist()), enforce_sorted=False)
-    return torch.cat(unpack_sequence(lstm(sequences)[0]))
+    """The states by packed sequences, of float32: in autocast cuDNN's LSTM knows float16 alone."""
+    order = np.argsort(-lengths, kind="stable")
+    step, text = np.nonzero(np.arange(lengths.max())[:, None] < lengths[order])
+    lying = torch.from_numpy((np.cumsum(lengths) - lengths)[order][text] + step).to(words.device)
+    with torch.autocast(words.device.type, enabled=False):
+        together = embedding(lying, words.float())
+        found = lstm(PackedSequence(together, torch.from_numpy(np.bincount(step))))[0].data
+        return embedding(lying.argsort(), found)
 
 
 def filled_up(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:

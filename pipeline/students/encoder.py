@@ -19,6 +19,8 @@ from pipeline.training.tokens import Tokens, tokenise
 
 TOKENS_AT_A_TIME = 512
 """Padded tokens of one forward pass of a model that cannot be packed: a batch is split by length."""
+TOKENS_ON_A_GPU = 16_384
+"""The same on a GPU, which small passes would leave idle."""
 
 
 class Init(Protocol):
@@ -113,7 +115,8 @@ class EncoderStudent:
         """Means of the last hidden states (n, d), and the first hidden states (T, d) if asked for."""
         groups = [np.argsort(tokens.lengths, kind="stable")]
         if not self._packed:
-            groups = length_groups(tokens.lengths, TOKENS_AT_A_TIME)
+            most = TOKENS_ON_A_GPU if self._model.device.type == "cuda" else TOKENS_AT_A_TIME
+            groups = length_groups(tokens.lengths, most)
         run = self._run_packed if self._packed else self._run_padded
         pooled, first = zip(*(run(tokens.select(group), embedded=embedded) for group in groups), strict=True)
         order = np.concatenate(groups)
@@ -131,7 +134,7 @@ class EncoderStudent:
         first = self._packed.embedded(ids, lengths.tolist())
         last = self._packed.contextual(first, lengths.tolist())
         texts = torch.from_numpy(lengths).to(last.device)
-        pooled = torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0)
+        pooled = torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0, unsafe=True)
         return pooled, first
 
     def _run_padded(self, tokens: Tokens, *, embedded: bool) -> tuple[Tensor, Tensor | None]:

@@ -94,6 +94,7 @@ class Endpoint:
             else:
                 if response.is_success:
                     return self._vectors(response, len(texts), estimate)
+                self._refund(estimate)
                 fault, asked = f"HTTP {response.status_code} ({self._message(response)})", _wait(response)
                 if response.status_code not in RETRIED:
                     hint = HINTS.get(response.status_code, "")
@@ -118,6 +119,11 @@ class Endpoint:
                     )
             self.requests += 1
             self.tokens += tokens
+
+    def _refund(self, tokens: int) -> None:
+        """Tokens that were not billed, for the server refused them."""
+        with self._lock:
+            self.tokens -= tokens
 
     def _pause(self, attempt: int, asked: float, fault: str, stop: Event) -> None:
         """Wait as long as the server asked for, or twice as long as before, and not all threads alike."""

@@ -47,7 +47,7 @@ class Transformer:
             "model": Path(params.model).name,  # a path of this machine is no identity; the weights are
             "prompt": self.prompt,
             "max_length": self.max_length,
-            "weights": weights_hash(folder),
+            "weights": weights_hash(folder, code=params.trust_remote_code),
         }
         if self.module.tokenizer.truncation_side != "right":
             self.recipe["truncation_side"] = self.module.tokenizer.truncation_side

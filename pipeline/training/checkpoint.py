@@ -139,7 +139,7 @@ class Checkpoint:
                     groups[group][rest] = file.get_tensor(name)
         except SafetensorError as error:
             say(f"{self.path} is damaged ({error}): training starts again")
-            self.path.unlink()
+            self.path.unlink(missing_ok=True)  # another process may have
             return None
         return groups, state
 

@@ -163,7 +163,7 @@ class Step:
         if encoded.embedded is not None:
             embedded = encoded.embedded.float()
             lengths = torch.from_numpy(tokens.lengths).to(vectors.device)
-            inputs = torch.segment_reduce(embedded, "mean", lengths=lengths, axis=0, initial=0.0)
+            inputs = torch.segment_reduce(embedded, "mean", lengths=lengths, axis=0, initial=0.0, unsafe=True)
         there = torch.from_numpy(targets).to(vectors.device)
         return Batch(vectors, there, rows.to(vectors.device), inputs, tokens, embedded)
 
@@ -205,13 +205,12 @@ class Step:
         if self.world.size == 1:
             return
         tables = {id(table) for table in sparse_parameters(self.student.module)}
-        for parameter in (*self.student.module.parameters(), *self.objective.parameters()):
-            if parameter.grad is None:  # so it is in all processes
-                continue
-            gradient = parameter.grad.to_dense()
-            self.world.add_up([gradient])
+        parameters = (*self.student.module.parameters(), *self.objective.parameters())
+        trained = [one for one in parameters if one.grad is not None]  # the same in all processes
+        gradients = [one.grad.to_dense() for one in trained if one.grad is not None]
+        self.world.add_up([*gradients, value])
+        for parameter, gradient in zip(trained, gradients, strict=True):
             parameter.grad = gradient.to_sparse(1) if id(parameter) in tables else gradient
-        self.world.add_up([value])
 
 
 def autocast(module: nn.Module, *, bfloat16: bool) -> AbstractContextManager[object]:

@@ -86,12 +86,14 @@ class World:
         )
 
     def add_up(self, tensors: list[Tensor]) -> None:
-        """Replace each tensor by its sum over the processes."""
+        """Replace each float32 tensor by its sum over the processes, in one exchange."""
         if self.size > 1:
             from accelerate.utils import reduce
 
-            for tensor in tensors:
-                tensor.copy_(reduce(tensor.to(self.device), "sum"))
+            together = torch.cat([tensor.to(self.device).flatten() for tensor in tensors])
+            sums = reduce(together, "sum").split([tensor.numel() for tensor in tensors])
+            for tensor, found in zip(tensors, sums, strict=True):
+                tensor.copy_(found.view_as(tensor))
 
     def agree(self, number: int) -> bool:
         """Whether every process has this number."""

@@ -134,7 +134,6 @@ def change_a_weight(folder):
             (folder / "1_Pooling").mkdir() or (folder / "1_Pooling" / "config.json").write_text("{}")
         ),
         lambda folder: (folder / "tokenizer.json").rename(folder / "other.json"),
-        lambda folder: (folder / "modeling_own.py").write_text("code"),
     ],
 )
 def test_the_hash_changes_with_what_decides_the_vectors(model, bert, change):
@@ -146,4 +145,12 @@ def test_the_hash_changes_with_what_decides_the_vectors(model, bert, change):
 def test_the_hash_does_not_change_with_what_does_not(model, bert):
     (model / "README.md").write_text("a card")
     (model / "pytorch_model.bin").write_bytes(b"pickled")
+    (model / "onnx").mkdir()
+    (model / "onnx" / "config.json").write_text("{}")
     assert weights_hash(model) == weights_hash(bert)
+
+
+def test_python_files_are_in_the_hash_where_they_may_run(model, bert):
+    (model / "modeling_own.py").write_text("code")
+    assert weights_hash(model) == weights_hash(bert)
+    assert weights_hash(model, code=True) != weights_hash(bert, code=True)

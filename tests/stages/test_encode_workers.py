@@ -170,11 +170,26 @@ def test_two_actors_of_ray(files):
     [([2], 2, 1), ([2], 1, 2), ([8, 8, 8], 3, 8), ([8, 8], 3, 4), ([16, 2], 2, 8), ([2], 9, 1), ([], 1, 1)],
 )
 def test_actors_get_as_many_cpus_as_fit(nodes, workers, cpus):
-    assert ray_data.cpus_of_each(nodes, workers) == cpus
+    found = ray_data.shares([{"CPU": node} for node in nodes], workers, "auto")
+    assert found == {"num_cpus": cpus, "num_gpus": 0}
 
 
-def test_actors_share_gpus_where_there_are_too_few():
-    assert ray_data.gpus_of_each(4, 2, "auto") == 1
-    assert ray_data.gpus_of_each(1, 2, "cuda") == 0.5
-    assert ray_data.gpus_of_each(4, 2, "cpu") == 0
-    assert ray_data.gpus_of_each(0, 2, "auto") == 0
+@pytest.mark.parametrize(
+    ("gpus", "workers", "device", "share"),
+    [
+        (4, 2, "auto", 1),
+        (1, 2, "cuda", 0.5),
+        (2, 3, "auto", 0.5),  # no worker has two thirds of two GPUs
+        (1, 3, "cuda:0", 0.3333),
+        (4, 2, "cpu", 0),
+    ],
+)
+def test_actors_share_gpus_where_there_are_too_few(gpus, workers, device, share):
+    found = ray_data.shares([{"CPU": 4, "GPU": gpus}], workers, device)
+    assert found == {"num_cpus": 4 // workers, "num_gpus": share}
+
+
+def test_actors_with_gpus_fit_on_the_nodes_that_have_some():
+    nodes = [{"CPU": 64}, {"CPU": 8, "GPU": 4}]
+    assert ray_data.shares(nodes, 4, "auto") == {"num_cpus": 2, "num_gpus": 1}
+    assert ray_data.shares(nodes, 4, "cpu") == {"num_cpus": 16, "num_gpus": 0}

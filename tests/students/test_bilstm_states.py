@@ -83,6 +83,16 @@ def test_in_autocast_it_computes_in_bfloat16(lstm, words, pull):
         assert torch.linalg.norm(gradient - wanted) < 0.02 * torch.linalg.norm(wanted)
 
 
+def test_packed_sequences_stay_in_float32_whatever_autocast_says(lstm, words, pull):
+    def in_autocast(*given):
+        with torch.autocast("cpu", torch.bfloat16):
+            return bilstm.packed(*given)
+
+    found, expected = (with_gradients(way, lstm, words, pull) for way in (in_autocast, bilstm.packed))
+    assert found[0].dtype == torch.float32
+    assert_alike(found, expected)
+
+
 def test_without_bfloat16_it_stays_in_float32(lstm, words, monkeypatch):
     monkeypatch.setattr(bilstm, "has_bfloat16", lambda: False)
     with torch.autocast("cpu", torch.bfloat16):

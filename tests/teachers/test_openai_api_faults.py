@@ -8,6 +8,7 @@ import pytest
 from embeddings_server import change, close, hang, refuse, vectors
 
 from pipeline.core.errors import Unfinished, UserError
+from pipeline.teachers.endpoint import estimate_tokens
 
 TEXTS = [f"text number {i}" for i in range(12)]
 TRANSIENT = {
@@ -149,6 +150,13 @@ def test_a_cap_stops_before_it_is_exceeded_and_keeps_what_is_done(api, server, c
     assert len(it.value.rows) == 3 * 2
     np.testing.assert_array_equal(it.value.vectors["sentence"], vectors(TEXTS)[it.value.rows])
     assert {TEXTS[row] for row in it.value.rows} == set(server.texts) - {"dimension"}
+
+
+def test_tokens_of_refused_requests_do_not_count(api, server):
+    server.faults += [refuse(429)] * 3
+    teacher = api(dimensions=8, texts_per_request=len(TEXTS), max_tokens=sum(map(estimate_tokens, TEXTS)))
+    np.testing.assert_array_equal(sentence(teacher), vectors(TEXTS))
+    assert len(server.bodies) == 4
 
 
 def test_what_the_server_bills_counts(api, server):
