@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch):
     """A working folder with good data."""
     monkeypatch.chdir(tmp_path)
     write_texts(60)
-    Path("pairs.tsv").write_text("sentence1\tsentence2\tscore\none of them\tanother one\t3\n")
+    Path("pairs.tsv").write_text("sentence1\tsentence2\tscore\none of them\tanother one\t3\none\ttwo\t1\n")
 
 
 def write_texts(count):
@@ -257,10 +257,31 @@ def test_pipeline_check_tells_what_dvc_would_not():
             {"rate": 0.0},
             "params.yaml: augment.wordnet.rate is 0.0; expected greater than 0",
         ),
+        ("corpus.dev_fraction", 0.0, "params.yaml: corpus.dev_fraction is 0.0; expected greater than 0"),
+        (
+            "students.tiny.train.lr",
+            float("inf"),
+            "params.yaml: students.tiny.train.lr is inf; expected a finite number",
+        ),
+        ("students", {}, "params.yaml: students is empty; it needs one entry at least"),
+        ("students", {12: {}}, "params.yaml: students.12: name a-z, 0-9, - and _ only, a letter first"),
+        ("students.tiny.loss", "mse", "params.yaml: students.tiny.loss is 'mse'; expected a block of keys"),
+        ("runtime", None, "params.yaml: runtime is None; expected a block of keys"),
+        (
+            "corpus.sources",
+            [{"kind": "files", "path": "hub:owner/texts"}],
+            "params.yaml: corpus.sources.0.path: hub:owner/texts is a dataset; write {kind: huggingface,",
+        ),
     ],
 )
 def test_values_that_would_mislead_later(path, value, message):
     assert fail("prepare", changed(path, value)).startswith(message)
+
+
+def test_a_key_that_is_there_twice_is_told_with_its_line():
+    Path("params.yaml").write_text("teacher: {}\ncorpus: {}\nteacher: {}\n")
+    result = CliRunner().invoke(cli.app, ["check"])
+    assert result.stderr == 'error: params.yaml, line 3: duplicate key "teacher"; remove one of the two\n'
 
 
 def test_a_device_that_torch_does_not_have():

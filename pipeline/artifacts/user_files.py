@@ -135,7 +135,7 @@ def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserE
     """The error for a column that a file lacks, with the likeliest of those that it has."""
     names = list(found)
     close = difflib.get_close_matches(column, names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "name one of them in params.yaml"
+    hint = f"did you mean {close[0]!r}?" if close else "rename one of them, or name it in params.yaml"
     return UserError(f"{path} has no column {column!r}; it has {', '.join(names) or 'none'}; {hint}")
 
 

@@ -152,11 +152,15 @@ COMMANDS: dict[str, Callable[..., None]] = {"list": list_recipes, "verify": veri
 
 
 def _folder(cache: Path | None, params_file: Path) -> Path:
+    if cache and not cache.is_dir():
+        raise UserError(f"there is no folder {cache}; --cache names the one that holds `vectors`")
     return cache or Path(load(params_file).runtime.cache)
 
 
 def _users(folder: Path, params_file: Path, vectors: Path) -> dict[str, list[str]]:
     """What uses each recipe: published sets, and the params file, whose encoding may not be published yet."""
+    if vectors != VECTORS and not vectors.is_dir():
+        raise UserError(f"there is no folder {vectors}; --vectors names the one of the published sets")
     sets, teacher = store_files.used_by(vectors), load(params_file).teacher
     return {
         stored.fingerprint: sets.get(stored.fingerprint, [])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.artifacts.onnx_folder import is_onnx
-from pipeline.commands.model_folder import modules, read_json
+from pipeline.commands.model_folder import modules, read_object
 from pipeline.core.errors import UserError
 from pipeline.exporting.session import OnnxEncoder
 
@@ -99,24 +99,23 @@ def load_student(folder: Path, device: str) -> "SentenceTransformer":
 
 def _is_table(folder: Path) -> bool:
     config = folder / "config.json"
-    return config.exists() and read_json(config).get("model_type") == "model2vec"
+    return config.exists() and read_object(config).get("model_type") == "model2vec"
 
 
 def _table(folder: Path) -> Encode:
     from model2vec import StaticModel
-    from safetensors import SafetensorError
 
     from pipeline.encoders.table import TableEncoder
 
     try:
         return TableEncoder(StaticModel.from_pretrained(folder))
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except Exception as error:  # tokenizers raises no narrower one
         raise _damaged(folder, "cpu", error) from None
 
 
 def _tells_queries_apart(folder: Path) -> bool:
     settings = folder / "config_sentence_transformers.json"
-    prompts = read_json(settings).get("prompts", {}) if settings.exists() else {}
+    prompts = read_object(settings).get("prompts", {}) if settings.exists() else {}
     return any(prompts.values()) or modules(folder)[0][0] == "Router"
 
 
@@ -128,7 +127,7 @@ def _runs_packed(folder: Path) -> bool:
         return False
     from pipeline.encoders.packing import FAMILIES
 
-    return set(read_json(place / "config.json").get("architectures") or ()) <= FAMILIES.keys()
+    return set(read_object(place / "config.json").get("architectures") or ()) <= FAMILIES.keys()
 
 
 def _fastest(device: str) -> Literal["float32", "bfloat16"]:

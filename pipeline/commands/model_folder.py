@@ -15,8 +15,14 @@ def modules(folder: Path) -> list[tuple[str, Path]]:
     """Kind and folder of each module in order; a plain transformers folder is one `Transformer`."""
     if not (folder / "modules.json").exists():
         return [("Transformer", folder)]
-    listed: list[dict[str, str]] = read_json(folder / "modules.json")
-    return [(module["type"].rpartition(".")[2], folder / module["path"]) for module in listed]
+    listed = read_json(folder / "modules.json")
+    try:
+        found = [(module["type"].rpartition(".")[2], folder / module["path"]) for module in listed]
+    except (TypeError, KeyError, AttributeError):
+        found = []
+    if not found:
+        raise UserError(f"{folder / 'modules.json'} does not list a model's modules: type and path of each")
+    return found
 
 
 def dimension(folder: Path) -> int | None:
@@ -25,9 +31,9 @@ def dimension(folder: Path) -> int | None:
     for kind, place in modules(folder):
         match kind:
             case "Transformer":
-                found = read_json(place / "config.json").get("hidden_size")
+                found = read_object(place / "config.json").get("hidden_size")
             case "Dense":
-                found = read_json(place / "config.json").get("out_features")
+                found = read_object(place / "config.json").get("out_features")
             case "StaticEmbedding":
                 found = max((shape[-1] for shape in tensor_shapes(place).values()), default=None)
     return found
@@ -39,7 +45,7 @@ def max_length(folder: Path) -> int | None:
         ("sentence_bert_config.json", "max_seq_length"),
         ("config.json", "max_position_embeddings"),
     ):
-        if (folder / name).exists() and (length := read_json(folder / name).get(key)):
+        if (folder / name).exists() and (length := read_object(folder / name).get(key)):
             return int(length)
     return None
 
@@ -63,6 +69,24 @@ def tensor_shapes(folder: Path, name: str = "model.safetensors") -> dict[str, tu
             return {key: tuple(weights.get_slice(key).get_shape()) for key in weights.keys()}
     except (SafetensorError, OSError) as error:
         raise UserError(f"{folder / name} is not a readable .safetensors file ({error})") from None
+
+
+def layers(folder: Path) -> int | None:
+    """Layers of a transformer; None where the model does not say."""
+    config = read_object(modules(folder)[0][1] / "config.json")
+    return config.get("num_hidden_layers") or config.get("n_layers")  # DistilBERT's
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object.
+
+    Raises:
+        UserError: it is missing, not JSON, or something else.
+    """
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds no JSON object")
+    return found
 
 
 def read_json(path: Path) -> Json:

@@ -70,6 +70,10 @@ def mteb(
     """
     _check_installed()
     params = load(params_file)
+    if not names and not known_students(students):
+        raise UserError(
+            f"{students} holds no students; name what to score, such as `pipeline mteb {TEACHER}`"
+        )
     models = [
         _teacher(params) if name == TEACHER else _student(name, students, device)
         for name in names or [TEACHER, *known_students(students)]

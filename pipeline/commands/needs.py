@@ -54,8 +54,8 @@ def _api(params: OpenAiApiTeacher) -> Finding:
 
 
 def students(params: Params) -> list[Finding]:
-    """The models that students start from instead of the teacher; nothing is loaded or downloaded."""
-    found = []
+    """The models and layers that students start from; nothing is loaded or downloaded."""
+    found = list(_layers(params))
     for name, block in params.students.items():
         if not isinstance(block.init, TransformerInit) or not block.init.model:
             continue
@@ -67,6 +67,28 @@ def students(params: Params) -> list[Finding]:
         else:
             found.append(Finding("students", f"{key}: {model}" + ("" if folder else f": {NOT_HERE}")))
     return found
+
+
+def _layers(params: Params) -> Iterator[Finding]:
+    """Layers that students ask for and that the teacher does not have, where its folder is here."""
+    if isinstance(params.teacher, HashingTeacher):
+        return
+    try:
+        model = params.teacher
+        parts = (
+            TransformerTeacher(kind="transformer", model=model.parts) if model.kind == "openai_api" else model
+        )
+        folder = _model_folder(parts)
+        count = model_folder.layers(folder) if folder else None
+    except UserError:
+        return  # `teacher` says it
+    for name, block in params.students.items():
+        own = getattr(block.init, "model", None)
+        most = max(getattr(block.init, "layers", None) or [0])
+        if count and not own and most >= count:
+            key = f"students.{name}.init.layers"
+            said = f"{key} names layer {most}, the teacher has {count} (0 to {count - 1})"
+            yield Finding("students", said, f"edit {key} in the params file")
 
 
 def back_translation(params: BackTranslationAugment) -> list[Finding]:

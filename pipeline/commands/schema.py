@@ -20,7 +20,7 @@ def schema(
     wanted = render()
     if check:
         if not out.exists() or out.read_text(encoding="utf-8") != wanted:
-            raise UserError(f"{out} is stale; run `pipeline schema`")
+            raise UserError(f"{out} is stale; run `pipeline schema --out {out}`")
         return
     write_text(out, wanted)
     say(f"wrote {out}")

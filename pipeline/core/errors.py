@@ -1,5 +1,6 @@
 """The one error a user's mistake raises, and the wrapper that turns it into one line and exit code 1."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -20,6 +21,10 @@ QUIET = {
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
 }
 """Libraries' own bars and load reports, which drown the one line that matters."""
+
+
+CLOSED = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOSPC, errno.EROFS, errno.EDQUOT)
+"""What a machine refuses, as against what a program does wrong: no right to a file, no room for it."""
 
 
 class UserError(Exception):
@@ -43,7 +48,10 @@ class Unfinished(UserError):  # noqa: N818 - what is done is no error
 
 
 def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Print a `UserError` as one message on stderr and exit with 1; every other error keeps its traceback."""
+    """Print a `UserError` as one message on stderr and exit with 1, as also a file or disk that is closed.
+
+    Every other error keeps its traceback.
+    """
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -53,6 +61,12 @@ def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except UserError as error:
             sys.stderr.write(f"error: {error}\n")
+            sys.exit(1)
+        except OSError as error:
+            if error.errno not in CLOSED:
+                raise
+            place = error.filename or "a file"
+            sys.stderr.write(f"error: {place} cannot be read or written ({error.strerror})\n")
             sys.exit(1)
 
     return wrapped

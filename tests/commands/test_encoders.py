@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 
@@ -107,6 +108,20 @@ def test_a_damaged_folder_is_told(students, tmp_path, kind, said):
         weights.write_bytes(b"no weights") if "loaded" in said else weights.unlink()
     with pytest.raises(UserError, match=said):
         open_encoders(folder, "cpu", 64)
+
+
+def test_a_damaged_tokenizer_of_a_table_is_told(students, tmp_path):
+    folder = shutil.copytree(students / "static", tmp_path / "copy")
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(UserError, match="cannot be loaded on device 'cpu'"):
+        open_encoders(folder, "cpu", 64)
+
+
+@pytest.mark.parametrize("listed", ["[]", "{}", "[{}]", '{"a": 1}', "3"])
+def test_a_list_of_modules_that_is_none_is_told(tmp_path, listed):
+    (tmp_path / "modules.json").write_text(listed)
+    with pytest.raises(UserError, match=r"modules.json does not list a model's modules"):
+        open_encoders(tmp_path, "cpu", 64)
 
 
 def test_a_device_that_is_not_there_is_told(students):

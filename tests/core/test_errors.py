@@ -1,3 +1,4 @@
+import errno
 import inspect
 import os
 import sys
@@ -25,7 +26,17 @@ def test_a_users_mistake_is_one_line_and_exit_code_1(capsys):
     assert capsys.readouterr() == ("", "error: a.txt is missing, tried 3 times; make it\n")
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_file_that_is_closed_to_the_user_is_named(capsys):
+    def closed() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "vectors")
+
+    with pytest.raises(SystemExit) as stopped:
+        report_user_errors(closed)()
+    assert stopped.value.code == 1
+    assert capsys.readouterr().err == "error: vectors cannot be read or written (Permission denied)\n"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, FileNotFoundError])
 def test_every_other_error_stays_what_it_is(capsys, error):
     def broken() -> None:
         raise error

@@ -38,7 +38,7 @@ def test_text_sets_are_a_list_or_a_map_to_proportions():
         ({"seed": 1e6}, "tiny.train.texts.seed is 1000000.0; expected less than or equal to 100"),
         ({"seed": "all"}, "tiny.train.texts.seed is 'all'; expected number"),
         (["seed", "seed"], r"names seed twice; .* write a map: \{seed: 2\}"),
-        ([], "tiny.train.texts is .* at least 1 item"),
+        ([], "tiny.train.texts is empty; it needs one entry"),
         ("seed", "tiny.train.texts is 'seed'; expected"),
         ([["seed"]], r"tiny.train.texts is \[\['seed'\]\]; expected"),
     ],
@@ -55,7 +55,10 @@ def test_bad_text_sets(texts, message):
         ({"wordnet": None}, "gate.back_translation is missing"),
         ({"wordnett": None}, "gate.wordnett is unknown; did you mean 'wordnet'"),
         ({"wordnet": {"min_similarity": 1.5}}, "gate.wordnet.min_similarity is 1.5; expected less"),
-        ({"wordnet": {"max_similarity": 0.4}}, "max_similarity is 0.4, below gate.min_similarity, 0.5"),
+        (
+            {"wordnet": {"max_similarity": 0.4}},
+            "gate.wordnet: max_similarity is 0.4, below min_similarity, 0.5",
+        ),
     ],
 )
 def test_bad_gates(gate, message):

@@ -41,7 +41,7 @@ def test_the_defaults_are_hpds_lists_beside_exact_search_and_a_graph():
             {"budget": {"types": ["int4"]}},
             "evaluate.budget.types.0 is 'int4'; allowed: float32, float16, int8",
         ),
-        ({"budget": {"types": []}}, "evaluate.budget.types is []"),
+        ({"budget": {"types": []}}, "evaluate.budget.types is empty"),
         ({"budget": {"dims": [0]}}, "evaluate.budget.dims.0 is 0"),
     ],
 )

@@ -44,6 +44,11 @@ CASES = {
     "sts: score is no number": (STS, sts("abx"), f"x.tsv, row 1 {ROW}score is 'x', not a number"),
     "sts: no score": (STS, sts("ab1", ("a", "b", "")), f"x.tsv, row 2 {ROW}score is '', not a number"),
     "sts: empty cell": (STS, sts("ab1", ("a", " ", "1")), f"x.tsv, row 2 {ROW}sentence2 is empty"),
+    "sts: one score": (
+        STS,
+        sts("ab1", "cd1"),
+        "x.tsv: all pairs have one score, so there is nothing to rank; name another column with",
+    ),
     "sts: short line": (STS, sts("ab1", "ab"), "x.tsv, line 3: 2 cells for 3 columns"),
     "sts: empty file": (STS, {"x.tsv": ""}, "x.tsv is empty"),
     "sts: header alone": (STS, sts(), "x.tsv is empty"),

