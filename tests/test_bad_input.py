@@ -263,7 +263,7 @@ def test_pipeline_check_tells_what_dvc_would_not():
             float("inf"),
             "params.yaml: students.tiny.train.lr is inf; expected a finite number",
         ),
-        ("students", {}, "params.yaml: students is empty; it needs one entry at least"),
+        ("students", {}, "params.yaml: students is empty"),
         ("students", {12: {}}, "params.yaml: students.12: name a-z, 0-9, - and _ only, a letter first"),
         ("students.tiny.loss", "mse", "params.yaml: students.tiny.loss is 'mse'; expected a block of keys"),
         ("runtime", None, "params.yaml: runtime is None; expected a block of keys"),

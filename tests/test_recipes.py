@@ -55,7 +55,7 @@ def small(recipe: Path, bert: Path) -> Document:
 def smaller(block: Document, bert: Path) -> Document:
     init, train, tuned = (dict(block[key] or {}) for key in ("init", "train", "finetune"))
     if init.get("model"):
-        init["model"] = str(bert)
+        init |= {"model": str(bert), "revision": None}
     if init.get("layers"):
         init["layers"] = list(range(len(init["layers"])))[:LAYERS]
     for key, most in (("table_dim", 8), ("units", 8), ("intermediate", 16)):

@@ -108,9 +108,10 @@ def _table(folder: Path) -> Encode:
     from pipeline.encoders.table import TableEncoder
 
     try:
-        return TableEncoder(StaticModel.from_pretrained(folder))
+        model = StaticModel.from_pretrained(folder)
     except Exception as error:  # tokenizers raises no narrower one
         raise _damaged(folder, "cpu", error) from None
+    return TableEncoder(model)
 
 
 def _tells_queries_apart(folder: Path) -> bool:

@@ -45,8 +45,8 @@ def max_length(folder: Path) -> int | None:
         ("sentence_bert_config.json", "max_seq_length"),
         ("config.json", "max_position_embeddings"),
     ):
-        if (folder / name).exists() and (length := read_object(folder / name).get(key)):
-            return int(length)
+        if (folder / name).exists() and isinstance(length := read_object(folder / name).get(key), int):
+            return length
     return None
 
 
@@ -74,7 +74,8 @@ def tensor_shapes(folder: Path, name: str = "model.safetensors") -> dict[str, tu
 def layers(folder: Path) -> int | None:
     """Layers of a transformer; None where the model does not say."""
     config = read_object(modules(folder)[0][1] / "config.json")
-    return config.get("num_hidden_layers") or config.get("n_layers")  # DistilBERT's
+    names = ("num_hidden_layers", "n_layers", "n_layer")  # of DistilBERT and of GPT-2 the others
+    return next((config[name] for name in names if isinstance(config.get(name), int)), None)
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from pipeline.core.registry import implementation
 if TYPE_CHECKING:
     from mteb import AbsTask
 
+STUDENTS = Path("data/finetuned")
 TEACHER = metrics.TEACHER
 BATCH_SIZE = 64
 Scores = dict[str, float | None]
@@ -56,7 +57,7 @@ def mteb(
         typer.Option(help="A Python file with tasks of your own, subclasses of mteb's AbsTask: all are run."),
     ] = None,
     out: Annotated[Path, typer.Option(help="A file NAME.json a model goes here.")] = Path("reports/mteb"),
-    students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
+    students: Annotated[Path, typer.Option(help="Where students lie by name.")] = STUDENTS,
     params_file: Annotated[Path, typer.Option("--params", help="The params file.")] = Path("params.yaml"),
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...: for students.")] = "auto",
     fresh: Annotated[
@@ -70,10 +71,8 @@ def mteb(
     """
     _check_installed()
     params = load(params_file)
-    if not names and not known_students(students):
-        raise UserError(
-            f"{students} holds no students; name what to score, such as `pipeline mteb {TEACHER}`"
-        )
+    if students != STUDENTS and not students.is_dir():
+        raise UserError(f"there is no folder {students}; --students names the one that holds students")
     models = [
         _teacher(params) if name == TEACHER else _student(name, students, device)
         for name in names or [TEACHER, *known_students(students)]

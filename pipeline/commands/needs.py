@@ -134,7 +134,7 @@ def _model_folder(params: TransformerTeacher) -> Path | None:
 
 
 def _folder(model: str, key: str, revision: str | None) -> Path | None:
-    return _in_hub_cache(model, revision) if _on_hub(model) else find_model(model, key)
+    return _in_hub_cache(model, revision) if _on_hub(model) else find_model(model, key, revision=revision)
 
 
 def _on_hub(model: str) -> bool:

@@ -33,9 +33,8 @@ def find_model(model: str, key: str, *, revision: str | None = None, code: bool 
     """
     local = model.startswith(PACKAGE) or Path(model).is_dir()
     if revision and local:
-        raise UserError(
-            f"{key}: {model} is no model of the hub, so it has no revision {revision!r}; remove it"
-        )
+        where = f"{key.removesuffix('model')}revision"
+        raise UserError(f"{where} is {revision!r}, but {model} is no model of the hub; remove the revision")
     if model.startswith(PACKAGE):
         folder = _in_package(model.removeprefix(PACKAGE), key)
     elif Path(model).is_dir():

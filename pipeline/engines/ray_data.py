@@ -70,7 +70,9 @@ class Actor:
         """Fill the shard that a row names."""
         try:
             if not self._error:
-                self._worker = self._worker or Worker(self._job)
+                # Of a node's GPUs an actor sees its own alone, which is the first.
+                device = "cuda" if self._job.runtime.device.startswith("cuda") else None
+                self._worker = self._worker or Worker(self._job, device)
                 return {"report": json.dumps(asdict(self._worker.fill(row["shard"])))}
         except UserError as error:
             self._error = str(error)

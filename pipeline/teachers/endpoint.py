@@ -94,7 +94,8 @@ class Endpoint:
             else:
                 if response.is_success:
                     return self._vectors(response, len(texts), estimate)
-                self._refund(estimate)
+                if response.status_code < 500:  # what a gateway lost may have been computed, and is billed
+                    self._refund(estimate)
                 fault, asked = f"HTTP {response.status_code} ({self._message(response)})", _wait(response)
                 if response.status_code not in RETRIED:
                     hint = HINTS.get(response.status_code, "")

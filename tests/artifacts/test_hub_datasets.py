@@ -64,10 +64,13 @@ def test_tasks_read_a_dataset_of_parquet_files(dataset):
 def test_a_dataset_of_json_lines_with_one_split_and_a_corpus(tmp_path):
     folder = tmp_path / "json"
     folder.mkdir()
-    (folder / "data.jsonl").write_text('{"sentence1": "a", "sentence2": "b", "score": 4.5}\n')
-    assert read({"kind": "sts", "path": f"hub:{folder}"}).pairs["score"].to_list() == [4.5]
+    (folder / "data.jsonl").write_text(
+        '{"sentence1": "a", "sentence2": "b", "score": 4.5}\n'
+        '{"sentence1": "a", "sentence2": "c", "score": 1}\n'
+    )
+    assert read({"kind": "sts", "path": f"hub:{folder}"}).pairs["score"].to_list() == [4.5, 1]
     source = HubSource(kind="huggingface", dataset=str(folder), column="sentence2")
-    assert [part.texts.to_list() for part in read_sources([source], None)] == [["b"]]
+    assert [part.texts.to_list() for part in read_sources([source], None)] == [["b", "c"]]
 
 
 @pytest.mark.parametrize(

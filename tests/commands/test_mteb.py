@@ -258,7 +258,7 @@ def test_results_that_cannot_be_kept_are_no_fault_of_the_data(folder):
         (["--define", "empty.py"], "empty.py defines no task"),
         (["--tasks", "STS12"], "the data of STS12 cannot be read"),
         (["tyny", "--define", "mine.py"], "there is no student 'tyny'"),
-        (["--students", "none", "--define", "mine.py"], "none holds no students; name what to score"),
+        (["--students", "none", "--define", "mine.py"], "there is no folder none; --students"),
     ],
 )
 def test_faults(folder, args, message):

@@ -58,7 +58,7 @@ def test_a_folder_is_itself_and_a_package_has_one(bert):
 
 
 def test_a_folder_has_no_revision(bert):
-    with pytest.raises(UserError, match=r"is no model of the hub, so it has no revision 'v1'; remove it"):
+    with pytest.raises(UserError, match=r"^teacher\.revision is 'v1', but .* is no model of the hub; remove"):
         find(str(bert), revision="v1")
 
 

@@ -29,6 +29,7 @@ def project(tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join([*lines, "A held-out text, here.", "short"]))
     (tmp_path / "sts.tsv").write_text(
         "sentence1\tsentence2\tscore\na held out text here\tAnother one of them\t3\n"
+        "Another one of them\ta held out text here\t1\n"
     )
     (tmp_path / "triplets.csv").write_text("anchor,positive\nan anchor,a positive\nanother one of them,x\n")
     params = small_params(
@@ -54,7 +55,7 @@ def test_all_artifacts_and_counts(project):
     seed = texts.read_seed(out / "seed.parquet")
     assert len(seed) == 200
     assert set(seed["split"]) == {"train", "dev"}
-    assert pairs.read(out / "tasks.parquet")["score"].to_list() == [3.0]
+    assert pairs.read(out / "tasks.parquet")["score"].to_list() == [3.0, 1.0]
     triplets = pairs.read(out / "triplets.parquet")
     assert triplets.select("task", "split").rows() == [("mine", "train")]
     for pairs_name, texts_name in (("tasks", "eval"), ("triplets", "finetune")):
@@ -66,7 +67,7 @@ def test_all_artifacts_and_counts(project):
     assert source["dropped"] == {"evaluation_text": 1, "too_few_words": 1}
     assert source["rows_in"] == 202
     assert metrics["finetune"]["mine"] == {"dropped": {"evaluation_text": 1}, "rows_in": 2, "rows_out": 1}
-    assert metrics["tasks"]["mine"]["test"]["rows"] == 1
+    assert metrics["tasks"]["mine"]["test"]["rows"] == 2
 
 
 def test_equal_inputs_give_equal_bytes(project):

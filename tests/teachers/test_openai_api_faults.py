@@ -157,6 +157,9 @@ def test_tokens_of_refused_requests_do_not_count(api, server):
     teacher = api(dimensions=8, texts_per_request=len(TEXTS), max_tokens=sum(map(estimate_tokens, TEXTS)))
     np.testing.assert_array_equal(sentence(teacher), vectors(TEXTS))
     assert len(server.bodies) == 4
+    server.faults += [refuse(504)]
+    with pytest.raises(UserError, match="would exceed it"):
+        sentence(api(dimensions=8, texts_per_request=len(TEXTS), max_tokens=sum(map(estimate_tokens, TEXTS))))
 
 
 def test_what_the_server_bills_counts(api, server):

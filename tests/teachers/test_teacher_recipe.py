@@ -39,7 +39,6 @@ def test_batches_are_no_part_of_it(load, bert):
         {"prompt": "query: "},
         {"max_length": 64},
         {"precision": "bfloat16"},
-        {"revision": "v2"},
         {"trust_remote_code": True},
     ],
 )

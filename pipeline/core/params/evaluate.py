@@ -85,8 +85,8 @@ class StsTask(_Similarity):
     score: str = "score"
     """Column of the human scores."""
     range: Annotated[tuple[float, float] | None, Field(strict=False)] = None
-    """The lowest and the highest score there may be; null: any. Official files have their own: 0 to 5, SICK 1
-    to 5."""
+    """The lowest and the highest score there may be, both finite; null: any. Official files have their own: 0
+    to 5, SICK 1 to 5."""
     subset: str | None = None
     """Column that names a pair's subset, for the mean over subsets; null: one subset a file."""
 

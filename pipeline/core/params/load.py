@@ -197,7 +197,7 @@ def _describe(detail: ErrorDetails) -> list[str]:
             where = where.removesuffix(".[key]")
             return [f"{where} is {value!r}; allowed: {allowed}{_closest(value, allowed)}"]
         case "too_short" | "string_too_short" if not value:
-            return [f"{where} is empty; it needs one entry at least"]
+            return [f"{where} is empty"]
         case "model_type" | "model_attributes_type" | "dict_type":
             return [f"{where} is {value!r}; expected a block of keys"]
         case _:
