@@ -136,7 +136,6 @@ def test_damaged_translations_are_dropped(translations):
 def test_another_cache_is_listed_where_asked_for(stores):
     assert "there is no folder none; --cache" in cache("list", "--cache", "none").stderr
     assert "there is no folder typo; --vectors" in cache("prune", "--vectors", "typo").stderr
-    assert len(left()) == 3
     Path(".cache").rename("elsewhere")
     assert len(lines(cache("list", "--cache", "elsewhere"))) == 3
 
