@@ -9,7 +9,7 @@ from pipeline.reporting.tables import number, percent, score
 
 ROLES = {"float32": "ink", "float16": "muted", "int8": "accent", "binary": "warm"}
 AXIS = "MB for a million vectors (log scale)"
-INDEX_METRICS = ("mrr@10", "ndcg@10", "recall@10", "exact@10")
+INDEX_SCORES = ("headline", "recall@10", "exact@10")
 INDEX_TIMES = ("queries", "build_seconds", "ms_per_1000_queries")
 INDEX_SHAPE = ("task", "model", "index", "bytes", "documents", "dim")
 
@@ -35,7 +35,7 @@ class IndexRow:
     index: str
     megabytes: str
     scores: tuple[str, ...]
-    """By INDEX_METRICS."""
+    """By INDEX_SCORES."""
     build: str
     """Milliseconds; empty where it was not measured, as is `search`."""
     search: str
@@ -61,6 +61,7 @@ def indexes(students: Sequence[StudentMetrics], searches: Searches) -> list[Inde
             if row["model"] == TEACHER and at:
                 continue  # the same beside each student
             model = TEACHER if row["model"] == TEACHER else metrics.student
+            headline = metrics.main.get(str(row["task"]), "")
             settings = [f"{name} {value}" for name, value in _settings(row)]
             time = times.get(_key(row, model), {})
             rows.append(
@@ -69,7 +70,7 @@ def indexes(students: Sequence[StudentMetrics], searches: Searches) -> list[Inde
                     task=str(row["task"]),
                     index=", ".join([str(row["index"]), *settings]),
                     megabytes=number(float(row["bytes"] or 0) / 1e6),
-                    scores=tuple(_score(row.get(name)) for name in INDEX_METRICS),
+                    scores=tuple(_score(row.get(name)) for name in (headline, *INDEX_SCORES[1:])),
                     build=number(1000 * float(time["build_seconds"])) if time else "",
                     search=number(float(time["ms_per_1000_queries"])) if time else "",
                 )
@@ -112,7 +113,7 @@ def asymmetric(students: Sequence[StudentMetrics]) -> list[tuple[str, tuple[str,
 
 
 def _settings(row: Mapping[str, object]) -> list[tuple[str, int]]:
-    shape = (*INDEX_SHAPE, *INDEX_METRICS, *INDEX_TIMES)
+    shape = (*INDEX_SHAPE, *INDEX_TIMES)
     return sorted((key, value) for key, value in row.items() if key not in shape and isinstance(value, int))
 
 
