@@ -159,14 +159,15 @@ def _panel(panel: Panel) -> "alt.LayerChart":
     import altair as alt
 
     layers: list[alt.Chart] = []
-    # Two curves often end close together: the upper one's name goes above its end, the lower one's below.
-    upper = max(panel.lines, key=lambda line: line.values[-1])
+    # Curves often end close together: names go above and below the ends in turn, the upper one's first.
+    by_end = sorted(panel.lines, key=lambda line: (line.steps[-1], -line.values[-1]))
+    above = {line.name for line in by_end[::2]}
     for line in panel.lines:
         ends = zip(line.steps, line.values, strict=True)
         rows = [{"step": step, "value": value, "name": line.name} for step, value in ends]
         x = _across(panel)
         y = alt.Y("value:Q", title=None).axis(tickCount=5, format="~g").scale(zero=False)
-        colour, dy = PALETTE[line.role], -7 if line is upper else 7
+        colour, dy = PALETTE[line.role], -7 if line.name in above else 7
         base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y)
         last = alt.Chart(alt.Data(values=rows[-1:])).encode(x=x, y=y)
         name = last.mark_text(align="left", dx=8, dy=dy, color=colour, fontSize=14, fontWeight=500)

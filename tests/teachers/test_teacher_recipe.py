@@ -1,10 +1,13 @@
 import json
 import shutil
 
+import huggingface_hub
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from pipeline.core.fingerprint import of_json
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
@@ -46,6 +49,18 @@ def test_it_changes_with_every_setting(load, bert, change):
     before, after = (load(bert, **{"pooling": "mean", **more}).recipe for more in ({}, change))
     assert of_json(before) != of_json(after)
     assert {key: value for key, value in after.items() if before[key] != value} == change
+
+
+def test_it_changes_with_the_hubs_revision(load, bert, tmp_path, monkeypatch):
+    folder = tmp_path / "hub" / "models--owner--tiny"
+    (folder / "refs").mkdir(parents=True)
+    shutil.copytree(bert, folder / "snapshots" / COMMIT)
+    for revision in ("v1", "v2"):
+        (folder / "refs" / revision).write_text(COMMIT)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    one, two = (load("owner/tiny", pooling="mean", revision=revision).recipe for revision in ("v1", "v2"))
+    assert [key for key in one if one[key] != two[key]] == ["revision"]
 
 
 def test_it_changes_with_a_single_weight(load, bert, elsewhere):
