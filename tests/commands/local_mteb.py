@@ -1,6 +1,6 @@
-"""A Python file of tasks that read local data, and our names of their scores."""
+"""Python files of tasks that read local data, and our names of their scores."""
 
-TASKS = """
+STS = """
 import json
 from pathlib import Path
 
@@ -29,14 +29,17 @@ class LocalSTS(AbsTaskSTS):
     def load_data(self, *args, **kwargs):
         self.dataset = DatasetDict({"test": Dataset.from_dict(DATA["sts"])})
         self.data_loaded = True
-
+"""
+"""A file of the quickest task."""
+TASKS = f"""{STS}
 
 class LocalRetrieval(AbsTaskRetrieval):
     metadata = about("Retrieval", "ndcg_at_10")
 
     def load_data(self, *args, **kwargs):
-        texts = {part: Dataset.from_list(DATA[part]) for part in ("queries", "corpus")}
-        self.dataset = {"default": {"test": {**texts, "relevant_docs": DATA["qrels"], "top_ranked": None}}}
+        texts = {{part: Dataset.from_list(DATA[part]) for part in ("queries", "corpus")}}
+        found = {{**texts, "relevant_docs": DATA["qrels"], "top_ranked": None}}
+        self.dataset = {{"default": {{"test": found}}}}
         self.data_loaded = True
 
 
@@ -46,7 +49,7 @@ class LocalClassification(AbsTaskClassification):
     samples_per_label = 20
 
     def load_data(self, *args, **kwargs):
-        self.dataset = DatasetDict({part: Dataset.from_dict(DATA[part]) for part in ("train", "test")})
+        self.dataset = DatasetDict({{part: Dataset.from_dict(DATA[part]) for part in ("train", "test")}})
         self.data_loaded = True
 """
 SCORES = {"LocalSTS": "spearman", "LocalRetrieval": "ndcg@10", "LocalClassification": "f1"}

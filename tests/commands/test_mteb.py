@@ -1,12 +1,13 @@
 """MTEB's own evaluators on local tasks, offline; and our figures beside theirs."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from local_mteb import SCORES, TASKS
+from local_mteb import SCORES, STS, TASKS
 from project import WORDS, sentence
 from ruamel.yaml import YAML
 from small_params import small_params
@@ -23,7 +24,8 @@ from pipeline.evaluation.embeddings import Embeddings
 from pipeline.exporting import onnx
 from pipeline.students import static
 
-pytest.importorskip("mteb")
+if find_spec("mteb") is None:
+    pytest.skip("mteb, an extra, is not installed", allow_module_level=True)
 
 
 def local_data():
@@ -77,6 +79,7 @@ def folder(tmp_path, monkeypatch, parts):
     YAML().dump(small_params(teacher={"kind": "hashing", "dim": TEACHER_DIM}), Path("params.yaml"))
     student.write(static.build(static_block(), parts), "tiny", Path("data/finetuned/tiny"))
     Path("mine.py").write_text(TASKS)
+    Path("sts.py").write_text(STS)
     Path("data.json").write_text(json.dumps(local_data()))
     return tmp_path
 
@@ -143,50 +146,50 @@ def classified_by_us(data, embeddings):
 
 
 def test_what_is_kept_needs_no_model_until_the_student_changes(folder, monkeypatch):
-    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert run("tiny", "--define", "sts.py").exit_code == 0
     before = written("tiny")
     real, opened = command.open_encoders, []
     monkeypatch.setattr(command, "open_encoders", lambda *args: opened.append(args) or real(*args))
     Path("reports/mteb/tiny.json").unlink()
-    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert run("tiny", "--define", "sts.py").exit_code == 0
     assert (written("tiny"), opened) == (before, [])
     Path("data/finetuned/tiny/README.md").write_text("another")
-    run("tiny", "--define", "mine.py")
+    run("tiny", "--define", "sts.py")
     assert len(opened) == 1
 
 
 def test_an_onnx_folder_scores_as_its_student_does(folder):
     onnx.export(student.read(Path("data/finetuned/tiny"), "x")).write(Path("exported/onnx"))
-    result = run("tiny", "exported/onnx", "--define", "mine.py")
+    result = run("tiny", "exported/onnx", "--define", "sts.py")
     assert result.exit_code == 0, result.stderr
     scores = [[task["main_score"] for task in written(n)["tasks"].values()] for n in ("tiny", "onnx")]
     assert scores[1] == pytest.approx(scores[0], abs=1e-4)
 
 
 def test_a_task_reads_other_data_when_asked_for_fresh_scores(folder):
-    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert run("tiny", "--define", "sts.py").exit_code == 0
     before = written("tiny")
     data = local_data()
     data["sts"]["score"] = data["sts"]["score"][::-1]
     Path("data.json").write_text(json.dumps(data))
-    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert run("tiny", "--define", "sts.py").exit_code == 0
     assert written("tiny") == before
-    assert run("tiny", "--define", "mine.py", "--fresh").exit_code == 0
+    assert run("tiny", "--define", "sts.py", "--fresh").exit_code == 0
     after = written("tiny")
     assert after["tasks"]["LocalSTS"] != before["tasks"]["LocalSTS"]
-    assert run("tiny", "--define", "mine.py").exit_code == 0
+    assert run("tiny", "--define", "sts.py").exit_code == 0
     assert written("tiny") == after
 
 
 def test_two_models_of_one_name_are_refused_before_any_is_scored(folder):
-    result = run("tiny", "data/finetuned/tiny", "--define", "mine.py")
+    result = run("tiny", "data/finetuned/tiny", "--define", "sts.py")
     assert result.exit_code == 1
     assert "two models are called tiny" in result.stderr
     assert not Path("reports").exists()
 
 
 def test_the_cache_lists_results_and_prunes_them_by_name_alone(folder):
-    assert run("--define", "mine.py").exit_code == 0
+    assert run("--define", "sts.py").exit_code == 0
     listed = CliRunner().invoke(app, ["cache", "list"]).stdout.splitlines()
     rows = [line.split("\t") for line in listed if "mteb results" in line]
     assert sorted(row[-1] for row in rows) == ["-", "tiny"]  # no vectors of the teacher are kept
@@ -214,7 +217,7 @@ BAD_FILES = {
     ),
     "an own constructor": (
         TASKS + "\n    def __init__(self):\n        super().__init__()\n        1 / 0\n",
-        "bad.py, line 52: LocalClassification: ZeroDivisionError: division by zero",
+        "bad.py, line 53: LocalClassification: ZeroDivisionError: division by zero",
     ),
     "data of other names": (
         TASKS.replace('DATA["sts"]', 'DATA["pairs"]'),
@@ -234,15 +237,15 @@ def test_a_mistake_in_a_file_of_tasks_is_told_with_its_line(folder, fault):
 
 
 def test_a_base_class_beside_tasks_is_no_task(folder):
-    Path("mine.py").write_text(ABSTRACT + TASKS)
-    assert run("tiny", "--define", "mine.py").exit_code == 0
-    assert set(written("tiny")["tasks"]) == set(SCORES)
+    Path("sts.py").write_text(ABSTRACT + STS)
+    assert run("tiny", "--define", "sts.py").exit_code == 0
+    assert set(written("tiny")["tasks"]) == {"LocalSTS"}
 
 
 def test_results_that_cannot_be_kept_are_no_fault_of_the_data(folder):
     Path(".cache").mkdir()
     Path(".cache/mteb").write_text("in the way")
-    result = run("tiny", "--define", "mine.py")
+    result = run("tiny", "--define", "sts.py")
     assert result.exit_code == 1
     assert ".cache/mteb" in result.stderr
     assert "cannot be written (Not a directory)" in result.stderr
@@ -257,8 +260,8 @@ def test_results_that_cannot_be_kept_are_no_fault_of_the_data(folder):
         (["--define", "none.py"], "none.py does not exist; name a Python file"),
         (["--define", "empty.py"], "empty.py defines no task"),
         (["--tasks", "STS12"], "the data of STS12 cannot be read"),
-        (["tyny", "--define", "mine.py"], "there is no student 'tyny'"),
-        (["--students", "none", "--define", "mine.py"], "there is no folder none; --students"),
+        (["tyny", "--define", "sts.py"], "there is no student 'tyny'"),
+        (["--students", "none", "--define", "sts.py"], "there is no folder none; --students"),
     ],
 )
 def test_faults(folder, args, message):
@@ -272,4 +275,4 @@ def test_faults(folder, args, message):
 
 def test_without_the_extra(folder, monkeypatch):
     monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
-    assert "`mteb` is not installed; run `pip install -e '.[mteb]'`" in run("--define", "mine.py").stderr
+    assert "`mteb` is not installed; run `pip install -e '.[mteb]'`" in run("--define", "sts.py").stderr
