@@ -112,6 +112,8 @@ class VectorSet:
     def of(self, wanted: Ids, view: str) -> Iterator[Half]:
         """Vectors (n, d) of the ascending `wanted` ids, in their order, as many at a time as a shard has.
 
+        After the last of them no further shard is looked at.
+
         Raises:
             UserError: as `batches`, or an id has no vector.
         """
@@ -120,6 +122,8 @@ class VectorSet:
             stop = done + int(np.searchsorted(wanted[done:], ids[-1:], side="right").sum())
             yield vectors[rows_of(ids, wanted[done:stop], self.path)]
             done = stop
+            if done == len(wanted):
+                break
         rows_of(wanted[:0], wanted[done:], self.path)
 
     def _dim(self, view: str) -> int:

@@ -1,7 +1,7 @@
 """evaluate@NAME: score a student untrained, distilled and fine-tuned, beside the teacher's cached vectors."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,14 @@ from pipeline.evaluation import tasks as evaluation
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.training import guard
 from pipeline.training.targets import reduction
+
+
+class Scored(NamedTuple):
+    """What a model's vectors come to."""
+
+    dim: int
+    scores: evaluation.Scores
+    items: pl.DataFrame
 
 
 def main(
@@ -45,42 +53,45 @@ def main(
     if len(wanted) < 2:
         raise UserError(f"the test tasks ({', '.join(test)}) have one text between them; give them more rows")
     table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
-    stages = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
-    students: dict[str, Embeddings] = {}
-    encoded: dict[str, Embeddings] = {}  # a student that is not fine-tuned is the distilled one again
-    for stage, folder in stages.items():
+
+    def scored(one: Embeddings) -> Scored:
+        return Scored(one.vectors.shape[1], *items.score_tasks(test, scoring, one))
+
+    ids = table["text_id"].to_numpy()
+    shipped = _encode(finetuned, f"finetune@{name}", table)
+    teacher, target = _teacher(block.view, shipped.vectors.shape[1], ids, eval_vectors, pca_folder)
+    models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
+    by_model = {"teacher": scored(teacher)}
+    by_model["teacher_pca"] = by_model["teacher"] if target is teacher else scored(target)
+    del target
+    # A student that is not fine-tuned is the distilled one again, and is scored once.
+    by_files = {fingerprint.of_folder(finetuned): scored(shipped)}
+    for stage, folder in (("untrained", untrained), ("distilled", distilled), ("finetuned", finetuned)):
         files = fingerprint.of_folder(folder)
-        if files not in encoded:
-            made_by = "finetune" if stage == "finetuned" else "distill"
-            encoded[files] = _encode(folder, f"{made_by}@{name}", table)
-        students[stage] = encoded[files]
-    dims = {stage: embeddings.vectors.shape[1] for stage, embeddings in students.items()}
-    models = _teacher(block.view, dims["finetuned"], table["text_id"].to_numpy(), eval_vectors, pca_folder)
-    models |= students
-    # Several models may have the same vectors, as a student that is not fine-tuned: these are scored once.
-    distinct = {id(embeddings): embeddings for embeddings in models.values()}
-    scored = {key: items.score_tasks(test, scoring, one) for key, one in distinct.items()}
-    by_model = {model: scored[id(embeddings)] for model, embeddings in models.items()}
-    summary = _summary({model: scores for model, (scores, _) in by_model.items()}, params)
+        if files not in by_files:
+            by_files[files] = scored(_encode(folder, f"distill@{name}", table))
+        by_model[stage] = by_files[files]
+    summary = _summary({model: found.scores for model, found in by_model.items()}, params)
     summary["geometry"] = _geometry(models, test, scoring)
     trained = "finetune" if block.finetune else "train"
     fix = f"lower students.{name}.{trained}.lr, or change its loss"
     guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix)
-    dims |= {model: models[model].vectors.shape[1] for model in ("teacher", "teacher_pca")}
-    shape = {"dim": dims["finetuned"], "dims": dims}
+    shape = {
+        "dim": by_model["finetuned"].dim,
+        "dims": {model: found.dim for model, found in by_model.items()},
+    }
     in_use = {
         **_search(block, models, test, params, (eval_vectors, pca_folder)),
         **_budget(block, models, test, params),
     }
     metrics.write({"student": name, "kind": block.kind, **shape, **summary, **in_use}, out)
-    parts = [by_model[model][1].with_columns(pl.lit(model).alias("model")) for model in examined.MODELS]
-    shown = {model: models[model] for model in examined.MODELS}
-    _examine(pl.concat(parts), shown, test, scoring, table, examined_folder)
+    parts = [by_model[model].items.with_columns(pl.lit(model).alias("model")) for model in examined.MODELS]
+    _examine(pl.concat(parts), models, test, scoring, table, examined_folder)
 
 
 def _teacher(
     view: str, dim: int, ids: np.ndarray, eval_vectors: Path, pca_folder: Path
-) -> dict[str, Embeddings]:
+) -> tuple[Embeddings, Embeddings]:
     """The teacher as its users know it, and the view that the student learns, reduced to its dimension."""
     vector_set = vectors.open_set(eval_vectors)
     full = target = Embeddings(ids, _vectors_of(vector_set, vector_set.main_view, ids))
@@ -88,7 +99,7 @@ def _teacher(
         target = Embeddings(ids, _vectors_of(vector_set, view, ids))
     if dim < target.vectors.shape[1]:
         target = Embeddings(ids, pca.read(pca_folder, view).reduce(target.vectors, dim))
-    return {"teacher": full, "teacher_pca": target}
+    return full, target
 
 
 def _vectors_of(vector_set: vectors.VectorSet, view: str, ids: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ def main(
         with atomic_folder(scratch) as folder:
             ids, unit = unit_vectors(vector_set, folder / "unit.bin")
             table, counts = Miner(table, ids, unit, params.finetune.mine, finetune_vectors).mine()
-        shutil.rmtree(scratch)
+        shutil.rmtree(scratch, ignore_errors=True)
     pairs.write(table, out)
     metrics.write(counts.metrics(), metrics_file)
 

@@ -7,10 +7,11 @@ import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save_file
 from torch import Tensor
 
 from pipeline.core import fingerprint
@@ -113,10 +114,14 @@ class Checkpoint:
         tensors |= {f"best/{name}": tensor for name, tensor in best.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer.items()}
         tensors |= {f"averaging/{name}": tensor for name, tensor in (averaging or {}).items()}
-        contiguous = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
-        with atomic_file(self.path) as temporary:
-            # Not by save_file: killed, it leaves a file whose name does not tell who wrote it.
-            temporary.write_bytes(save(contiguous, metadata={"state": json.dumps(state)}))
+        with (
+            atomic_file(self.path) as temporary,
+            # Killed, save_file leaves a file whose name does not tell who wrote it: the folder's does.
+            TemporaryDirectory(prefix=f"{temporary.stem}_", dir=temporary.parent) as folder,
+        ):
+            written = Path(folder) / "state"
+            save_file(_apart(tensors), written, metadata={"state": json.dumps(state)})
+            written.replace(temporary)
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The tensors by group and the loop's state; None without a file.
@@ -158,6 +163,19 @@ class Checkpoint:
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors as safetensors takes them, contiguous and no two in one storage; others are not copied."""
+    apart: dict[str, Tensor] = {}
+    storages: set[int] = set()
+    for name, tensor in tensors.items():
+        whole = tensor.detach().contiguous()
+        if whole.untyped_storage().data_ptr() in storages:
+            whole = whole.clone()
+        storages.add(whole.untyped_storage().data_ptr())
+        apart[name] = whole
+    return apart
 
 
 def of_tensors(tensors: dict[str, Tensor]) -> str:

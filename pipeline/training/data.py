@@ -19,7 +19,8 @@ from pipeline.training.mixture import Portion
 from pipeline.training.targets import Reduction, reduction
 from pipeline.training.tokens import Tokens
 
-MIN_DEV_TEXTS = 2
+MIN_DEV_TEXTS = {"loss": 2, "agreement": 3}
+"""The least that select weights; two texts are one pair, which has no rank correlation."""
 MIN_TRAINING_TEXTS = 2
 """The least that have a mean cosine, which is reported."""
 SUMMED_ROWS = 1 << 16
@@ -92,11 +93,11 @@ def open_corpus(
         for text_set, proportion in student.train.texts.items()
     ]
     dev = Source(corpus, sets["seed"], "dev")
-    found = len(texts.ids(corpus, "dev"))
-    if found < MIN_DEV_TEXTS:
+    found, select = len(texts.ids(corpus, "dev")), student.train.select
+    if found < MIN_DEV_TEXTS[select]:
         raise UserError(
-            f"{corpus} has {found} dev texts, {MIN_DEV_TEXTS} or more are needed to select weights; "
-            "raise corpus.dev_fraction or add corpus.sources"
+            f"{corpus} has {found} dev texts, {MIN_DEV_TEXTS[select]} or more are needed to select weights "
+            f"by {select} (students.{name}.train.select); raise corpus.dev_fraction or add corpus.sources"
         )
     if (found := sum(source.portion().rows for source in train)) < MIN_TRAINING_TEXTS:
         raise UserError(
@@ -145,10 +146,10 @@ def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int,
             f"{student.view!r} view; choose {fitted.dim} or less, or train.target: full with a loss that "
             "maps one to the other"
         )
-    if student.train.whiten and student.dim > fitted.rank:
+    if student.dim > fitted.rank and (student.dim < fitted.dim or student.train.whiten):
         raise UserError(
-            f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors vary in "
-            f"{fitted.rank} directions; choose {fitted.rank} or less, or train.whiten: false"
+            f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors of the "
+            f"training texts vary in {fitted.rank} directions; choose {fitted.rank} or less, or add texts"
         )
     return student.dim, reduction(student, fitted)
 

@@ -21,7 +21,7 @@ def fit_pca(batches: Iterable[NDArray[np.floating]], dim: int, *, centre: bool) 
             way: HPD's released code fits them so, and then leaves the mean in.
 
     Raises:
-        UserError: there are fewer vectors than dimensions.
+        UserError: there are fewer than two vectors.
     """
     rows, total, products = 0, np.zeros(dim), np.zeros((dim, dim))
     for batch in batches:
@@ -29,10 +29,10 @@ def fit_pca(batches: Iterable[NDArray[np.floating]], dim: int, *, centre: bool) 
         rows += len(block)
         total += block.sum(axis=0)
         products += block.T @ block
-    if rows < dim:
+    if rows < 2:
         raise UserError(
-            f"{rows} training texts are too few: a PCA of the teacher's {dim} dimensions needs {dim} or "
-            "more; add corpus.sources, or raise their limit or pca.max_rows"
+            f"{rows} training texts are too few for a PCA; add corpus.sources, or raise their limit or "
+            "pca.max_rows"
         )
     mean = total / rows
     covariance = (products - rows * np.outer(mean, mean)) / (rows - 1)

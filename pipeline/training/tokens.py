@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from tokenizers import Tokenizer
 from pipeline.training.mapped import gather
 
 CHUNK_TEXTS = 10_000
+CHUNK_CHARACTERS = 4_000_000
+"""Of texts that are tokenised at once: until all are, each token takes some 155 bytes, a cut one too."""
 PART = 256
 """Texts that a student encodes at once."""
 
@@ -58,10 +61,11 @@ def tokenise(tokenizer: Tokenizer, texts: Sequence[str], *, special: bool) -> To
     """Tokenise texts in bulk; `special` adds special tokens. Truncation is the tokenizer's own setting."""
     ids: list[NDArray[np.int32]] = []
     lengths: list[int] = []
-    for start in range(0, len(texts), CHUNK_TEXTS):
-        encodings = tokenizer.encode_batch_fast(
-            list(texts[start : start + CHUNK_TEXTS]), add_special_tokens=special
-        )
+    by_characters = np.cumsum([len(text) for text in texts]) // CHUNK_CHARACTERS
+    by_rows = np.arange(len(texts)) // CHUNK_TEXTS
+    cuts = np.flatnonzero(np.diff(by_characters) + np.diff(by_rows)) + 1
+    for start, stop in pairwise([0, *cuts.tolist(), len(texts)]):
+        encodings = tokenizer.encode_batch_fast(list(texts[start:stop]), add_special_tokens=special)
         lengths += [len(encoding.ids) for encoding in encodings]
         ids += [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
     flat = np.concatenate(ids) if ids else np.empty(0, np.int32)

@@ -58,6 +58,21 @@ def test_a_reader_may_stop_after_the_first_shard(folder):
     batches.close()
 
 
+@pytest.mark.parametrize("wanted", [[], [10, 20], [30]])
+def test_shards_after_the_last_wanted_id_are_left_alone(folder, wanted):
+    (folder / "00001.parquet").unlink()
+    [found] = vectors.open_set(folder).of(np.array(wanted, np.uint64), "sentence")
+    assert np.array_equal(found, VECTORS[np.isin(IDS, wanted)])
+
+
+@pytest.mark.parametrize("absent", [5, 15, 35, 45, 70])
+def test_an_id_without_a_vector_is_told_wherever_it_would_be(folder, absent):
+    for others in ([], [10], [50], [10, 40]):
+        wanted = np.array(sorted([*others, absent]), np.uint64)
+        with pytest.raises(UserError, match=rf"seed has no vector for 1 texts \(first text_id {absent}\)"):
+            list(vectors.open_set(folder).of(wanted, "sentence"))
+
+
 @pytest.mark.parametrize("sizes", [{}, {"00000.parquet": 0}])
 def test_an_empty_set(folder, sizes):
     shards.write_shard(IDS[:0], {"sentence": VECTORS[:0]}, folder / "00000.parquet")

@@ -1,4 +1,6 @@
 import json
+import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,10 @@ from small_params import small_params
 
 from pipeline.artifacts import pairs, texts, vectors
 from pipeline.artifacts.texts import text_id
+from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.stages import encode
+from pipeline.stages import mine as stage
 from pipeline.stages.mine import main
 
 WORDS = ["red", "green", "blue", "old", "new", "cat", "dog", "bird"]
@@ -75,6 +79,20 @@ def test_a_second_run_writes_the_same_bytes_and_leaves_nothing_behind():
     one, two = (Path(out, "triplets.parquet").read_bytes() for out in ("one", "two"))
     assert one == two
     assert list(Path(".cache/training").iterdir()) == []
+
+
+def test_another_checkout_that_shares_the_cache_may_remove_the_scratch_files(monkeypatch):
+    @contextmanager
+    def removed(path):
+        with atomic_folder(path) as folder:
+            yield folder
+        shutil.rmtree(path)
+
+    mine({}, out="alone")
+    monkeypatch.setattr(stage, "atomic_folder", removed)
+    mine({}, out="disturbed")
+    alone, disturbed = (Path(out, "triplets.parquet").read_bytes() for out in ("alone", "disturbed"))
+    assert alone == disturbed
 
 
 def test_without_the_view_sentence_the_message_says_what_to_add():

@@ -1,4 +1,5 @@
 import os
+import resource
 import signal
 import threading
 from pathlib import Path
@@ -13,6 +14,7 @@ from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.optimizers import Optimizers
 
 CACHE = Path("cache")
+PROCESS = Path("/proc/self")
 IDENTITY = {"block": {"lr": 0.1, "dim": 8}, "train": "abc"}
 
 
@@ -81,6 +83,33 @@ def test_saved_tensors_do_not_follow_the_training(tmp_path):
     torch.testing.assert_close(groups["weights"]["weight"], before, rtol=0, atol=0)
 
 
+def peak_bytes() -> int:
+    [line] = [line for line in (PROCESS / "status").read_text().splitlines() if line.startswith("VmHWM:")]
+    return 1024 * int(line.split()[1])
+
+
+@pytest.mark.skipif(not (PROCESS / "clear_refs").exists(), reason="only Linux starts a new peak")
+def test_saving_takes_no_memory_for_tensors_that_share_none(tmp_path):
+    weights = {"one": torch.ones(1 << 24), "two": torch.ones(1 << 24)}
+    checkpoint = Checkpoint(tmp_path / "state.safetensors")
+    checkpoint.save({}, {}, {}, {})
+    (PROCESS / "clear_refs").write_text("5")
+    before = peak_bytes()
+    checkpoint.save(weights, {}, {}, {})
+    assert peak_bytes() - before < weights["one"].nbytes / 2
+    assert checkpoint.path.stat().st_size > 2 * weights["one"].nbytes
+
+
+def test_tensors_that_share_memory_are_each_saved_whole(tmp_path):
+    table = torch.arange(12.0).reshape(4, 3)
+    weights = {"whole": table, "same": table, "rows": table[1:3], "turned": table.T, "none": table[:0]}
+    checkpoint = Checkpoint(tmp_path / "state.safetensors")
+    checkpoint.save(weights, {"last": table[3:]}, {}, {})
+    groups, _ = checkpoint.load()
+    torch.testing.assert_close(groups["weights"], weights, rtol=0, atol=0)
+    torch.testing.assert_close(groups["best"], {"last": table[3:]}, rtol=0, atol=0)
+
+
 def test_no_file_is_no_state_and_clearing_twice_is_fine(tmp_path):
     checkpoint = Checkpoint(tmp_path / "state.safetensors")
     assert checkpoint.load() is None
@@ -107,6 +136,36 @@ def test_what_a_killed_training_left_half_written_is_removed(tmp_path):
     assert len(list((tmp_path / "training").iterdir())) == 1
     Checkpoint.of(tmp_path, "distill-other", train="x")
     assert list((tmp_path / "training").iterdir()) == []
+
+
+def test_what_the_system_killed_while_it_saved_is_removed(tmp_path):
+    """It may write no more than 100 bytes."""
+    child = os.fork()
+    if not child:
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+            leave(Checkpoint.of(tmp_path, "distill-tiny", train="x"))
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGXFSZ
+    assert list((tmp_path / "training").iterdir()) != []
+    Checkpoint.of(tmp_path, "distill-other", train="x")
+    assert list((tmp_path / "training").iterdir()) == []
+
+
+def test_a_full_disk_is_told_and_costs_nothing_that_was_there(tmp_path):
+    checkpoint = leave(Checkpoint.of(tmp_path, "distill-tiny", train="x"))
+    there, before = sorted((tmp_path / "training").iterdir()), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(UserError, match=r"safetensors cannot be written \(.*File too large"):
+            checkpoint.save({"table": torch.ones(100)}, {}, {}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert checkpoint.load()[0]["weights"]["weight"].shape == (3, 2)
+    assert sorted((tmp_path / "training").iterdir()) == there
 
 
 def test_what_other_trainings_left_stays(tmp_path):

@@ -141,6 +141,14 @@ def test_what_has_no_variance_is_not_whitened(folder):
         opened(folder, dim=9, whiten=True)
 
 
+def test_a_student_has_no_more_dimensions_than_few_texts_vary_in(folder):
+    write_pca(folder, np.repeat([1.0, 0.0], [8, TEACHER_DIM - 8]))
+    assert read(folder, dim=8)[0].targets.shape[1] == 8
+    assert read(folder, dim=TEACHER_DIM)[0].targets.shape[1] == TEACHER_DIM
+    with pytest.raises(UserError, match=r"^students\.tiny\.dim is 9, .* choose 8 or less, or add texts"):
+        opened(folder, dim=9)
+
+
 def test_above_the_teachers_dimension(folder):
     expected = (
         rf"^students\.tiny\.dim is 33, above the {TEACHER_DIM} dimensions .* choose {TEACHER_DIM} or less, "
@@ -163,13 +171,15 @@ def test_dev_vectors_are_of_the_training_vectors_teacher(folder):
         opened(folder, texts=("wordnet",))
 
 
-@pytest.mark.parametrize("dev", [[], DEV[:1]])
-def test_too_few_dev_texts(folder, dev):
-    write_seed(folder, TRAIN, dev)
-    with pytest.raises(
-        UserError, match=rf"has {len(dev)} dev texts, 2 or more .* raise corpus\.dev_fraction"
-    ):
-        opened(folder)
+@pytest.mark.parametrize(("select", "least"), [("loss", 2), ("agreement", 3)])
+def test_too_few_dev_texts(folder, select, least):
+    for number in range(least):
+        write_seed(folder, TRAIN, DEV[:number])
+        expected = rf"has {number} dev texts, {least} or more .* by {select} .* raise corpus\.dev_fraction"
+        with pytest.raises(UserError, match=expected):
+            opened(folder, select=select)
+    write_seed(folder, TRAIN, DEV[:least])
+    opened(folder, select=select)
 
 
 @pytest.mark.parametrize("missing", [min, max])

@@ -8,6 +8,7 @@ from pipeline.teachers.hashing import letter_tokenizer
 from pipeline.training import tokens as module
 from pipeline.training.tokens import Tokens, tokenise
 
+LETTERS = letter_tokenizer().backend_tokenizer
 Lists = list[list[int]]
 SEQUENCES = st.lists(st.lists(st.integers(0, 99), max_size=5), max_size=8)
 
@@ -50,14 +51,36 @@ def test_padded_fills_up_to_the_longest(lists):
     assert mask.tolist() == [[1] * len(one) + [0] * (longest - len(one)) for one in lists]
 
 
+class Noting:
+    """A tokenizer that notes how long the texts of each chunk are."""
+
+    def __init__(self) -> None:
+        self.chunks: list[list[int]] = []
+
+    def encode_batch_fast(self, texts, *, add_special_tokens):
+        self.chunks.append([len(text) for text in texts])
+        return LETTERS.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
+
+
+@given(st.lists(st.integers(0, 50), max_size=12))
+def test_chunks_are_all_texts_in_order_and_exceed_their_characters_by_one_text_at_most(lengths):
+    tokenizer = Noting()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "CHUNK_TEXTS", 4)
+        patch.setattr(module, "CHUNK_CHARACTERS", 40)
+        tokens = tokenise(tokenizer, ["x" * length for length in lengths], special=False)
+    assert tokens.lengths.tolist() == lengths
+    assert [length for chunk in tokenizer.chunks for length in chunk] == lengths
+    assert all(len(chunk) <= 4 and sum(chunk[1:]) < 40 for chunk in tokenizer.chunks)
+
+
 @pytest.mark.parametrize("special", [True, False])
 def test_tokenise_in_chunks_is_tokenising_one_by_one(monkeypatch, special):
     monkeypatch.setattr(module, "CHUNK_TEXTS", 3)
-    tokenizer = letter_tokenizer().backend_tokenizer
     texts = ["", *TEXTS, ""]
-    expected = [tokenizer.encode(text, add_special_tokens=special).ids for text in texts]
-    assert lists_of(tokenise(tokenizer, texts, special=special)) == expected
+    expected = [LETTERS.encode(text, add_special_tokens=special).ids for text in texts]
+    assert lists_of(tokenise(LETTERS, texts, special=special)) == expected
 
 
 def test_no_texts():
-    assert len(tokenise(letter_tokenizer().backend_tokenizer, [], special=True)) == 0
+    assert len(tokenise(LETTERS, [], special=True)) == 0
