@@ -9,8 +9,12 @@ import polars as pl
 from pipeline.artifacts.texts import SEED_SCHEMA
 from pipeline.core.errors import UserError
 from pipeline.core.params.corpus import Corpus
-from pipeline.corpus.cleaning import fold, ids, normalise
+from pipeline.core.progress import say
+from pipeline.corpus.cleaning import WORD, fold, ids, normalise
 from pipeline.corpus.sampling import keep_first, share
+
+AS_ASKED = {"joined_to_another", "over_limit"}
+"""Reasons that are no loss: params ask for fewer rows."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ def build(
         texts, report = _filtered(source, corpus, params, held_out)
         corpus = pl.concat([corpus, texts])
         reports.append(report)
+        say_loss(source.name, report.rows_in, report.dropped)
     if corpus.is_empty():
         raise UserError(
             f"the corpus is empty after filtering; {_describe(reports)}; see `corpus:` in params.yaml"
@@ -71,6 +76,13 @@ def build(
         pl.when("dev").then(pl.lit("dev")).otherwise(pl.lit("train"))
     )
     return corpus.with_columns(split.to_series().alias("split")).select(list(SEED_SCHEMA)), reports
+
+
+def say_loss(name: str, rows_in: int, dropped: dict[str, int]) -> None:
+    """Say which reason, if any, has cost more than half of the rows of a source or of a method."""
+    for reason, count in dropped.items():
+        if count > rows_in / 2 and reason not in AS_ASKED:
+            say(f"{name}: {count:,} of {rows_in:,} rows are dropped as {reason}")
 
 
 def check_ids(texts: pl.DataFrame) -> None:
@@ -93,7 +105,7 @@ def _filtered(
 ) -> tuple[pl.DataFrame, Report]:
     """What is kept of one source, and the count of every reason for dropping the rest."""
     table = pl.DataFrame({"text": normalise(source.texts).fill_null("")})
-    words = pl.col("text").str.count_matches(" ", literal=True) + 1
+    words = pl.col("text").str.count_matches(WORD)
     dropped: dict[str, int] = {}
 
     def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:

@@ -7,8 +7,8 @@ import polars as pl
 
 from pipeline.artifacts.texts import AUGMENTED_SCHEMA
 from pipeline.core.params.gates import TextGates
-from pipeline.corpus.build import check_ids
-from pipeline.corpus.cleaning import fold, ids, normalise
+from pipeline.corpus.build import check_ids, say_loss
+from pipeline.corpus.cleaning import WORD, fold, ids, normalise
 
 ROWS_AT_A_TIME = 65_536
 """Rows whose words are in memory together."""
@@ -74,6 +74,7 @@ def new_texts(
 
     table = keep("seed_text", table.filter(~is_known))
     table = keep("duplicate", table.unique("text_id", keep="first", maintain_order=True))
+    say_loss(method, len(made), dropped)
     changed = float(table["changed"].to_numpy().mean()) if len(table) else None
     return Derived(
         table.with_columns(method=pl.lit(method)).select(list(AUGMENTED_SCHEMA)),
@@ -97,14 +98,14 @@ def _compared(made: pl.DataFrame, seed: pl.DataFrame) -> pl.DataFrame:
         orphan = table.filter(pl.col("parent").is_null())["parent_id"][0]
         raise ValueError(f"an augmenter gave the parent {orphan}, which is no seed text")
     table = table.with_columns(fold(table["text"]).alias("folded"), fold(table["parent"]).alias("before"))
-    words, parent_words = (pl.col(name).str.split(" ") for name in ("folded", "before"))
+    words, parent_words = (pl.col(name).str.extract_all(WORD) for name in ("folded", "before"))
     lost = parent_words.list.set_difference(words).list.len()
     return table.with_columns((lost / parent_words.list.n_unique()).alias("changed"))
 
 
 def _reason(gates: TextGates, seed: pl.DataFrame, held_out: pl.Series) -> pl.Expr:
     """The first reason to drop a row of `_compared`; null where there is none."""
-    words = pl.col("text").str.count_matches(" ", literal=True) + 1
+    words = pl.col("text").str.count_matches(WORD)
     counts = seed.select(words.min().alias("least"), words.max().alias("most"))
     low, high = gates.length_ratio
     ratio = pl.col("text").str.len_chars() / pl.col("parent").str.len_chars()

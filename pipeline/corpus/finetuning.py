@@ -81,7 +81,7 @@ def _filtered(data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[L
         return kept
 
     table = keep("same_text", table.filter(pl.col("left_id") != pl.col("right_id")))
-    table = keep("duplicate", table.unique(sides, maintain_order=True))
+    table = keep("duplicate", _merged(table, sides))
     table = keep("evaluation_text", table.filter(~pl.any_horizontal(pl.col(sides).is_in(leaked))))
     before = _negatives(table)
     table = table.with_columns(pl.col("negative_ids").list.filter(~pl.element().is_in(leaked)))
@@ -92,6 +92,13 @@ def _filtered(data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[L
         len(data.pairs), len(table), {reason: count for reason, count in dropped.items() if count}
     )
     return only_named(Labelled(table, texts)), report
+
+
+def _merged(table: pl.DataFrame, sides: tuple[str, str]) -> pl.DataFrame:
+    """One row a pair, with the negatives of all its rows: files may have a row a negative."""
+    negatives = pl.col("negative_ids").explode().drop_nulls().unique(maintain_order=True)
+    others = pl.exclude("negative_ids").first()
+    return table.group_by(sides, maintain_order=True).agg(others, negatives).select(table.columns)
 
 
 def _negatives(table: pl.DataFrame) -> int:

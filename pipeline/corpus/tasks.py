@@ -1,6 +1,7 @@
 """Evaluation tasks, as params.yaml names them."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,12 @@ def _proxy(
 
 
 def _retrieval(name: str, task: RetrievalTask) -> Labelled:
-    """One folder. A judgement of 0 says what no judgement says, so only the positive ones are kept."""
+    """One folder.
+
+    A judgement of 0 says what no judgement says, so only the positive ones are kept. One is added: of a
+    document that has a query's text and another id, which is a find like others; of one with its id too it
+    is none, and BEIR passes over it.
+    """
     read = read_msmarco if task.layout == "msmarco" else read_beir
     found = read(Path(task.path), task.qrels)
     relevant: dict[tuple[str, str], float] = {}
@@ -122,8 +128,26 @@ def _retrieval(name: str, task: RetrievalTask) -> Labelled:
     if not relevant:
         raise UserError(f"{task.path}: the qrels {task.qrels} have no score above 0; no query has an answer")
     matched = {document for _, document in relevant}
+    asked = {query for query, _, score in found.judgements if score > 0}
+    unanswered = len({query for query, _, _ in found.judgements} - asked)
+    documents_of = _named(found.documents, {found.queries[query] for query in asked})
+    for query in sorted(asked):
+        text = found.queries[query]
+        if text in documents_of and query not in documents_of[text]:
+            relevant.setdefault((text, text), 0.0)
     others = [document for document in dict.fromkeys(found.documents.values()) if document not in matched]
     queries, documents = zip(*relevant, strict=True)
     judged = Rows(queries, documents, score=list(relevant.values()))
     unjudged = Rows([None] * len(others), others)
-    return join([label(name, task.split, judged), label(name, task.split, unjudged)])
+    joined = join([label(name, task.split, judged), label(name, task.split, unjudged)])
+    dropped = {name: {"query_without_relevant_document": unanswered}} if unanswered else {}
+    return replace(joined, dropped=dropped)
+
+
+def _named(documents: Mapping[str, str], wanted: set[str]) -> dict[str, set[str]]:
+    """The ids of the documents that have one of these texts."""
+    found: dict[str, set[str]] = {}
+    for document, text in documents.items():
+        if text in wanted:
+            found.setdefault(text, set()).add(document)
+    return found

@@ -43,6 +43,20 @@ def test_every_dropped_row_is_counted_by_reason():
     assert report.rows_in == report.rows_out + sum(report.dropped.values())
 
 
+def test_where_a_script_has_no_spaces_letters_are_counted_as_words():
+    texts = ["我爱猫。", "好的。", "ฉันรักแมว", "ไป", "你好你好你好你好你好", "three more words"]
+    table, [report] = build([source(*texts)], corpus_params(max_words=9), NOTHING)
+    assert set(table["text"]) == {"我爱猫。", "ฉันรักแมว", "three more words"}
+    assert report.dropped == {"too_few_words": 2, "too_many_words": 1}
+
+
+def test_a_reason_that_costs_most_of_a_source_is_said(capsys):
+    build([source("one", "two", "three more words")], corpus_params(), NOTHING)
+    build([source("one", "three more words")], corpus_params(), NOTHING)
+    build([source("a b c", "d e f", "g h i", limit=1)], corpus_params(), NOTHING)
+    assert capsys.readouterr().err == "a: 2 of 3 rows are dropped as too_few_words\n"
+
+
 def test_of_equal_texts_the_first_source_keeps_its():
     sources = [source("one two three", name="a"), source("one two three", "four five six", name="b")]
     table, reports = build(sources, corpus_params(), NOTHING)

@@ -3,12 +3,12 @@ import unicodedata
 
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.artifacts.texts import text_id
 from pipeline.artifacts.user_columns import VISIBLE
-from pipeline.corpus.cleaning import fold, ids, normalise
+from pipeline.corpus.cleaning import WORD, fold, ids, normalise
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5)
 
@@ -63,6 +63,60 @@ def test_fold_joins_what_differs_in_case_accents_and_punctuation():
 
 def test_fold_keeps_other_texts_apart():
     assert fold(series("a b", "ab", "c", "?!", "!?", "हिंदी", "हद")).n_unique() == 7
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("é", "e", "E\u0301"),
+        ("ё", "е"),
+        ("ἅ", "α"),
+        ("tiếng Việt", "tieng viet"),
+        ("שָׁלוֹם", "שלום"),
+        ("كِتَاب", "كتاب"),
+        ("1\ufe0f\u20e3 ❤\ufe0f", "1\u20e3 ❤"),
+        ("ガ", "ｶﾞ"),
+    ],
+)
+def test_fold_joins_texts_that_differ_in_accents(texts):
+    assert fold(series(*texts)).n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("はん", "ばん", "ぱん"),
+        ("かき", "がき"),
+        ("มา", "ม้า", "ม่า"),
+        ("กิน", "กัน"),
+        ("कुल", "कल", "कूल"),
+    ],
+)
+def test_fold_keeps_marks_that_make_another_letter(texts):
+    assert fold(series(*texts)).n_unique() == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the man - isn't there.", ["the", "man", "-", "isn't", "there."]),
+        ("हिंदी में १२", ["हिंदी", "में", "१२"]),
+        ("한국어 문장", ["한국어", "문장"]),
+        ("「猫」と犬。", ["「猫」", "と", "犬。"]),
+        ("我用iPhone 15，很好", ["我", "用", "iPhone", "15，", "很", "好"]),
+        ("น้ำไทย", ["น้", "ำ", "ไ", "ท", "ย"]),
+        ("ລາວ ខ្ញុំ မြန်", ["ລ", "າ", "ວ", "ខ្", "ញុំ", "မြ", "န်"]),
+    ],
+)
+def test_words_are_what_spaces_part_and_letters_of_scripts_without_spaces(text, words):
+    assert series(text).str.extract_all(WORD).item().to_list() == words
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0xDFF), min_size=1))
+def test_where_scripts_have_spaces_words_are_what_they_part(text):
+    clean = normalise(series(text)).item()
+    assert series(clean).str.extract_all(WORD).item().to_list() == clean.split()
 
 
 @given(st.text(st.characters(categories=["Ll", "Lu", "Zs", "Po"], max_codepoint=0x17F)))

@@ -129,6 +129,18 @@ def test_a_share_at_the_bound_passes():
     assert made.dropped == {"kept_tokens": 1}
 
 
+def test_where_a_script_has_no_spaces_the_share_is_of_letters(capsys):
+    parents = ["一只大狗追赶那只小猫。", "ฉันรักแมวตัวเล็ก"]
+    close = ["一条大狗在追那只小猫。", "ฉันชอบแมวตัวเล็ก"]
+    pairs = [*zip(parents, close, strict=True), (parents[0], "我们明天坐火车去北京")]
+    made = judged(pairs, seed=[*parents, "a b c d e f g h i j k l m n o p q"])
+    assert made.texts["text"].to_list() == close
+    assert made.dropped == {"kept_tokens": 1}
+    assert capsys.readouterr().err == ""
+    judged(pairs[2:], seed=parents)
+    assert capsys.readouterr().err == "wordnet: 1 of 1 rows are dropped as kept_tokens\n"
+
+
 @pytest.mark.parametrize(
     ("text", "english"),
     [

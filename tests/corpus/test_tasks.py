@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -12,6 +13,8 @@ from pipeline.corpus.cleaning import fold
 from pipeline.corpus.finetuning import finetuning
 from pipeline.corpus.sources import read_sources
 from pipeline.corpus.tasks import evaluation, sizes
+from pipeline.evaluation import retrieval as scoring
+from pipeline.evaluation.embeddings import Embeddings
 
 NOTHING = pl.Series([], dtype=pl.String)
 
@@ -50,13 +53,37 @@ def test_retrieval_keeps_positive_judgements_and_all_documents(shared_data):
     assert 4900 < pairs["right_id"].n_unique() <= 5000
 
 
+def retrieval(folder, documents, queries, judgements):
+    """A task of these texts by id, and of (query, document, score)."""
+    (folder / "qrels").mkdir()
+    for name, texts in (("corpus", documents), ("queries", queries)):
+        lines = [json.dumps({"_id": number, "title": "", "text": text}) for number, text in texts.items()]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines))
+    rows = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in judgements)]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(rows))
+    return RetrievalTask(kind="retrieval", path=str(folder))
+
+
 def test_retrieval_without_a_positive_judgement_is_an_error(tmp_path):
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d", "title": "", "text": "x"}))
-    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "y"}))
-    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t0\n")
+    task = retrieval(tmp_path, {"d": "x"}, {"q": "y"}, [("q", "d", 0)])
     with pytest.raises(UserError, match=r"no score above 0"):
-        evaluation({"r": RetrievalTask(kind="retrieval", path=str(tmp_path))}, no_wordnet)
+        evaluation({"r": task}, no_wordnet)
+
+
+def test_queries_without_a_relevant_document_are_left_out_and_counted(tmp_path):
+    judged = [("q", "d", 1), ("q2", "d", 0), ("q2", "e", 0)]
+    task = retrieval(tmp_path, {"d": "x", "e": "z"}, {"q": "y", "q2": "w"}, judged)
+    found = evaluation({"r": task}, no_wordnet)
+    assert found.pairs.drop_nulls("left_id")["left_id"].to_list() == [text_id("y")]
+    assert found.dropped == {"r": {"query_without_relevant_document": 1}}
+
+
+@pytest.mark.parametrize(("own", "found_first"), [("e", True), ("q", False)])
+def test_a_document_of_the_querys_text_is_a_find_unless_it_has_the_querys_id(tmp_path, own, found_first):
+    task = retrieval(tmp_path, {"d": "x", own: "y"}, {"q": "y"}, [("q", "d", 1)])
+    pairs = evaluation({"r": task}, no_wordnet).pairs
+    vectors = Embeddings(np.sort([text_id("x"), text_id("y")]).astype(np.uint64), np.eye(2, dtype=np.float32))
+    assert scoring.score(pairs, vectors)["mrr@10"] == (0.5 if found_first else 1.0)
 
 
 def triplet_file(tmp_path, rows):
@@ -70,7 +97,7 @@ def triplet_file(tmp_path, rows):
 def test_triplets_are_decontaminated_and_counted(tmp_path):
     rows = [
         ("a dog", "a hound", "a cat", ""),
-        ("a dog", "a hound", "a cow", None),
+        ("a dog", "a hound", "a cat", None),
         ("Held, out!", "fine", "x", "y"),
         ("fine", "held out", "x", "y"),
         ("same", "same ", "x", "y"),
@@ -89,6 +116,15 @@ def test_triplets_are_decontaminated_and_counted(tmp_path):
     }
     named = {"a dog", "a hound", "a cat", "kept", "too", "good"}
     assert set(found.texts["text"]) == named
+
+
+def test_a_row_a_negative_is_a_triplet_of_all_of_them(tmp_path):
+    rows = [("a", "p", "x", ""), ("b", "p", "z", ""), ("a", "p ", "y", "x"), ("a", "p", "w", "")]
+    found, reports = finetuning({"mine": triplet_file(tmp_path, rows)}, no_wordnet, NOTHING)
+    kept = {row["left_id"]: row["negative_ids"] for row in found.pairs.iter_rows(named=True)}
+    assert kept == {text_id("a"): [text_id(text) for text in "xyw"], text_id("b"): [text_id("z")]}
+    assert reports["mine"].dropped == {"duplicate": 2}
+    assert set(found.texts["text"]) == set("abpxyzw")
 
 
 def test_nothing_left_of_the_triplets_is_an_error(tmp_path):

@@ -66,7 +66,8 @@ class Corpus(Block):
     sources: Annotated[tuple[Source, ...], Field(min_length=1, strict=False)]
     """Read in this order; of equal texts the first is kept."""
     min_words: Count = 3
-    """A text with fewer whitespace-separated words is dropped."""
+    """A text with fewer words is dropped. A word is what stands between spaces; where a script is written
+    without (Chinese characters, kana, Thai, Lao, Khmer, Burmese), each letter is one."""
     max_words: Count = 100
     """A text with more is dropped."""
     max_chars: Count = 1000

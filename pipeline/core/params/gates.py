@@ -13,14 +13,16 @@ class TextGates(Block):
     """What a new text must be beside its parent, as far as texts tell; the dropped are counted by reason."""
 
     min_words: Count | None = None
-    """A text of fewer whitespace-separated words is dropped; null: of fewer than any seed text has."""
+    """A text of fewer words, as `corpus.min_words` counts them, is dropped; null: of fewer than any seed text
+    has."""
     max_words: Count | None = None
     """A text of more is dropped; null: of more than any seed text has."""
     length_ratio: Annotated[tuple[Positive, Positive], Field(strict=False)] = (0.5, 2.0)
     """Least and most characters of a text, as a share of its parent's. Of WordNet's substitutions 1 in 6,000
     is outside: a word became a title of many words."""
     kept_tokens: Fraction = 0.2
-    """Least share of the parent's different words, without case and accents, that are in the text too."""
+    """Least share of the parent's different words (as of `min_words`), without case and accents, that are in
+    the text too."""
     language: Literal["en"] | None = None
     """`en`: a text is dropped unless most of its letters are Latin and, where it has five words or more, at
     least 15 in 100 are English stop words (WordNet's glosses and examples: 98 in 100 pass). null: any."""
