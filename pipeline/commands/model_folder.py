@@ -45,7 +45,8 @@ def max_length(folder: Path) -> int | None:
         ("sentence_bert_config.json", "max_seq_length"),
         ("config.json", "max_position_embeddings"),
     ):
-        if (folder / name).exists() and isinstance(length := read_object(folder / name).get(key), int):
+        length = read_object(folder / name).get(key) if (folder / name).exists() else None
+        if isinstance(length, int) and length > 0:  # XLNet says -1
             return length
     return None
 

@@ -17,7 +17,7 @@ from pipeline.core.params.load import Params
 from pipeline.core.params.students import TransformerInit
 from pipeline.core.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher, TransformerTeacher
 from pipeline.corpus.wordnet_files import is_complete, wordnet_folder
-from pipeline.encoders.locate import PACKAGE, find_model
+from pipeline.encoders.locate import PACKAGE, find_model, unused_prompts
 
 NOT_HERE = "not downloaded yet, and no folder here; the first `dvc repro` asks the hub for it"
 
@@ -34,7 +34,10 @@ def teacher(params: Teacher) -> Finding:
             return Finding("teacher", f"{params.model}: {NOT_HERE}")
         length = params.max_length or model_folder.max_length(folder) or "unlimited"
         dim = model_folder.dimension(folder) or "unknown"
-        return Finding("teacher", f"{params.model}: {dim} dimensions, {length} tokens, in {folder}")
+        names = unused_prompts(folder) if params.prompt is None else []
+        prompts = f", without its prompts ({', '.join(names)}: teacher.prompt puts one before all texts)"
+        found = f"{params.model}: {dim} dimensions, {length} tokens{prompts if names else ''}, in {folder}"
+        return Finding("teacher", found)
     except UserError as error:
         return Finding("teacher", str(error), "edit teacher.model in the params file")
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 from pipeline.core import fingerprint
@@ -10,8 +11,8 @@ from pipeline.core.errors import UserError
 PACKAGE = "package:"
 USED = (".safetensors", ".json", ".txt", ".model", ".spm", ".py")
 """Files that decide what a model gives, Python files where they may run; no pickled weights."""
-UNUSED = ("onnx", "openvino")
-"""Folders of the same model in formats that are not read."""
+UNUSED = ("onnx", "openvino", "checkpoint-*")
+"""Folders of the same model in formats that are not read, or as it was during its training."""
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "vocab-src.json", "*.model")
 """transformers makes up a tokenizer of five tokens where none of these is there."""
 PICKLED = "pytorch_model.bin"
@@ -69,6 +70,16 @@ def check_modules(folder: Path, model: str, key: str) -> None:
             )
 
 
+def unused_prompts(folder: Path) -> list[str]:
+    """Names of a sentence-transformers model's prompts, those of queries say, where none is its default."""
+    try:
+        stated = json.loads((folder / "config_sentence_transformers.json").read_text(encoding="utf-8"))
+        named = {} if stated.get("default_prompt_name") else stated.get("prompts", {})
+        return sorted(name for name, prompt in named.items() if prompt)
+    except (OSError, ValueError, AttributeError):
+        return []  # a plain transformers model, or what is wrong is told when it is loaded
+
+
 def weights_hash(folder: Path, *, code: bool = False) -> str:
     """SHA-256 over the files that decide what a model gives, whatever else was downloaded beside them.
 
@@ -78,8 +89,12 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
     """
     suffixes = used(code=code)
     names = {file.relative_to(folder): file for file in folder.rglob("*") if file.suffix in suffixes}
-    read = sorted(name for name, file in names.items() if name.parts[0] not in UNUSED and file.is_file())
+    read = sorted(name for name, file in names.items() if file.is_file() and not _is_unused(name))
     return fingerprint.of_json({name.as_posix(): fingerprint.of_file(names[name]) for name in read})
+
+
+def _is_unused(file: Path) -> bool:
+    return any(fnmatch(file.parts[0], folder) for folder in UNUSED)
 
 
 def used(*, code: bool) -> tuple[str, ...]:

@@ -94,13 +94,19 @@ def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
 
 
 def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32]:
-    """Save the encoder as a transformers folder; return each token's vector (V, d) on its own (model2vec)."""
+    """Save the encoder as a transformers folder; return each token's vector (V, d) on its own (model2vec).
+
+    Tokens that the encoder has no embedding for (of images, say) have zeros.
+    """
     from model2vec.distill.inference import create_embeddings
 
     encoder, tokenizer = encoder_of(model).model, model.tokenizer
     encoder.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     before, after = special_around(tokenizer)
-    sequences = [[*before, token, *after] for token in range(len(tokenizer))]
+    tokens = max(tokenizer.get_vocab().values()) + 1
+    embedded = min(tokens, encoder.get_input_embeddings().num_embeddings)
+    sequences = [[*before, token, *after] for token in range(embedded)]
     device = str(next(encoder.parameters()).device)
-    return create_embeddings(encoder, sequences, device, tokenizer.pad_token_id or 0).astype(np.float32)
+    found = create_embeddings(encoder, sequences, device, tokenizer.pad_token_id or 0).astype(np.float32)
+    return np.pad(found, ((0, tokens - embedded), (0, 0)))

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pipeline.core.errors import UserError
 from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import TransformerTeacher
-from pipeline.encoders.locate import weights_hash
+from pipeline.core.progress import say
+from pipeline.encoders.locate import unused_prompts, weights_hash
 from pipeline.encoders.packed_model import PackedModel
 from pipeline.teachers.parts import find_teacher, load_model, save_parts
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 RECIPE_VERSION = 1
+UNLIMITED = 10**9
+"""Tokens that stand for any number: transformers' tokenizers say 10**30."""
 
 
 def load(params: TransformerTeacher, runtime: Runtime) -> "Transformer":
@@ -36,7 +39,7 @@ class Transformer:
         folder = find_teacher(params)
         self.folder = folder
         self.module = load_model(folder, params, runtime.device)
-        self.prompt = _prompt(self.module, params)
+        self.prompt = _prompt(self.module, params, folder)
         self.max_length = _max_length(self.module, params)
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
         self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch, self.prompt)
@@ -65,16 +68,20 @@ class Transformer:
         return self.module.encode(list(texts), prompt=self.prompt, show_progress_bar=False)
 
 
-def _prompt(model: "SentenceTransformer", params: TransformerTeacher) -> str:
+def _prompt(model: "SentenceTransformer", params: TransformerTeacher, folder: Path) -> str:
     if params.prompt is not None:
         return params.prompt
+    if names := unused_prompts(folder):
+        said = f"teacher: {params.model} has prompts ({', '.join(names)}), and none of them is its default: "
+        say(said + "texts are encoded without; teacher.prompt puts one before all texts")
     name = model.default_prompt_name
     return (model.prompts[name] or "") if name else ""
 
 
 def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:
     own = model.max_seq_length or model.tokenizer.model_max_length
-    positions = getattr(model[0].config, "max_position_embeddings", own)
+    stated = getattr(model[0].config, "max_position_embeddings", None)
+    positions = stated if stated and stated > 0 else UNLIMITED  # XLNet, which has none, says -1
     table = getattr(getattr(model[0].model, "embeddings", None), "position_embeddings", None)
     if table is not None and table.padding_idx is not None:
         positions -= table.padding_idx + 1
@@ -82,4 +89,7 @@ def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int
         raise UserError(
             f"teacher.max_length is {params.max_length}; {params.model} has {positions} positions"
         )
-    return params.max_length or min(own, positions)
+    found = params.max_length or min(own, positions)
+    if found >= UNLIMITED:
+        raise UserError(f"teacher.max_length: {params.model} names no longest text; set it to 512, say")
+    return found

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,15 @@ def test_what_is_missing_is_said_with_exit_code_1(project: Path, blocks: dict, n
     assert result.exit_code == 1
     assert line(result, name).startswith("missing\t")
     assert said in line(result, name)
+
+
+def test_prompts_that_are_not_used_are_named(project: Path, bert: Path) -> None:
+    folder = shutil.copytree(bert, project / "prompted")
+    (folder / "config_sentence_transformers.json").write_text('{"prompts": {"query": "q: ", "document": ""}}')
+    teacher = {"kind": "transformer", "model": "./prompted", "pooling": "mean"}
+    unused = ", without its prompts (query: teacher.prompt puts one before all texts), in "
+    assert unused in line(doctor(teacher=teacher), "teacher")
+    assert unused not in line(doctor(teacher={**teacher, "prompt": "q: "}), "teacher")
 
 
 def test_a_packaged_teacher_is_described_without_loading_it(project: Path) -> None:

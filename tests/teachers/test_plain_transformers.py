@@ -6,7 +6,16 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from transformers import AutoModel, AutoTokenizer, RobertaConfig, RobertaModel
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    RobertaConfig,
+    RobertaModel,
+    T5Config,
+    T5EncoderModel,
+    XLNetConfig,
+    XLNetModel,
+)
 
 from pipeline.core.errors import UserError
 from pipeline.teachers.hashing import letter_tokenizer
@@ -50,6 +59,27 @@ def test_a_model_with_a_pooling_of_its_own_takes_no_other(load, minilm):
 def test_more_tokens_than_positions(load, bert):
     with pytest.raises(UserError, match=r"teacher\.max_length is 129; .*bert has 128 positions"):
         load(bert, pooling="mean", max_length=129)
+
+
+@pytest.mark.parametrize("positions", [-1, None])
+def test_a_model_without_a_longest_text_asks_for_one(load, bert, tmp_path, positions):
+    """XLNet's positions are -1, T5 has none; neither has a length in a tokenizer that says none."""
+    tokenizer = letter_tokenizer()
+    tokenizer.model_max_length = 10**30
+    shape = {"d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 32}
+    small = {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 32, "d_kv": 8}
+    model = (
+        XLNetModel(XLNetConfig(vocab_size=len(tokenizer), **shape))
+        if positions
+        else T5EncoderModel(T5Config(vocab_size=len(tokenizer), **small))
+    )
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r"teacher\.max_length: .* names no longest text; set it to 512, say"):
+        load(tmp_path, pooling="mean")
+    found = load(tmp_path, pooling="mean", max_length=8).encode(TEXTS, ["sentence"])["sentence"]
+    assert found.shape == (5, 16)
+    assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("bfloat16", 0.3), ("float16", 0.05)])

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -35,14 +36,19 @@ def test_a_prompt_is_prepended_as_sentence_transformers_does(load, folder, promp
     assert teacher.recipe["prompt"] == ("find: " if prompt is None else prompt)
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        None,
-        "another one: ",
-        pytest.param(""),
-    ],
-)
+def test_prompts_of_which_none_is_the_default_are_told(load, folder, tmp_path, capsys):
+    shutil.copytree(folder, tmp_path / "model")
+    config = tmp_path / "model" / "config_sentence_transformers.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "default_prompt_name": None}))
+    assert load(tmp_path / "model").recipe["prompt"] == ""
+    said = capsys.readouterr().err
+    assert "model has prompts (query), and none of them is its default: texts are encoded without" in said
+    for place, prompt in ((folder, None), (tmp_path / "model", ""), (tmp_path / "model", "find: ")):
+        load(place, prompt=prompt)
+        assert "prompts" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("prompt", [None, "another one: ", ""])
 def test_the_footprints_reference_has_the_same_prompt(load, folder, prompt):
     teacher = load(folder, prompt=prompt)
     found = teacher.encode(TEXTS, ["sentence"])["sentence"]

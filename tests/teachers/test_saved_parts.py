@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,19 @@ def test_a_tokens_vector_is_the_mean_over_itself_and_the_special_tokens(saved, b
             states = model(ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
         np.testing.assert_allclose(vocabulary[token], states.mean(0), atol=1e-5)
     np.testing.assert_allclose(teacher_parts.read_vocabulary(folder), vocabulary, rtol=1e-3, atol=1e-6)
+
+
+def test_a_token_that_the_model_has_no_embedding_for_has_zeros(load, bert, tmp_path):
+    """EmbeddingGemma's tokenizer has one more token, of images, than its table has rows."""
+    shutil.copytree(bert, tmp_path / "bert")
+    tokenizer = AutoTokenizer.from_pretrained(bert)
+    rows = len(tokenizer)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    tokenizer.save_pretrained(tmp_path / "bert")
+    vocabulary = load(tmp_path / "bert", pooling="cls").save_parts(tmp_path / "parts")
+    assert vocabulary.shape == (rows + 1, 16)
+    assert vocabulary[:rows].any(axis=1).all()
+    assert not vocabulary[rows].any()
 
 
 def test_vocabulary_vectors_are_model2vecs(saved, bert):
