@@ -149,6 +149,11 @@ class Significance(_Read):
         """None where there is none."""
         return self.intervals.get(model, {}).get(measure)
 
+    @property
+    def tells_shares(self) -> bool:
+        """Whether the teacher's scores can be told from zero: else a share of them says nothing."""
+        return all(found.get(KEPT, ()) is not None for found in self.intervals.values())
+
     def between(self, one: str, other: str, task: str) -> Comparison | None:
         """The test of two models, whichever of them was the student; its real-ness has no direction."""
         sides = {one, other}

@@ -23,9 +23,9 @@ REFERENCES = {TEACHER: "as it is", TEACHER_PCA: "after PCA"}
 READS_SAME_DIGITS = 3
 NOTES = (
     "Average: the mean of the tasks' headline scores. Kept: the mean over the tasks of score / teacher's "
-    f"score, {NOTHING} where the teacher's is not positive. Speed: sentences a second in batches (times the "
-    "teacher's: the median of the rounds' ratios), and the time of one sentence alone, median (95th "
-    "percentile). Size and speed are measured on what ships."
+    f"score, {NOTHING} where the teacher's cannot be told from zero. Speed: sentences a second in batches "
+    "(times the teacher's: the median of the rounds' ratios), and the time of one sentence alone, median "
+    "(95th percentile). Size and speed are measured on what ships."
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "
@@ -107,8 +107,14 @@ def leaderboard(
         rows += [_row(metrics, v, v, None, tasks) for v in (UNTRAINED, DISTILLED) if v in metrics.average]
         rows.append(_row(metrics, FINETUNED, SHIPPED, sizes[metrics.student], tasks))
     if significance:
+        told = significance.tells_shares
         rows = [
-            replace(row, intervals=_intervals(row.model, significance)) if row.size else row for row in rows
+            replace(
+                row,
+                kept=row.kept if told else None,
+                intervals=_intervals(row.model, significance) if row.size else {},
+            )
+            for row in rows
         ]
     return Leaderboard(tasks, tuple(rows), significance.confidence if significance else None, machine)
 
@@ -240,18 +246,23 @@ def _row(
 def _references(
     students: Sequence[StudentMetrics], variant: str, size: Size | None, tasks: tuple[Task, ...]
 ) -> list[Row]:
-    """The teacher's rows; those that would read the same for several students are one row."""
+    """The teacher's rows, after PCA those that lost dimensions; the first alone has the size.
+
+    Those that would read the same for several students are one row.
+    """
     groups: dict[tuple, tuple[Row, list[str]]] = {}
     for metrics in students:
-        if variant in metrics.average:
+        reduced = metrics.dims.get(variant) != metrics.dims.get(TEACHER)
+        if variant in metrics.average and (variant == TEACHER or reduced):
             row = _row(metrics, variant, REFERENCES[variant], size, tasks)
             shown = tuple(None if s is None else round(s, READS_SAME_DIGITS) for s in row.scores)
             groups.setdefault((row.dim, shown), (row, []))[1].append(metrics.student)
     dims = [row.dim for row, _ in groups.values()]
-    return [
+    rows = [
         replace(row, variant=f"{row.variant}, for {' and '.join(names)}") if dims.count(row.dim) > 1 else row
         for row, names in groups.values()
     ]
+    return [*rows[:1], *(replace(row, size=None) for row in rows[1:])]
 
 
 def _footprint(size: Size | None) -> list[Cell]:

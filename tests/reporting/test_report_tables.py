@@ -68,6 +68,25 @@ def test_pca_rows_of_one_dimension_are_one_row_only_if_they_read_the_same():
     assert variants == [["after PCA"], ["after PCA, for hpd", "after PCA, for potion"]]
 
 
+def test_of_teachers_that_read_differently_the_first_is_measured():
+    """A head that another processor trained may score otherwise."""
+    known = metrics("potion").scores
+    teacher = {**known["teacher"], "relatedness": {"spearman": 0.9}}
+    shown = board([metrics("hpd"), metrics("potion", scores={**known, "teacher": teacher})])
+    rows = [row for row in shown.rows if row.variant.startswith("as it is")]
+    assert [(row.variant, row.size is None) for row in rows] == [
+        ("as it is, for hpd", False),
+        ("as it is, for potion", True),
+    ]
+    assert [row["model"] for row in plot_rows(shown)] == ["teacher", "hpd", "potion"]
+
+
+def test_a_teacher_that_lost_no_dimension_has_no_row_after_pca():
+    dims = {**metrics("hpd").dims, "teacher_pca": 384}
+    shown = board([metrics("hpd", dims=dims), metrics("potion")])
+    assert [row.dim for row in shown.rows if row.variant.startswith("after")] == [256]
+
+
 def pca_of(name):
     return {"teacher_pca": metrics(name).scores["teacher_pca"]}
 
