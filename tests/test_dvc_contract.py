@@ -9,6 +9,7 @@ from functools import cache
 import dvc_contract
 import pytest
 from dvc.repo import Repo
+from dvc.repo.reproduce import plan_repro
 from ruamel.yaml import YAML
 
 from pipeline.core.params.load import Params, load
@@ -105,6 +106,13 @@ def test_a_whole_folder_is_no_declaration(copy):
     edit(copy / "dvc.yaml", "- pipeline/stages/fit_pca.py", "- pipeline/stages")
     assert "fit_pca: pipeline/stages/fit_pca.py is undeclared" in (found := dvc_contract.faults(copy))
     assert "fit_pca: pipeline/stages is surplus" in found
+
+
+def test_the_report_comes_before_the_exports_whose_failure_would_end_the_run(repository):
+    with Repo(str(repository)) as repo:
+        order = [stage.name.partition("@")[0] for stage in plan_repro(repo.index.graph)]
+    assert order.index("report") < order.index("export")
+    assert order[order.index("export") :] == ["export"] * order.count("export")
 
 
 def reachable(stage, root):
