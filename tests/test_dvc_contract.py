@@ -58,6 +58,16 @@ def copy(repository, tmp_path):
     return tmp_path
 
 
+@cache
+def index_of(root):
+    """What DVC knows of the repository."""
+    return Repo(str(root)).index
+
+
+def stages_of(root):
+    return {stage.name: stage for stage in index_of(root).stages}
+
+
 def edit(path, old, new):
     text = path.read_text()
     assert old in text
@@ -109,8 +119,7 @@ def test_a_whole_folder_is_no_declaration(copy):
 
 
 def test_the_report_comes_before_the_exports_whose_failure_would_end_the_run(repository):
-    with Repo(str(repository)) as repo:
-        order = [stage.name.partition("@")[0] for stage in plan_repro(repo.index.graph)]
+    order = [stage.name.partition("@")[0] for stage in plan_repro(index_of(repository).graph)]
     assert order.index("report") < order.index("export")
     assert order[order.index("export") :] == ["export"] * order.count("export")
 
@@ -190,7 +199,7 @@ def test_the_report_runs_again_when_a_setting_that_it_writes_down_changes(reposi
 
 
 def test_the_summary_is_all_that_dvc_calls_metrics(repository):
-    index = Repo(str(repository)).index
+    index = index_of(repository)
     assert [out.def_path for out in index.metrics] == ["reports/summary.json"]
     assert index._metrics == {}
     measured = [out.def_path for out in index.outs if out.def_path.startswith("reports/")]
@@ -199,7 +208,7 @@ def test_the_summary_is_all_that_dvc_calls_metrics(repository):
 
 def test_the_report_waits_for_no_export(repository):
     """A student that misses the gate of one format is still reported."""
-    stages = {stage.addressing: stage for stage in Repo(str(repository)).index.stages}
+    stages = stages_of(repository)
     read = [dep.def_path for dep in stages["report"].deps]
     waited_for = [
         (name, out.def_path)
@@ -216,14 +225,9 @@ def test_the_report_waits_for_no_export(repository):
     assert not [out for name, out in waited_for if name.startswith("export@")]
 
 
-@cache
-def stages(root):
-    return {stage.name: stage for stage in Repo(str(root)).index.stages}
-
-
 def test_every_stage_is_timed_but_export_and_the_report(repository):
     """The time is a cached out: uncached, it would turn the run-cache off."""
-    for address, stage in stages(repository).items():
+    for address, stage in stages_of(repository).items():
         name, words = address.partition("@")[0], shlex.split(stage.cmd)
         times = {out.def_path: out.use_cache for out in stage.outs if "data/timings/" in out.def_path}
         if name in UNTIMED:
@@ -238,7 +242,7 @@ def test_every_stage_is_timed_but_export_and_the_report(repository):
 def test_the_report_shows_all_that_is_timed_in_the_order_of_dvc_yaml(repository):
     params = load(repository / "params.yaml")
     shown = addresses([method for method, _ in params.augment], list(params.students))
-    timed = [address for address in stages(repository) if address.partition("@")[0] not in UNTIMED]
+    timed = [address for address in stages_of(repository) if address.partition("@")[0] not in UNTIMED]
     assert sorted(shown) == sorted(timed)
     written = YAML(typ="safe").load(repository / "dvc.yaml")["stages"]
     assert list(dict.fromkeys(name.partition("@")[0] for name in shown)) == [
@@ -260,13 +264,13 @@ def unmatched(stage):
 
 
 def test_a_command_names_what_its_stage_declares(repository):
-    found = {name: unmatched(stage) for name, stage in stages(repository).items()}
+    found = {name: unmatched(stage) for name, stage in stages_of(repository).items()}
     assert {name: paths for name, paths in found.items() if paths} == {}
 
 
 def test_a_path_that_is_not_declared_is_found(copy):
     edit(copy / "dvc.yaml", "--metrics reports/stages/mine.json", "--metrics reports/mine.json")
     edit(copy / "dvc.yaml", "      - data/pca\n      - data/timings/fit_pca.json", "      - data/pca")
-    found = stages(copy)
+    found = stages_of(copy)
     assert unmatched(found["mine"]) == {"reports/mine.json", "reports/stages/mine.json"}
     assert unmatched(found["fit_pca"]) == {"data/timings/fit_pca.json"}
