@@ -184,12 +184,11 @@ def test_an_empty_corpus():
     assert "the corpus is empty after filtering" in fail("prepare", GOOD)
 
 
-def test_a_corpus_smaller_than_the_pca():
+def test_a_corpus_that_varies_in_fewer_directions_than_a_student_has():
     write_texts(10)
-    succeed("prepare", "encode")
-    assert "a PCA of the teacher's 16 dimensions needs 16 or more; add corpus.sources" in fail(
-        "fit_pca", GOOD
-    )
+    succeed("prepare", "encode", "teacher_parts", "fit_pca")
+    assert "students.tiny.dim is 8, but" in (said := fail("distill", GOOD))
+    assert "vary in 7 directions; choose 7 or less, or add texts" in said
 
 
 def test_a_student_wider_than_its_teacher():
