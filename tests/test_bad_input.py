@@ -189,6 +189,7 @@ def test_a_corpus_that_varies_in_fewer_directions_than_a_student_has():
     succeed("prepare", "encode", "teacher_parts", "fit_pca")
     assert "students.tiny.dim is 8, but" in (said := fail("distill", GOOD))
     assert "vary in 7 directions; choose 7 or less, or add texts" in said
+    assert "pca.max_rows" in said
 
 
 def test_a_student_wider_than_its_teacher():

@@ -19,8 +19,9 @@ PAIRS_SCHEMA: Schema = {
 """What a row says depends on the task:
 
 - similarity: left and right have this score; the subset is the file's or the column's.
-- retrieval: query left has document right with relevance `score`; a row without a left is a document that no
-  query is known to match. The right sides of a task are its document collection.
+- retrieval: query left has document right with relevance `score`, 0 for a document that has the query's text
+  and is a find all the same; a row without a left is a document that no query is known to match. The right
+  sides of a task are its document collection.
 - entity resolution: query left names entity right; a row without a left is another entity of its subset. The
   right sides of a subset are its candidates.
 - triplets: anchor left, positive right, hard negatives; no score.

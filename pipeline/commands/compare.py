@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.reporting import tables
 from pipeline.reporting.differences import p_value
-from pipeline.reporting.inputs import AVERAGE, TEACHER, significance, sizes, student_metrics
+from pipeline.reporting.inputs import AVERAGE, TEACHER, Significance, significance, sizes, student_metrics
 from pipeline.reporting.tables import Leaderboard, Row
 
 METRICS = "metrics"
@@ -161,7 +161,13 @@ def _board(report: Path, names: list[str]) -> Leaderboard:
         student_metrics(metrics.read(report / METRICS / f"{name}.json", f"evaluate@{name}"), name)
         for name in names
     ]
-    return tables.leaderboard(students, sizes(metrics.read(report / FOOTPRINT, "footprint"), names))
+    measured = sizes(metrics.read(report / FOOTPRINT, "footprint"), names)
+    return tables.leaderboard(students, measured, _significance(report, names))
+
+
+def _significance(report: Path, names: list[str]) -> Significance | None:
+    path = report / SIGNIFICANCE
+    return significance(metrics.read(path, "significance"), names) if path.exists() else None
 
 
 def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> None:
@@ -183,10 +189,9 @@ def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> No
 
 def _say_how_sure(report: Path, one: Row, other: Row) -> None:
     """Say the intervals of two students' averages, and what the paired test says of their difference."""
-    path = report / SIGNIFICANCE
-    if one.model == other.model or not path.exists():
+    found = _significance(report, [one.model, other.model])
+    if one.model == other.model or not found:
         return
-    found = significance(metrics.read(path, "significance"), [one.model, other.model])
     averages = " and ".join(
         f"{row.model} {tables.score(row.average)} ({tables.span(found.interval(row.model, AVERAGE))})"
         for row in (one, other)

@@ -44,9 +44,10 @@ def max_length(folder: Path) -> int | None:
     for name, key in (
         ("sentence_bert_config.json", "max_seq_length"),
         ("config.json", "max_position_embeddings"),
+        ("tokenizer_config.json", "model_max_length"),
     ):
         length = read_object(folder / name).get(key) if (folder / name).exists() else None
-        if isinstance(length, int) and length > 0:  # XLNet says -1
+        if isinstance(length, int) and 0 < length < 10**9:  # XLNet says -1, tokenizers 10**30
             return length
     return None
 

@@ -32,12 +32,13 @@ def teacher(params: Teacher) -> Finding:
         folder = _model_folder(params)
         if folder is None:
             return Finding("teacher", f"{params.model}: {NOT_HERE}")
-        length = params.max_length or model_folder.max_length(folder) or "unlimited"
+        length = params.max_length or model_folder.max_length(folder)
         dim = model_folder.dimension(folder) or "unknown"
         names = unused_prompts(folder) if params.prompt is None else []
         prompts = f", without its prompts ({', '.join(names)}: teacher.prompt puts one before all texts)"
-        found = f"{params.model}: {dim} dimensions, {length} tokens{prompts if names else ''}, in {folder}"
-        return Finding("teacher", found)
+        tokens = f"{length} tokens" if length else "no longest text"
+        found = f"{params.model}: {dim} dimensions, {tokens}{prompts if names else ''}, in {folder}"
+        return Finding("teacher", found, "" if length else "set teacher.max_length to 512, say")
     except UserError as error:
         return Finding("teacher", str(error), "edit teacher.model in the params file")
 

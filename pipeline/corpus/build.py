@@ -13,7 +13,7 @@ from pipeline.core.progress import say
 from pipeline.corpus.cleaning import WORD, fold, ids, normalise
 from pipeline.corpus.sampling import keep_first, share
 
-AS_ASKED = {"joined_to_another", "over_limit"}
+JOINED, LIMIT = "joined_to_another", "over_limit"
 """Reasons that are no loss: params ask for fewer rows."""
 
 
@@ -80,9 +80,10 @@ def build(
 
 def say_loss(name: str, rows_in: int, dropped: dict[str, int]) -> None:
     """Say which reason, if any, has cost more than half of the rows of a source or of a method."""
+    whole = rows_in - dropped.get(JOINED, 0)
     for reason, count in dropped.items():
-        if count > rows_in / 2 and reason not in AS_ASKED:
-            say(f"{name}: {count:,} of {rows_in:,} rows are dropped as {reason}")
+        if count > whole / 2 and reason not in (JOINED, LIMIT):
+            say(f"{name}: {count:,} of {whole:,} texts are dropped as {reason}")
 
 
 def check_ids(texts: pl.DataFrame) -> None:
@@ -118,7 +119,7 @@ def _filtered(
         blocks = table.with_columns(file, (pl.col("text") == "").cum_sum().alias("block"))
         table = keep("empty", blocks.filter(pl.col("text") != ""))
         table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
-        table = keep("joined_to_another", _joined(table, source.joined))
+        table = keep(JOINED, _joined(table, source.joined))
     table = keep("empty", table.filter(pl.col("text") != ""))
     table = keep("too_few_words", table.filter(words >= params.min_words))
     table = keep("too_many_words", table.filter(words <= params.max_words))
@@ -130,7 +131,7 @@ def _filtered(
         "duplicate_of_earlier_source", table.join(corpus, on="text_id", how="anti", maintain_order="left")
     )
     table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
-    table = keep("over_limit", keep_first(table, "text_id", source.limit, "limit"))
+    table = keep(LIMIT, keep_first(table, "text_id", source.limit, "limit"))
     report = Report(source.name, len(source.texts), len(table), {k: n for k, n in dropped.items() if n})
     return table.select("text_id", "text", pl.lit(source.name).alias("source")), report
 

@@ -1,6 +1,6 @@
 """Evaluation tasks, as params.yaml names them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from pipeline.core.params.evaluate import (
     WordNetSupersense,
 )
 from pipeline.corpus.classification import classification
+from pipeline.corpus.cleaning import normalise
 from pipeline.corpus.entities import entities
 from pipeline.corpus.glue import glue
 from pipeline.corpus.labelled import Labelled, Rows, join, label
@@ -114,9 +115,9 @@ def _proxy(
 def _retrieval(name: str, task: RetrievalTask) -> Labelled:
     """One folder.
 
-    A judgement of 0 says what no judgement says, so only the positive ones are kept. One is added: of a
-    document that has a query's text and another id, which is a find like others; of one with its id too it
-    is none, and BEIR passes over it.
+    Of the judgements only the positive ones are kept: 0 says what no judgement says. One of 0 is added where
+    a document has a query's text but not its id: it is found like others, while a query's own text, by id
+    too, is passed over as in BEIR.
     """
     read = read_msmarco if task.layout == "msmarco" else read_beir
     found = read(Path(task.path), task.qrels)
@@ -130,10 +131,10 @@ def _retrieval(name: str, task: RetrievalTask) -> Labelled:
     matched = {document for _, document in relevant}
     asked = {query for query, _, score in found.judgements if score > 0}
     unanswered = len({query for query, _, _ in found.judgements} - asked)
-    documents_of = _named(found.documents, {found.queries[query] for query in asked})
+    by_text = _ids_by_text(found.documents, [found.queries[query] for query in asked])
     for query in sorted(asked):
         text = found.queries[query]
-        if text in documents_of and query not in documents_of[text]:
+        if query not in by_text.get(normalise(pl.Series([text])).item(), {query}):
             relevant.setdefault((text, text), 0.0)
     others = [document for document in dict.fromkeys(found.documents.values()) if document not in matched]
     queries, documents = zip(*relevant, strict=True)
@@ -144,10 +145,9 @@ def _retrieval(name: str, task: RetrievalTask) -> Labelled:
     return replace(joined, dropped=dropped)
 
 
-def _named(documents: Mapping[str, str], wanted: set[str]) -> dict[str, set[str]]:
-    """The ids of the documents that have one of these texts."""
-    found: dict[str, set[str]] = {}
-    for document, text in documents.items():
-        if text in wanted:
-            found.setdefault(text, set()).add(document)
-    return found
+def _ids_by_text(documents: Mapping[str, str], texts: Sequence[str]) -> dict[str, set[str]]:
+    """The ids of the documents that have one of these texts, by its normalised form."""
+    clean = normalise(pl.Series(list(documents.values()), dtype=pl.String))
+    wanted = normalise(pl.Series(texts, dtype=pl.String)).implode()
+    table = pl.DataFrame({"id": list(documents), "text": clean}).filter(clean.is_in(wanted))
+    return {text: set(ids) for text, ids in table.group_by("text").agg("id").iter_rows()}

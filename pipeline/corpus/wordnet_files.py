@@ -67,4 +67,5 @@ def open_wordnet(nltk_data: Path) -> Reader:
         try:
             return WordNetCorpusReader(str(wordnet_folder(Path(root))), None)
         except PermissionError as error:
-            raise UserError(f"{error} `chmod -R go-w {nltk_data}` does that") from None
+            fix = f"`chmod -R go-w {nltk_data}` does that; linked files have to be copied"
+            raise UserError(f"{error} {fix}") from None

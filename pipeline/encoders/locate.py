@@ -94,7 +94,7 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
 
 
 def _is_unused(file: Path) -> bool:
-    return any(fnmatch(file.parts[0], folder) for folder in UNUSED)
+    return len(file.parts) > 1 and any(fnmatch(file.parts[0], folder) for folder in UNUSED)
 
 
 def used(*, code: bool) -> tuple[str, ...]:

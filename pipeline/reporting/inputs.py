@@ -151,8 +151,10 @@ class Significance(_Read):
 
     @property
     def tells_shares(self) -> bool:
-        """Whether the teacher's scores can be told from zero: else a share of them says nothing."""
-        return all(found.get(KEPT, ()) is not None for found in self.intervals.values())
+        """Whether the teacher's scores can all be told from zero: else a share of them says nothing."""
+        teacher = self.intervals.get(TEACHER, {})
+        tasks = (found for name, found in teacher.items() if name not in (AVERAGE, KEPT))
+        return all(found is None or found[0] > 0 for found in tasks)
 
     def between(self, one: str, other: str, task: str) -> Comparison | None:
         """The test of two models, whichever of them was the student; its real-ness has no direction."""

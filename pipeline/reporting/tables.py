@@ -57,7 +57,7 @@ class Row:
     average: float
     kept: float | None
     size: Size | None = None
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Interval | None] = field(default_factory=dict)
     """By task, "average" or "kept"; of the teacher and of what ships."""
 
 
@@ -107,15 +107,11 @@ def leaderboard(
         rows += [_row(metrics, v, v, None, tasks) for v in (UNTRAINED, DISTILLED) if v in metrics.average]
         rows.append(_row(metrics, FINETUNED, SHIPPED, sizes[metrics.student], tasks))
     if significance:
-        told = significance.tells_shares
         rows = [
-            replace(
-                row,
-                kept=row.kept if told else None,
-                intervals=_intervals(row.model, significance) if row.size else {},
-            )
-            for row in rows
+            replace(row, intervals=_intervals(row.model, significance)) if row.size else row for row in rows
         ]
+        if not significance.tells_shares:
+            rows = [replace(row, kept=None, intervals={**row.intervals, KEPT: None}) for row in rows]
     return Leaderboard(tasks, tuple(rows), significance.confidence if significance else None, machine)
 
 

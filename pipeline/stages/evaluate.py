@@ -98,7 +98,8 @@ def _teacher(
     if view != vector_set.main_view:
         target = Embeddings(ids, _vectors_of(vector_set, view, ids))
     if dim < target.vectors.shape[1]:
-        target = Embeddings(ids, pca.read(pca_folder, view).reduce(target.vectors, dim))
+        fitted = pca.read(pca_folder, view)
+        target = Embeddings(ids, fitted.reduce(target.vectors, min(dim, fitted.rank)))
     return full, target
 
 

@@ -105,7 +105,7 @@ def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32
     tokenizer.save_pretrained(folder)
     before, after = special_around(tokenizer)
     tokens = max(tokenizer.get_vocab().values()) + 1
-    embedded = min(tokens, encoder.get_input_embeddings().num_embeddings)
+    embedded = min(tokens, getattr(encoder.config, "vocab_size", tokens))
     sequences = [[*before, token, *after] for token in range(embedded)]
     device = str(next(encoder.parameters()).device)
     found = create_embeddings(encoder, sequences, device, tokenizer.pad_token_id or 0).astype(np.float32)

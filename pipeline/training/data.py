@@ -149,7 +149,8 @@ def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int,
     if student.dim > fitted.rank and (student.dim < fitted.dim or student.train.whiten):
         raise UserError(
             f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors of the "
-            f"training texts vary in {fitted.rank} directions; choose {fitted.rank} or less, or add texts"
+            f"training texts (pca.max_rows at most) vary in {fitted.rank} directions; choose {fitted.rank} "
+            "or less, or add texts"
         )
     return student.dim, reduction(student, fitted)
 

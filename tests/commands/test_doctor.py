@@ -1,3 +1,4 @@
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,17 @@ def test_prompts_that_are_not_used_are_named(project: Path, bert: Path) -> None:
     unused = ", without its prompts (query: teacher.prompt puts one before all texts), in "
     assert unused in line(doctor(teacher=teacher), "teacher")
     assert unused not in line(doctor(teacher={**teacher, "prompt": "q: "}), "teacher")
+
+
+def test_a_teacher_without_a_longest_text_is_to_be_given_one(project: Path, bert: Path) -> None:
+    folder = shutil.copytree(bert, project / "relative")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": -1}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 10**30}))
+    teacher = {"kind": "transformer", "model": "./relative", "pooling": "mean"}
+    assert "no longest text" in line(doctor(teacher=teacher), "teacher")
+    assert "; set teacher.max_length" in line(doctor(teacher=teacher), "teacher")
+    assert ", 64 tokens, in " in line(doctor(teacher={**teacher, "max_length": 64}), "teacher")
 
 
 def test_a_packaged_teacher_is_described_without_loading_it(project: Path) -> None:

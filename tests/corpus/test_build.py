@@ -54,7 +54,13 @@ def test_a_reason_that_costs_most_of_a_source_is_said(capsys):
     build([source("one", "two", "three more words")], corpus_params(), NOTHING)
     build([source("one", "three more words")], corpus_params(), NOTHING)
     build([source("a b c", "d e f", "g h i", limit=1)], corpus_params(), NOTHING)
-    assert capsys.readouterr().err == "a: 2 of 3 rows are dropped as too_few_words\n"
+    build([source("a b c"), source(*"defghi", name="b", joined=3)], corpus_params(min_words=1), NOTHING)
+    long = [source("a b"), source(*"defghi", name="b", joined=3)]
+    build(long, corpus_params(min_words=1, max_words=2), NOTHING)
+    assert capsys.readouterr().err.splitlines() == [
+        "a: 2 of 3 texts are dropped as too_few_words",
+        "b: 2 of 2 texts are dropped as too_many_words",
+    ]
 
 
 def test_of_equal_texts_the_first_source_keeps_its():

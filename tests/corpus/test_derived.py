@@ -138,7 +138,7 @@ def test_where_a_script_has_no_spaces_the_share_is_of_letters(capsys):
     assert made.dropped == {"kept_tokens": 1}
     assert capsys.readouterr().err == ""
     judged(pairs[2:], seed=parents)
-    assert capsys.readouterr().err == "wordnet: 1 of 1 rows are dropped as kept_tokens\n"
+    assert capsys.readouterr().err == "wordnet: 1 of 1 texts are dropped as kept_tokens\n"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(tmp_path):
 
 @pytest.mark.parametrize(("own", "found_first"), [("e", True), ("q", False)])
 def test_a_document_of_the_querys_text_is_a_find_unless_it_has_the_querys_id(tmp_path, own, found_first):
-    task = retrieval(tmp_path, {"d": "x", own: "y"}, {"q": "y"}, [("q", "d", 1)])
+    task = retrieval(tmp_path, {"d": "x", own: "y "}, {"q": "y"}, [("q", "d", 1)])
     pairs = evaluation({"r": task}, no_wordnet).pairs
     vectors = Embeddings(np.sort([text_id("x"), text_id("y")]).astype(np.uint64), np.eye(2, dtype=np.float32))
     assert scoring.score(pairs, vectors)["mrr@10"] == (0.5 if found_first else 1.0)

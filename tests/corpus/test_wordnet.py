@@ -1,8 +1,11 @@
+import os
+import shutil
+
 import pytest
 
 from pipeline.core.errors import UserError
 from pipeline.corpus import wordnet
-from pipeline.corpus.wordnet_files import LEXNAMES, open_wordnet
+from pipeline.corpus.wordnet_files import LEXNAMES, open_wordnet, wordnet_folder
 
 
 def test_definitions_are_split_outside_parentheses(reader):
@@ -52,6 +55,13 @@ def test_the_family_is_the_first_parent_by_name(grouped):
 def test_missing_wordnet_names_make_setup(tmp_path):
     with pytest.raises(UserError, match="make setup"):
         open_wordnet(tmp_path)
+
+
+def test_linked_files_are_to_be_copied(nltk_data, tmp_path):
+    folder = shutil.copytree(nltk_data, tmp_path / "nltk_data")
+    os.link(wordnet_folder(folder) / "lexnames", tmp_path / "another name")
+    with pytest.raises(UserError, match=r"lexnames.* linked files have to be copied"):
+        open_wordnet(folder)
 
 
 def test_lexnames_have_the_published_form():

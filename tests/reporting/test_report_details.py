@@ -46,8 +46,10 @@ def test_intervals_stand_in_the_leaderboard_behind_average_and_kept_of_what_is_m
 
 
 def test_nothing_is_kept_of_a_teacher_that_cannot_be_told_from_zero():
-    unknown = {name: {**found, "kept": None} for name, found in significance_with().intervals.items()}
-    shown = board(significance_with(intervals=unknown))
+    known = significance_with().intervals
+    shown = board(
+        significance_with(intervals={**known, "teacher": {**known["teacher"], "relatedness": (0, 0.5)}})
+    )
     assert {row.kept for row in shown.rows} == {None}
     assert {values["kept"] for values in summary(shown).values()} == {None}
     assert "| **0.443 (0.428–0.458)** | **–** |" in markdown(shown)
