@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,11 @@ PIECE_CHARACTERS = 65_536
 """Of text in a piece, the most that a kill costs: some 15,000 tokens, which take two cores 2 seconds with
 all-MiniLM-L6-v2 and a minute with a model 30 times its size."""
 
-EncodeTexts = Callable[[Sequence[str], Sequence[str]], Mapping[str, NDArray[np.float32]]]
+Vectors = Mapping[str, NDArray[np.float32]]
+"""By view, (n, d)."""
+EncodeTexts = Callable[[Sequence[str], Sequence[str]], Vectors]
 """Texts and views -> vectors (n, d) of each view."""
+Keep = Callable[[Ids, Vectors], None]
 Advance = Callable[[int], None]
 Rows = NDArray[np.int64]
 
@@ -88,9 +92,15 @@ def fill_shard(
         How many texts were encoded.
 
     Raises:
-        UserError: the teacher stopped or gave a value that is not finite, or the store cannot be written.
+        UserError: the teacher stopped or gave a value that is not finite or vectors of another dimension than
+            those of this shard that are known, or the store cannot be written.
     """
-    lacking = {view: ~store.load(ids, view)[0] for view in views}
+    lacking, dims = {}, {}
+    for view in views:
+        present, found = store.load(ids, view)
+        lacking[view] = ~present
+        if found is not None:
+            dims[view] = found.shape[1]
     encoded = 0
     for piece in pieces(texts):
         # Views that lack other texts are encoded apart: what one lacks is in no other's batches.
@@ -99,7 +109,8 @@ def fill_shard(
             groups[piece[lacking[view][piece]].tobytes()].append(view)
         for rows, together in ((np.frombuffer(rows, np.int64), group) for rows, group in groups.items()):
             if len(rows):
-                _encode(ids[rows], [texts[row] for row in rows], together, store, encode)
+                keep = partial(_keep, store=store, dims=dims)
+                _encode(ids[rows], [texts[row] for row in rows], together, encode, keep)
         encoded += int(np.any([lacking[view][piece] for view in views], axis=0).sum())
         advance(len(piece))
     return encoded
@@ -127,21 +138,25 @@ def publish_shard(
     write_shard(ids, columns, path, storage)
 
 
-def _encode(
-    ids: Ids, texts: Sequence[str], views: Sequence[str], store: VectorStore, encode: EncodeTexts
-) -> None:
+def _encode(ids: Ids, texts: Sequence[str], views: Sequence[str], encode: EncodeTexts, keep: Keep) -> None:
     """Encode texts and keep their vectors, also those of a teacher that stops half-way."""
     try:
         vectors = encode(texts, views)
     except Unfinished as stopped:
         if stopped.rows is not None and stopped.vectors is not None and len(stopped.rows):
-            _keep(ids[stopped.rows], stopped.vectors, store)
+            keep(ids[stopped.rows], stopped.vectors)
         raise UserError(str(stopped)) from None
-    _keep(ids, {view: vectors[view] for view in views}, store)
+    keep(ids, {view: vectors[view] for view in views})
 
 
-def _keep(ids: Ids, vectors: Mapping[str, NDArray[np.float32]], store: VectorStore) -> None:
+def _keep(ids: Ids, vectors: Vectors, *, store: VectorStore, dims: dict[str, int]) -> None:
+    """Store vectors; where they have another dimension than `dims`, which learns it, none."""
     halves = {view: _half(part, ids, view) for view, part in vectors.items()}
+    for view, half in halves.items():
+        if (
+            dims.setdefault(view, half.shape[1]) != half.shape[1]
+        ):  # now: what is stored may have been paid for
+            raise store.of_two_models(view, half.shape[1], dims[view])
     for view, half in halves.items():
         store.add(ids, view, half)
 

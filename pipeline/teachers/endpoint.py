@@ -19,7 +19,13 @@ from pipeline.core.params.runtime import Api
 from pipeline.core.params.teacher import OpenAiApiTeacher
 from pipeline.core.progress import say
 
-RETRIED = (429, 500, 502, 503, 504)
+RETRIED = (408, 409, 425, 429)
+"""And all from 500 but those of a server that lacks what is asked of it."""
+LACKING = (501, 505)
+TOO_LARGE = (400, 413, 422)
+"""What servers say of a text that is longer than their model takes, among other things."""
+BEGINNING = 40
+"""Characters of such a text that are shown."""
 LONGEST_BACKOFF = 60.0
 """Seconds; a server's Retry-After may be longer."""
 LONGEST_WAIT = 3600.0
@@ -97,9 +103,9 @@ class Endpoint:
                 if response.status_code < 500:  # what a gateway lost may have been computed, and is billed
                     self._refund(estimate)
                 fault, asked = f"HTTP {response.status_code} ({self._message(response)})", _wait(response)
-                if response.status_code not in RETRIED:
-                    hint = HINTS.get(response.status_code, "")
-                    raise UserError(f"{self._url}: {fault}{hint and '; '}{hint}")
+                if not _may_pass(response.status_code):
+                    hints = [HINTS.get(response.status_code, ""), _longest(response.status_code, texts)]
+                    raise UserError("; ".join([f"{self._url}: {fault}", *filter(None, hints)]))
             if attempt < self._limits.retries:
                 self._pause(attempt, asked, fault, stop)
         raise UserError(f"{self._url}: {fault}, after {self._limits.retries} retries; run again to go on")
@@ -141,7 +147,7 @@ class Endpoint:
         try:
             answer = response.json()
             found = read_vectors(answer, count)
-        except ValueError:
+        except (ValueError, RecursionError):
             said = self._message(response)
             raise UserError(f"{self._url}: expected JSON, the answer is: {said}") from None
         except Malformed as error:
@@ -157,7 +163,7 @@ class Endpoint:
         """What the server says, from the places where servers say it."""
         try:
             said = response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             said = response.headers.get("location") or response.text
         for place in ("error", "message", "detail"):
             said = (said.get(place) or said) if isinstance(said, dict) else said
@@ -211,6 +217,19 @@ def _key(variable: str | None) -> SecretStr:
             f"teacher.key_variable: {variable} holds characters that no key has (a space, a quote)"
         )
     return SecretStr(key)
+
+
+def _may_pass(status: int) -> bool:
+    """Whether a request that was answered so is tried again."""
+    return status in RETRIED or (status >= 500 and status not in LACKING)
+
+
+def _longest(status: int, texts: Sequence[str]) -> str:
+    """The text that a server may have found too long."""
+    if status not in TOO_LARGE:
+        return ""
+    text = max(texts, key=len)
+    return f"its longest text has {len(text):,} characters and begins {text[:BEGINNING]!r}"
 
 
 def _wait(response: httpx.Response) -> float:

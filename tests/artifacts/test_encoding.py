@@ -153,6 +153,14 @@ def test_a_shard_of_another_dimension_than_the_set_has_is_not_published(tmp_path
     assert not (tmp_path / "shard.parquet").exists()
 
 
+def test_a_teacher_of_another_dimension_is_told_at_its_first_piece_and_stores_nothing(store):
+    store.add(IDS[:3], "sentence", np.ones((3, 4), np.float16))
+    with pytest.raises(UserError, match=r"of 4 and of 6 dimensions"):
+        fill(IDS, TEXTS, ["sentence"], store, Recorded())
+    present, vectors = store.load(IDS, "sentence")
+    assert (present.sum(), vectors.shape[1]) == (3, 4)
+
+
 def test_a_teacher_that_stops_half_way_leaves_what_it_brought(store, encode, fresh):
     def stopping(texts, views):
         rows = np.array([1, 4])

@@ -213,6 +213,14 @@ def test_prune_removes_what_neither_a_set_nor_the_params_use(stores):
     assert len(stores["sets"].load(IDS, "sentence")[1]) == 4
 
 
+def test_vectors_of_an_api_are_pruned_by_name_alone(stores):
+    paid = VectorStore(Path(".cache"), {"kind": "openai_api", "model": "large"})
+    paid.add(IDS, "sentence", np.zeros((len(IDS), 4), np.float16))
+    cache("prune")
+    assert left() == {stores[name].folder.name for name in ("params", "sets")} | {paid.folder.name}
+    assert lines(cache("prune", paid.folder.name))[0][:3] == ["removed", paid.folder.name, "large"]
+
+
 def test_half_written_files_without_a_writer_are_counted_and_pruned(stores):
     before = lines(cache("list"))
     killed_write(stores["params"].folder / "cls/0/file.parquet")

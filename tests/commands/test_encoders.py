@@ -125,5 +125,5 @@ def test_a_list_of_modules_that_is_none_is_told(tmp_path, listed):
 
 
 def test_a_device_that_is_not_there_is_told(students):
-    with pytest.raises(UserError, match="device 'cuda:7'"):
-        open_encoders(students / "transformer", "cuda:7", 64)
+    with pytest.raises(UserError, match="device 'cuda:99'"):
+        open_encoders(students / "transformer", "cuda:99", 64)

@@ -33,8 +33,10 @@ def minilm(load: Load) -> transformer.Transformer:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    """A server of eight-dimensional vectors."""
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server of eight-dimensional vectors, which no proxy stands before."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
     with Server() as running:
         threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
         yield running
