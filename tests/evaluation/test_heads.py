@@ -70,10 +70,18 @@ def test_training_is_the_same_again_and_leaves_chance_alone():
     assert torch.random.get_rng_state().equal(state)
 
 
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_threads_are_as_before_after_one_thread():
     from threadpoolctl import threadpool_info
 
-    torch.set_num_threads(2)
     before = [pool["num_threads"] for pool in threadpool_info()]
 
     @heads.one_thread()
@@ -86,7 +94,6 @@ def test_threads_are_as_before_after_one_thread():
         failing()
     assert torch.get_num_threads() == 2
     assert [pool["num_threads"] for pool in threadpool_info()] == before
-    torch.set_num_threads(1)
 
 
 def test_the_weights_of_the_best_round_on_dev_are_kept(monkeypatch):

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 import pytrec_eval
 
-from pipeline.evaluation import retrieval
+from pipeline.evaluation import ranking, retrieval
 from pipeline.evaluation.embeddings import Embeddings
 
 SCHEMA = {"left_id": pl.UInt64, "right_id": pl.UInt64, "score": pl.Float32}
@@ -28,6 +28,20 @@ def test_a_case_worked_out_by_hand():
         "queries": 1,
         "documents": 6,
     }
+
+
+@pytest.mark.parametrize("depth", [10, 100])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_querys_own_text_takes_no_place_of_the_documents_that_are_looked_at(depth, beyond):
+    """Of the other documents the relevant one is the tenth, or hundredth, or the one behind it."""
+    angles = np.radians(np.linspace(0, 90, depth + 20))
+    ids = np.arange(depth + 20, dtype=np.uint64)
+    embeddings = Embeddings(ids, np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    rows = [(0, depth + beyond, 1), *((None, document, None) for document in range(depth + 20))]
+    assert score(rows, embeddings)[f"recall@{depth}"] == 1 - beyond
+    task = ranking.collection(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
+    sides = [ranking.unit(embeddings, wanted) for wanted in (task.documents, task.queries)]
+    assert ranking.score(task, ranking.exact(*sides))["recall@10"] == (depth + beyond == 10)
 
 
 def test_recall_counts_every_relevant_document_and_queries_weigh_alike():
