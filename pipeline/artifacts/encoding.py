@@ -150,12 +150,13 @@ def _encode(ids: Ids, texts: Sequence[str], views: Sequence[str], encode: Encode
 
 
 def _keep(ids: Ids, vectors: Vectors, *, store: VectorStore, dims: dict[str, int]) -> None:
-    """Store vectors; where they have another dimension than `dims`, which learns it, none."""
+    """Store vectors, none where they have another dimension than `dims`, which learns it.
+
+    Told now, it costs a piece of what may have been paid for, and not a set.
+    """
     halves = {view: _half(part, ids, view) for view, part in vectors.items()}
     for view, half in halves.items():
-        if (
-            dims.setdefault(view, half.shape[1]) != half.shape[1]
-        ):  # now: what is stored may have been paid for
+        if dims.setdefault(view, half.shape[1]) != half.shape[1]:
             raise store.of_two_models(view, half.shape[1], dims[view])
     for view, half in halves.items():
         store.add(ids, view, half)
