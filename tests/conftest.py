@@ -11,6 +11,7 @@ import pytest
 import small_students
 import torch
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 from project import Project
 from transformers import BertConfig, BertModel
 
@@ -18,6 +19,10 @@ from pipeline.corpus.wordnet_files import is_complete
 from pipeline.teachers.hashing import letter_tokenizer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+# An example takes as long as what runs beside the tests lets it take.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

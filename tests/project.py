@@ -95,7 +95,7 @@ class Project:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=self.root,
-            env={**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PATH": path},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

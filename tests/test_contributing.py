@@ -56,7 +56,7 @@ def copy(repository, tmp_path_factory):
 
 def run(copy, *command: str) -> str:
     """What Python prints in the copy."""
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
     done = subprocess.run(
         [sys.executable, *command],
         cwd=copy,

@@ -3,7 +3,7 @@ import unicodedata
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.artifacts.texts import text_id
@@ -112,7 +112,6 @@ def test_words_are_what_spaces_part_and_letters_of_scripts_without_spaces(text, 
     assert series(text).str.extract_all(WORD).item().to_list() == words
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], max_codepoint=0xDFF), min_size=1))
 def test_where_scripts_have_spaces_words_are_what_they_part(text):
     clean = normalise(series(text)).item()

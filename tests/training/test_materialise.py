@@ -47,7 +47,7 @@ def made(folder: Path, into: str = "inputs", dim: int = TEACHER_DIM) -> Examples
     group=st.sampled_from([1, 3, 2048]),
     at_a_time=st.sampled_from([1, 4, 65_536]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_tokens_and_targets_do_not_depend_on_how_the_files_are_cut(tmp_path_factory, cuts, group, at_a_time):
     folder = write_corpus(tmp_path_factory.mktemp("corpus"))
     mean, rotation = components()
