@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 
 import polars as pl
 
+from pipeline.corpus.cleaning import WORD
 from pipeline.reporting.inputs import AugmentMetrics, GateMetrics
 from pipeline.reporting.sections import Measures
 from pipeline.reporting.tables import NOTHING, percent, score
@@ -102,13 +103,26 @@ def _pairs(sample: pl.DataFrame) -> Iterator[Pair]:
 
 
 def changed(source: str, made: str) -> tuple[Segments, Segments]:
-    """Both texts in pieces of whole words, the words that only one of them has marked as changed."""
-    words, others = source.split(" "), made.split(" ")
-    left, right = [], []
-    for kind, start, stop, from_, to in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
-        left.append((" ".join(words[start:stop]), kind != "equal"))
-        right.append((" ".join(others[from_:to]), kind != "equal"))
+    """Both texts in pieces of whole words, the words that only one of them has marked as changed.
+
+    Blanks before a piece are a piece of their own, and unmarked.
+    """
+    words, others = _parted(source), _parted(made)
+    same = SequenceMatcher(None, [one for _, one in words], [one for _, one in others], autojunk=False)
+    left: list[tuple[str, bool]] = []
+    right: list[tuple[str, bool]] = []
+    for kind, start, stop, from_, to in same.get_opcodes():
+        for side, piece in ((left, words[start:stop]), (right, others[from_:to])):
+            if piece:
+                text = "".join(blanks + word for blanks, word in piece)
+                side += [(piece[0][0], False), (text.lstrip(" "), kind != "equal")]
     return tuple(part for part in left if part[0]), tuple(part for part in right if part[0])
+
+
+def _parted(text: str) -> list[tuple[str, str]]:
+    """The words of a text, each with the blanks before it."""
+    found = pl.Series([text]).str.extract_all(f" *(?:{WORD})").item().to_list()
+    return [(word[: len(word) - len(word.lstrip(" "))], word.lstrip(" ")) for word in found]
 
 
 def _dropped(

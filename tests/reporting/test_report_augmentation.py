@@ -47,11 +47,13 @@ def test_what_became_of_the_texts_adds_up():
         ("same", "same", "same", "same"),
         ("all of it", "is new", "[all of it]", "[is new]"),
         ("a a b", "b a a", "a a [b]", "[b] a a"),
+        ("我有一只猫。", "我有一条狗。", "我有一[只猫。]", "我有一[条狗。]"),
+        ("แมว dog", "แมว cat", "แมว [dog]", "แมว [cat]"),
     ],
 )
 def test_changed_words_are_marked(source, made, left, right):
     def shown(segments):
-        return " ".join(f"[{words}]" if new else words for words, new in segments)
+        return "".join(f"[{words}]" if new else words for words, new in segments)
 
     assert tuple(map(shown, changed(source, made))) == (left, right)
 
