@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from pipeline.reporting.labels import Box, Label, place
+from pipeline.reporting.labels import Box, Label, boxes, place
 
 if TYPE_CHECKING:
     import altair as alt
@@ -21,8 +21,12 @@ PALETTE = {
 """By role: the page's style sheet finds these colours in the SVG and puts its own, also dark ones, there."""
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 WIDTH, HEIGHT = 310, 240
-CURVE_HEIGHT = 170
+CURVE_WIDTH, CURVE_HEIGHT = 270, 170
+BESIDE = 70
+"""Pixels right of a panel that names may take."""
 LONGEST_LABEL = 28
+PLAIN = ",.9~g"
+"""Numbers as they are: without a precision, the ticks 8 and 10 would be 8 and 1e+1."""
 LOG_STEPS = (1.0, 2.0, 5.0)
 
 
@@ -67,10 +71,10 @@ def quality(points: Sequence[Point], cost: str) -> str:
     costs = _log_domain([point.across for point in points])
     scores = _linear_domain([point.up for point in points])
     pixels = [
-        (WIDTH * math.log(point.across / costs[0]) / math.log(costs[1] / costs[0]), _down(point.up, scores))
+        (_along(point.across, costs, WIDTH, log=True), HEIGHT - _along(point.up, scores, HEIGHT))
         for point in points
     ]
-    ticks = alt.Axis(values=_log_ticks(costs), format="~g")
+    ticks = alt.Axis(values=_log_ticks(costs), format=PLAIN)
     x = alt.X("across:Q", title=cost, axis=ticks).scale(type="log", domain=costs, nice=False)
     y = alt.Y("up:Q", title="average score").scale(domain=scores, nice=False, zero=False)
     level = [(point, height) for point, (_, height) in zip(points, pixels, strict=True) if point.teacher]
@@ -87,8 +91,8 @@ def spread(points: Sequence[Point]) -> str:
     import altair as alt
 
     across, up = _linear_domain([p.across for p in points]), _linear_domain([p.up for p in points])
-    pixels = [(WIDTH * (p.across - across[0]) / (across[1] - across[0]), _down(p.up, up)) for p in points]
-    axis = alt.Axis(tickCount=5, format="~g")
+    pixels = [(_along(p.across, across, WIDTH), HEIGHT - _along(p.up, up, HEIGHT)) for p in points]
+    axis = alt.Axis(tickCount=5, format=PLAIN)
     x = alt.X("across:Q", title="uniformity", axis=axis).scale(domain=across, nice=False, zero=False)
     y = alt.Y("up:Q", title="alignment", axis=axis).scale(domain=up, nice=False, zero=False)
     return _scatter(points, pixels, x, y)
@@ -117,7 +121,7 @@ def _scatter(
     labels = place(pixels, texts, Box(0, 0, WIDTH, HEIGHT), taken)
     for point, label in zip(points, labels, strict=True):
         base = alt.Chart(_data(point)).encode(x=x, y=y)
-        layers += [_marker(base, point), _text(base, label, point.teacher)]
+        layers += [_marker(base, point), _text(base, label, PALETTE["ink"], 600 if point.teacher else 500)]
     return _svg(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT))
 
 
@@ -132,8 +136,10 @@ def _data(point: Point) -> "alt.Data":
     return alt.Data(values=[{"across": point.across, "up": point.up, "label": _label(point)}])
 
 
-def _down(up: float, domain: tuple[float, float]) -> float:
-    return HEIGHT * (domain[1] - up) / (domain[1] - domain[0])
+def _along(value: float, domain: tuple[float, float], length: int, log: bool = False) -> float:
+    """Pixels from the start of an axis."""
+    low, high, at = (math.log(x) if log else x for x in (*domain, value))
+    return length * (at - low) / (high - low)
 
 
 def _marker(base: "alt.Chart", point: Point) -> "alt.Chart":
@@ -143,53 +149,67 @@ def _marker(base: "alt.Chart", point: Point) -> "alt.Chart":
     return base.mark_point(shape=shape, size=95, fill=fill, stroke=colour, strokeWidth=2, opacity=1)
 
 
-def _text(base: "alt.Chart", label: Label, strong: bool) -> "alt.Chart":
+def _text(base: "alt.Chart", label: Label, colour: str, weight: Literal[500, 600] = 500) -> "alt.Chart":
     return base.mark_text(
         align=label.align,
         baseline="middle",
         dx=label.dx,
         dy=label.dy,
         fontSize=14,
-        fontWeight=600 if strong else 500,
-        color=PALETTE["ink"],
+        fontWeight=weight,
+        color=colour,
     ).encode(text="label:N")
 
 
 def _panel(panel: Panel) -> "alt.LayerChart":
     import altair as alt
 
+    across, up = _steps_domain(panel), _values_domain(panel)
+    ticks = {"values": _log_ticks(across)} if panel.log else {"tickCount": 4}
+    x = alt.X("across:Q", title=panel.x, axis=alt.Axis(format=PLAIN, **ticks))
+    x = x.scale(type="log" if panel.log else "linear", domain=across, nice=False)
+    y = alt.Y("up:Q", title=None).axis(tickCount=5, format=PLAIN).scale(domain=up, nice=False, zero=False)
+    # Of lines that end beside each other the upper one's name is placed first.
+    lines = sorted(panel.lines, key=lambda line: (-line.steps[-1], -line.values[-1]))
+    drawn = [
+        [
+            (_along(step, across, CURVE_WIDTH, panel.log), CURVE_HEIGHT - _along(value, up, CURVE_HEIGHT))
+            for step, value in zip(line.steps, line.values, strict=True)
+        ]
+        for line in lines
+    ]
+    plot = Box(0, 0, CURVE_WIDTH + BESIDE, CURVE_HEIGHT)
+    covered = [box for line in drawn for box in boxes(line)]
+    labels = place([line[-1] for line in drawn], [line.name for line in lines], plot, covered)
     layers: list[alt.Chart] = []
-    # Curves often end close together: names go above and below the ends in turn, the upper one's first.
-    by_end = sorted(panel.lines, key=lambda line: (line.steps[-1], -line.values[-1]))
-    above = {line.name for line in by_end[::2]}
-    for line in panel.lines:
+    for line, label in zip(lines, labels, strict=True):
         ends = zip(line.steps, line.values, strict=True)
-        rows = [{"step": step, "value": value, "name": line.name} for step, value in ends]
-        x = _across(panel)
-        y = alt.Y("value:Q", title=None).axis(tickCount=5, format="~g").scale(zero=False)
-        colour, dy = PALETTE[line.role], -7 if line.name in above else 7
+        rows = [{"across": step, "up": value, "label": line.name} for step, value in ends]
+        colour = PALETTE[line.role]
         base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y)
         last = alt.Chart(alt.Data(values=rows[-1:])).encode(x=x, y=y)
-        name = last.mark_text(align="left", dx=8, dy=dy, color=colour, fontSize=14, fontWeight=500)
         layers.append(base.mark_line(color=colour, strokeWidth=2))
         layers.append(last.mark_point(color=colour, fill=colour, opacity=1, size=40))
-        layers.append(name.encode(text="name:N"))
+        layers.append(_text(last, label, colour))
     ink = PALETTE["ink"]
     title = alt.Title(
         panel.title, limit=WIDTH, anchor="start", fontSize=14, fontWeight=600, color=ink, offset=8
     )
-    return alt.LayerChart(layer=layers, width=WIDTH - 40, height=CURVE_HEIGHT, title=title)
+    return alt.LayerChart(layer=layers, width=CURVE_WIDTH, height=CURVE_HEIGHT, title=title)
 
 
-def _across(panel: Panel) -> "alt.X":
-    import altair as alt
+def _steps_domain(panel: Panel) -> tuple[float, float]:
+    steps = [step for line in panel.lines for step in line.steps]
+    low, high = min(steps), max(steps)
+    if panel.log:
+        return low / 1.2, high * 1.2
+    return (low, high) if low < high else (low - 1, high + 1)
 
-    if not panel.log:
-        return alt.X("step:Q", title=panel.x).axis(format="~s", tickCount=5).scale(nice=False)
-    seen = [step for line in panel.lines for step in line.steps]
-    domain = (min(seen) / 1.2, max(seen) * 1.2)
-    axis = alt.Axis(values=_log_ticks(domain), format="~g")
-    return alt.X("step:Q", title=panel.x, axis=axis).scale(type="log", domain=domain, nice=False)
+
+def _values_domain(panel: Panel) -> tuple[float, float]:
+    values = [value for line in panel.lines for value in line.values]
+    margin = 0.06 * (max(values) - min(values)) or 1.0
+    return min(values) - margin, max(values) + 3 * margin  # a name above the highest end has space
 
 
 def _svg(chart: "alt.TopLevelMixin") -> str:

@@ -1,13 +1,17 @@
 """Where to write the names of points so that they do not cover each other."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 CHARACTER_WIDTH = 7.6
 LINE_HEIGHT = 16.0
 GAP = 9.0
 MARKER = 6.0
+PIECE = 4.0
+"""Pixels of a line that one obstacle covers."""
 NEARNESS = 1.0
 """Square pixels of overlap that a pixel less between a label's line and its point is worth."""
 
@@ -70,6 +74,21 @@ def place(
         taken.append(boxes[best])
         placed.append(CANDIDATES[best])
     return placed
+
+
+def boxes(line: Sequence[tuple[float, float]]) -> list[Box]:
+    """A line through points in pixels, as obstacles."""
+    found = []
+    for (x, y), (next_x, next_y) in pairwise(line):
+        pieces = max(1, round(math.hypot(next_x - x, next_y - y) / PIECE))
+        across, down = (next_x - x) / pieces, (next_y - y) / pieces
+        for piece in range(pieces):
+            ends_x, ends_y = (
+                sorted((start + piece * step, start + (piece + 1) * step))
+                for start, step in ((x, across), (y, down))
+            )
+            found.append(Box(ends_x[0] - 1, ends_y[0] - 1, ends_x[1] + 1, ends_y[1] + 1))
+    return found
 
 
 def _box(x: float, y: float, width: float, label: Label) -> Box:

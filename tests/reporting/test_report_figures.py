@@ -1,10 +1,11 @@
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 
 from pipeline.reporting.figures import LONGEST_LABEL, PALETTE, Line, Panel, Point, curves, quality, spread
-from pipeline.reporting.labels import CANDIDATES, Box, place
+from pipeline.reporting.labels import CANDIDATES, Box, boxes, place
 
 PLOT = Box(0, 0, 300, 200)
 POINTS = [
@@ -74,6 +75,32 @@ def test_labels_of_close_points_do_not_share_a_place():
 
 def test_a_label_avoids_an_obstacle():
     assert place([(100, 100)], ["name"], PLOT, [Box(0, 98, 300, 102)])[0].dy != 0
+
+
+def test_a_label_avoids_a_line():
+    line = [(20.0, 140.0), (100.0, 100.0), (110.0, 100.0), (290.0, 100.0)]
+    covered = boxes(line)
+    assert covered[0].left <= 20
+    assert covered[-1].right >= 290
+    assert all(one.right >= other.left for one, other in pairwise(covered))
+    assert max(box.bottom - box.top for box in covered) < 6
+    [label] = place([(100, 100)], ["name"], PLOT, covered)
+    assert (label.dy, label.align) == (-15, "center")
+
+
+def test_the_name_of_a_line_stands_aside_for_the_next_one():
+    values = (0.34, 0.41, 0.46, 0.49)
+    sizes = {"float32": 4.0, "float16": 2.0, "int8": 1.0, "binary": 0.125}
+    lines = tuple(Line(n, "ink", tuple(s * b for b in (48, 96, 192, 384)), values) for n, s in sizes.items())
+    root = ElementTree.fromstring(curves([Panel("hpd", lines, "MB", log=True)]))
+    named = {"".join(node.itertext()): node for node in root.iter() if node.tag.endswith("}text")}
+    assert named["float32"].get("text-anchor") == "start"
+    assert {named[name].get("text-anchor") for name in ("float16", "int8")} <= {"middle", "end"}
+
+
+def test_numbers_at_the_axes_are_plain():
+    shown = texts(curves([Panel("loss", (Line("dev", "accent", (0.0, 150_000.0), (11.5, 5.0)),))]))
+    assert {"6", "8", "10", "12", "50,000", "100,000", "150,000"} <= set(shown)
 
 
 def test_a_map_of_linear_scales_takes_negative_values_and_names_every_model():
