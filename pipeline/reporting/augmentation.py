@@ -107,22 +107,22 @@ def changed(source: str, made: str) -> tuple[Segments, Segments]:
 
     Blanks before a piece are a piece of their own, and unmarked.
     """
-    words, others = _parted(source), _parted(made)
-    same = SequenceMatcher(None, [one for _, one in words], [one for _, one in others], autojunk=False)
+    words, others = _words_of(source), _words_of(made)
+    bare, bare_others = ([word.lstrip(" ") for word in of] for of in (words, others))
     left: list[tuple[str, bool]] = []
     right: list[tuple[str, bool]] = []
-    for kind, start, stop, from_, to in same.get_opcodes():
-        for side, piece in ((left, words[start:stop]), (right, others[from_:to])):
-            if piece:
-                text = "".join(blanks + word for blanks, word in piece)
-                side += [(piece[0][0], False), (text.lstrip(" "), kind != "equal")]
+    for kind, start, stop, from_, to in SequenceMatcher(
+        None, bare, bare_others, autojunk=False
+    ).get_opcodes():
+        for side, piece in ((left, "".join(words[start:stop])), (right, "".join(others[from_:to]))):
+            text = piece.lstrip(" ")
+            side += [(piece.removesuffix(text), False), (text, kind != "equal")]
     return tuple(part for part in left if part[0]), tuple(part for part in right if part[0])
 
 
-def _parted(text: str) -> list[tuple[str, str]]:
-    """The words of a text, each with the blanks before it."""
-    found = pl.Series([text]).str.extract_all(f" *(?:{WORD})").item().to_list()
-    return [(word[: len(word) - len(word.lstrip(" "))], word.lstrip(" ")) for word in found]
+def _words_of(text: str) -> list[str]:
+    """Each with the blanks before it."""
+    return pl.Series([text]).str.extract_all(f" *(?:{WORD})").item().to_list()
 
 
 def _dropped(

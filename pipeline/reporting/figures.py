@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pipeline.reporting.labels import Box, Label, boxes, place
+from pipeline.reporting.labels import Box, Label, covered_by, place
 
 if TYPE_CHECKING:
     import altair as alt
@@ -22,12 +22,15 @@ PALETTE = {
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 WIDTH, HEIGHT = 310, 240
 CURVE_WIDTH, CURVE_HEIGHT = 270, 170
-BESIDE = 70
-"""Pixels right of a panel that names may take."""
+BESIDE, EDGE = 70, 4
+"""Pixels right of a panel, and above and below it, that names may take."""
 LONGEST_LABEL = 28
 PLAIN = ",.9~g"
-"""Numbers as they are: without a precision, the ticks 8 and 10 would be 8 and 1e+1."""
+"""Numbers in full, up to nine digits: without a precision the ticks 8 and 10 would be 8 and 1e+1."""
 LOG_STEPS = (1.0, 2.0, 5.0)
+
+Domain = tuple[float, float]
+"""The least and the greatest value of an axis."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ def _data(point: Point) -> "alt.Data":
     return alt.Data(values=[{"across": point.across, "up": point.up, "label": _label(point)}])
 
 
-def _along(value: float, domain: tuple[float, float], length: int, log: bool = False) -> float:
+def _along(value: float, domain: Domain, length: int, log: bool = False) -> float:
     """Pixels from the start of an axis."""
     low, high, at = (math.log(x) if log else x for x in (*domain, value))
     return length * (at - low) / (high - low)
@@ -164,25 +167,14 @@ def _text(base: "alt.Chart", label: Label, colour: str, weight: Literal[500, 600
 def _panel(panel: Panel) -> "alt.LayerChart":
     import altair as alt
 
-    across, up = _steps_domain(panel), _values_domain(panel)
-    ticks = {"values": _log_ticks(across)} if panel.log else {"tickCount": 4}
-    x = alt.X("across:Q", title=panel.x, axis=alt.Axis(format=PLAIN, **ticks))
+    across, axis = _steps(panel)
+    values = [value for line in panel.lines for value in line.values]
+    up = _values_domain(min(values), max(values))
+    x = alt.X("across:Q", title=panel.x, axis=axis)
     x = x.scale(type="log" if panel.log else "linear", domain=across, nice=False)
     y = alt.Y("up:Q", title=None).axis(tickCount=5, format=PLAIN).scale(domain=up, nice=False, zero=False)
-    # Of lines that end beside each other the upper one's name is placed first.
-    lines = sorted(panel.lines, key=lambda line: (-line.steps[-1], -line.values[-1]))
-    drawn = [
-        [
-            (_along(step, across, CURVE_WIDTH, panel.log), CURVE_HEIGHT - _along(value, up, CURVE_HEIGHT))
-            for step, value in zip(line.steps, line.values, strict=True)
-        ]
-        for line in lines
-    ]
-    plot = Box(0, 0, CURVE_WIDTH + BESIDE, CURVE_HEIGHT)
-    covered = [box for line in drawn for box in boxes(line)]
-    labels = place([line[-1] for line in drawn], [line.name for line in lines], plot, covered)
     layers: list[alt.Chart] = []
-    for line, label in zip(lines, labels, strict=True):
+    for line, label in zip(panel.lines, _names(panel, across, up), strict=True):
         ends = zip(line.steps, line.values, strict=True)
         rows = [{"across": step, "up": value, "label": line.name} for step, value in ends]
         colour = PALETTE[line.role]
@@ -198,18 +190,42 @@ def _panel(panel: Panel) -> "alt.LayerChart":
     return alt.LayerChart(layer=layers, width=CURVE_WIDTH, height=CURVE_HEIGHT, title=title)
 
 
-def _steps_domain(panel: Panel) -> tuple[float, float]:
-    steps = [step for line in panel.lines for step in line.steps]
-    low, high = min(steps), max(steps)
+def _names(panel: Panel, across: Domain, up: Domain) -> list[Label]:
+    """Where each line's name is written: beside its end, so that it covers no line."""
+    drawn = [
+        [
+            (_along(step, across, CURVE_WIDTH, panel.log), CURVE_HEIGHT - _along(value, up, CURVE_HEIGHT))
+            for step, value in zip(line.steps, line.values, strict=True)
+        ]
+        for line in panel.lines
+    ]
+    # From the right; of lines that end at one step the upper one's first.
+    order = sorted(range(len(drawn)), key=lambda at: (-drawn[at][-1][0], drawn[at][-1][1]))
+    placed = place(
+        [drawn[at][-1] for at in order],
+        [panel.lines[at].name for at in order],
+        Box(0, -EDGE, CURVE_WIDTH + BESIDE, CURVE_HEIGHT + EDGE),
+        [box for line in drawn for box in covered_by(line)],
+    )
+    return [placed[order.index(at)] for at in range(len(drawn))]
+
+
+def _steps(panel: Panel) -> "tuple[Domain, alt.Axis]":
+    import altair as alt
+
+    steps = sorted({step for line in panel.lines for step in line.steps})
     if panel.log:
-        return low / 1.2, high * 1.2
-    return (low, high) if low < high else (low - 1, high + 1)
+        domain = steps[0] / 1.2, steps[-1] * 1.2
+        return domain, alt.Axis(values=_log_ticks(domain) or steps, format=PLAIN)
+    if len(steps) == 1:
+        return (steps[0], steps[0] + 1), alt.Axis(values=steps, format=PLAIN)
+    return (steps[0], steps[-1]), alt.Axis(tickCount=4, format=PLAIN)
 
 
-def _values_domain(panel: Panel) -> tuple[float, float]:
-    values = [value for line in panel.lines for value in line.values]
-    margin = 0.06 * (max(values) - min(values)) or 1.0
-    return min(values) - margin, max(values) + 3 * margin  # a name above the highest end has space
+def _values_domain(low: float, high: float) -> Domain:
+    """With space for names above and below; around equal values a hundredth of them."""
+    margin = 0.16 * (high - low) or 0.01 * abs(high) or 1.0
+    return low - margin, high + margin
 
 
 def _svg(chart: "alt.TopLevelMixin") -> str:
@@ -234,18 +250,18 @@ def _svg(chart: "alt.TopLevelMixin") -> str:
     return vl_convert.vegalite_to_svg(configured.to_dict(), allowed_base_urls=[])
 
 
-def _log_domain(values: Sequence[float]) -> tuple[float, float]:
+def _log_domain(values: Sequence[float]) -> Domain:
     """From below the least to above the greatest, with space for labels at both sides."""
     margin = max(1.5, (max(values) / min(values)) ** 0.18)
     return min(values) / margin, max(values) * margin
 
 
-def _linear_domain(values: Sequence[float]) -> tuple[float, float]:
+def _linear_domain(values: Sequence[float]) -> Domain:
     margin = max(0.15 * (max(values) - min(values)), 0.02)
     return min(values) - margin, max(values) + margin
 
 
-def _log_ticks(domain: tuple[float, float]) -> list[float]:
+def _log_ticks(domain: Domain) -> list[float]:
     """1, 2 and 5 times the powers of ten in the domain; the powers alone where those are more than seven."""
     exponents = range(math.floor(math.log10(domain[0])), math.ceil(math.log10(domain[1])) + 1)
     ticks = [float(f"{step}e{exponent}") for exponent in exponents for step in LOG_STEPS]

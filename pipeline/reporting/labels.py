@@ -76,7 +76,7 @@ def place(
     return placed
 
 
-def boxes(line: Sequence[tuple[float, float]]) -> list[Box]:
+def covered_by(line: Sequence[tuple[float, float]]) -> list[Box]:
     """A line through points in pixels, as obstacles."""
     found = []
     for (x, y), (next_x, next_y) in pairwise(line):

@@ -16,7 +16,10 @@ WORDS = st.sampled_from(
 ANY = st.text(max_size=60)
 TEXTS = st.one_of(ANY, st.lists(st.one_of(WORDS, ANY), max_size=12).map(" ".join))
 STATES = st.integers(0, 2**64 - 1)
-FEW = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(
+    max_examples=150,
+    suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture],
+)
 
 
 @FEW

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pipeline.reporting.figures import LONGEST_LABEL, PALETTE, Line, Panel, Point, curves, quality, spread
-from pipeline.reporting.labels import CANDIDATES, Box, boxes, place
+from pipeline.reporting.labels import CANDIDATES, Box, covered_by, place
 
 PLOT = Box(0, 0, 300, 200)
 POINTS = [
@@ -79,7 +79,7 @@ def test_a_label_avoids_an_obstacle():
 
 def test_a_label_avoids_a_line():
     line = [(20.0, 140.0), (100.0, 100.0), (110.0, 100.0), (290.0, 100.0)]
-    covered = boxes(line)
+    covered = covered_by(line)
     assert covered[0].left <= 20
     assert covered[-1].right >= 290
     assert all(one.right >= other.left for one, other in pairwise(covered))
@@ -88,14 +88,31 @@ def test_a_label_avoids_a_line():
     assert (label.dy, label.align) == (-15, "center")
 
 
-def test_the_name_of_a_line_stands_aside_for_the_next_one():
-    values = (0.34, 0.41, 0.46, 0.49)
-    sizes = {"float32": 4.0, "float16": 2.0, "int8": 1.0, "binary": 0.125}
-    lines = tuple(Line(n, "ink", tuple(s * b for b in (48, 96, 192, 384)), values) for n, s in sizes.items())
-    root = ElementTree.fromstring(curves([Panel("hpd", lines, "MB", log=True)]))
-    named = {"".join(node.itertext()): node for node in root.iter() if node.tag.endswith("}text")}
-    assert named["float32"].get("text-anchor") == "start"
-    assert {named[name].get("text-anchor") for name in ("float16", "int8")} <= {"middle", "end"}
+def test_the_name_of_a_line_covers_no_other_line():
+    flat = Line("flat", "ink", (0.0, 50.0), (0.3, 0.3))
+    steep = Line("steep", "ink", (0.0, 52.0, 62.0, 100.0), (0.1, 0.1, 0.5, 0.5))
+    anchors = {
+        "".join(node.itertext()): node.get("text-anchor")
+        for node in ElementTree.fromstring(curves([Panel("hpd", (flat, steep))])).iter()
+        if node.tag.endswith("}text")
+    }
+    assert (anchors["flat"], anchors["steep"]) == ("middle", "start")
+
+
+@pytest.mark.parametrize(
+    ("steps", "values", "log", "ticks"),
+    [
+        ((0.0,), (0.44,), False, {"0", "0.44"}),
+        ((5.0, 10.0), (0.0003, 0.0003), False, {"5", "10", "0.0003"}),
+        ((384.0,), (-2.0,), True, {"384", "-2"}),
+        ((1.0, 2.0), (0.0, 0.0), False, {"0", "-1", "1"}),
+    ],
+)
+def test_equal_steps_and_values_can_be_drawn(steps, values, log, ticks):
+    shown = texts(curves([Panel("loss", (Line("dev", "accent", steps, values),), log=log)]))
+    assert ticks <= {text.replace("\u2212", "-") for text in shown}
+    if len(steps) == 1:
+        assert len([text for text in shown if text in ("4", "6", "-1", "0.5")]) == 0
 
 
 def test_numbers_at_the_axes_are_plain():
