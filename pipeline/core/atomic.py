@@ -72,18 +72,30 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     Raises:
         UserError: the disk is full, or the like.
     """
+    with scratch_folder(path) as temporary:
+        temporary.chmod(0o755)
+        yield temporary
+        while not _put(temporary, path):
+            pass
+
+
+@contextmanager
+def scratch_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `path` that is removed when the block ends.
+
+    What killed processes left of such folders is removed.
+
+    Raises:
+        UserError: the disk is full, or the like.
+    """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(path.parent.glob(f"{PARTIAL}{path.name}-*"))
         temporary = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{_writer()}", dir=path.parent))
-        temporary.chmod(0o755)
         try:
             yield temporary
-            while not _put(temporary, path):
-                pass
-        except BaseException:
+        finally:
             shutil.rmtree(temporary, ignore_errors=True)
-            raise
 
 
 def _put(temporary: Path, path: Path) -> bool:

@@ -1,8 +1,9 @@
 """How long faiss takes to build an index of a model's vectors, and to search it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import count, product
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -28,13 +29,37 @@ class Plan:
     threads: int
 
 
+@dataclass(frozen=True)
+class Sides:
+    """A model's vectors of a task."""
+
+    file: Path
+    """Of the documents."""
+    queries: Unit
+
+    @property
+    def documents(self) -> Unit:
+        """(n, d), read as they are asked for."""
+        return np.load(self.file, mmap_mode="r")
+
+
 def measure(
     tasks: Mapping[str, pl.DataFrame],
-    models: Mapping[str, Embeddings],
+    models: Iterable[tuple[str, Embeddings]],
     specs: Sequence[Index],
     plan: Plan,
+    folder: Path,
 ) -> list[Row]:
     """Build and search every index of every model in turn, round after round, as a machine's speed drifts.
+
+    Memory is that of one model's vectors at a time, twice: the others' lie in `folder`.
+
+    Args:
+        tasks: the rows of each.
+        models: name and vectors of each, asked for once and one after the other.
+        specs: the indexes.
+        plan: how often, and on how many threads.
+        folder: an empty one, for all models' vectors of the tasks' documents.
 
     Returns:
         Rows of task, model, index and its settings, documents and dim as in `indexes.score_tasks`, queries,
@@ -43,34 +68,46 @@ def measure(
     from threadpoolctl import threadpool_limits
 
     rows = []
-    for name, pairs in tasks.items() if specs else ():
-        task = ranking.collection(pairs)
-        queries = task.queries[:QUERIES]
-        vectors = {
-            model: (ranking.unit(embeddings, task.documents), ranking.unit(embeddings, queries))
-            for model, embeddings in models.items()
-        }
+    for name, vectors in _stored(tasks, models, folder).items() if specs else ():
         cells = list(product(specs, vectors))
         seconds: list[list[tuple[float, float]]] = [[] for _ in cells]
         with threadpool_limits(plan.threads):
             for spec, model in cells:
-                _time(spec, *(side[:WARM_UP] for side in vectors[model]))
+                sides = vectors[model]
+                _time(spec, np.array(sides.documents[:WARM_UP]), sides.queries[:WARM_UP])
             for _ in range(plan.rounds):
                 for measured, (spec, model) in zip(seconds, cells, strict=True):
-                    measured.append(_time(spec, *vectors[model]))
+                    measured.append(_time(spec, np.array(vectors[model].documents), vectors[model].queries))
         for measured, (spec, model) in zip(seconds, cells, strict=True):
             build, search = np.median(measured, axis=0)
+            queries = len(vectors[model].queries)
             rows.append(
                 {
                     "task": name,
                     "model": model,
-                    **indexes.described(spec, vectors[model][0]),
-                    "queries": len(queries),
+                    **indexes.described(spec, vectors[model].documents),
+                    "queries": queries,
                     "build_seconds": float(build),
-                    "ms_per_1000_queries": float(search / len(queries) * 1e6),
+                    "ms_per_1000_queries": float(search / queries * 1e6),
                 }
             )
     return rows
+
+
+def _stored(
+    tasks: Mapping[str, pl.DataFrame], models: Iterable[tuple[str, Embeddings]], folder: Path
+) -> dict[str, dict[str, Sides]]:
+    """Every model's vectors of every task: task -> model -> vectors."""
+    collections = {name: ranking.collection(pairs) for name, pairs in tasks.items()}
+    found: dict[str, dict[str, Sides]] = {name: {} for name in tasks}
+    numbers = count()
+    for model, embeddings in models:
+        for name, task in collections.items():
+            file = folder / f"{next(numbers)}.npy"
+            np.save(file, ranking.unit(embeddings, task.documents))
+            found[name][model] = Sides(file, ranking.unit(embeddings, task.queries[:QUERIES]))
+        del embeddings  # before the next model's are made
+    return found
 
 
 def _time(spec: Index, documents: Unit, queries: Unit) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """search_speed: how long indexes of the teacher's and all students' vectors take, measured in one run."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import polars as pl
 import typer
 
 from pipeline.artifacts import metrics, pairs, texts, vectors
+from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import Params, load
 from pipeline.core.progress import say
@@ -37,22 +39,24 @@ def main(
         wanted = pl.Series(evaluation.text_ids(retrieval)).implode()
         table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(wanted))
         models = _models(params, table, eval_vectors, students)
-        rows = measure(retrieval, models, params.evaluate.indexes, plan)
+        with scratch_folder(out) as folder:
+            rows = measure(retrieval, models, params.evaluate.indexes, plan, folder)
     else:
         why = "evaluate.indexes is empty" if retrieval else "no test task is a retrieval task"
         say(f"search_speed: {why}; nothing is measured")
     metrics.write({"rounds": plan.rounds, "threads": plan.threads, "searches": rows}, out)
 
 
-def _models(params: Params, table: pl.DataFrame, eval_vectors: Path, students: Path) -> dict[str, Embeddings]:
-    """The texts' vectors of the teacher, as its users know it, and of each student."""
+def _models(
+    params: Params, table: pl.DataFrame, eval_vectors: Path, students: Path
+) -> Iterator[tuple[str, Embeddings]]:
+    """The texts' vectors of the teacher, as its users know it, then of each student."""
     ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
     teacher = vectors.open_set(eval_vectors)
-    models = {"teacher": Embeddings(ids, np.concatenate([*teacher.of(ids, teacher.main_view)]))}
+    yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher.main_view)]))
     for name in params.students:
         encode = open_student(students / name, f"finetune@{name}")
-        models[name] = Embeddings(ids, encode(sentences))
-    return models
+        yield name, Embeddings(ids, encode(sentences))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,21 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from killed import killed_write
 
 from pipeline.core import atomic
-from pipeline.core.atomic import atomic_file, atomic_folder, is_abandoned, remove_abandoned, write_text
+from pipeline.core.atomic import (
+    atomic_file,
+    atomic_folder,
+    is_abandoned,
+    remove_abandoned,
+    scratch_folder,
+    write_text,
+)
 
 STOPS = [ValueError, KeyboardInterrupt, SystemExit]
 
@@ -40,6 +48,18 @@ def test_a_file_appears_whole_in_a_new_folder(tmp_path):
     assert path.read_text() == "part"
     assert names(tmp_path) == ["deep", "deep/file.txt"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("stop", [None, *STOPS])
+def test_a_scratch_folder_is_gone_with_its_block(tmp_path, stop):
+    inside = None
+    with suppress(*STOPS), scratch_folder(tmp_path / "deep" / "out.json") as folder:
+        inside = folder.parent
+        (folder / "file").write_text("text")
+        if stop:
+            raise stop
+    assert inside == tmp_path / "deep"
+    assert names(tmp_path) == ["deep"]
 
 
 @pytest.mark.parametrize("stop", STOPS)

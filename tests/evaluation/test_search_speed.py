@@ -1,3 +1,5 @@
+import weakref
+
 import faiss
 import numpy as np
 import pytest
@@ -5,15 +7,18 @@ from small_retrieval import retrieval_task
 
 from pipeline.core.params.search import FlatIndex, HnswIndex, IvfIndex
 from pipeline.evaluation import indexes, search_speed
+from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.search_speed import Plan, measure
 
 SPECS = [FlatIndex(kind="flat"), IvfIndex(kind="ivf"), HnswIndex(kind="hnsw")]
 
 
-def test_every_index_of_every_model_is_measured():
+def test_every_index_of_every_model_is_measured(tmp_path):
     pairs, small = retrieval_task(dim=6)
     _, large = retrieval_task(dim=12)
-    rows = measure({"find": pairs}, {"teacher": large, "tiny": small}, SPECS, Plan(rounds=2, threads=1))
+    rows = measure(
+        {"find": pairs}, [("teacher", large), ("tiny", small)], SPECS, Plan(rounds=2, threads=1), tmp_path
+    )
     assert [(row["index"], row["model"], row["dim"]) for row in rows] == [
         (spec.kind, model, dim) for spec in SPECS for model, dim in (("teacher", 12), ("tiny", 6))
     ]
@@ -24,7 +29,7 @@ def test_every_index_of_every_model_is_measured():
     assert (rows[2]["nlist"], rows[2]["nprobe"]) == (6, 5)
 
 
-def test_times_are_medians_of_rounds_that_take_turns(monkeypatch):
+def test_times_are_medians_of_rounds_that_take_turns(monkeypatch, tmp_path):
     pairs, embeddings = retrieval_task()
     seconds = {6: iter([(9, 9), (1, 0.3), (5, 0.9), (2, 0.6)]), 12: iter([(9, 9), (10, 3), (30, 9), (20, 6)])}
     order = []
@@ -34,8 +39,8 @@ def test_times_are_medians_of_rounds_that_take_turns(monkeypatch):
         return next(seconds[documents.shape[1]])
 
     monkeypatch.setattr(search_speed, "_time", time)
-    models = {"teacher": retrieval_task(dim=12)[1], "tiny": embeddings}
-    teacher, tiny = measure({"find": pairs}, models, SPECS[:1], Plan(rounds=3, threads=1))
+    models = [("teacher", retrieval_task(dim=12)[1]), ("tiny", embeddings)]
+    teacher, tiny = measure({"find": pairs}, models, SPECS[:1], Plan(rounds=3, threads=1), tmp_path)
     assert (
         order == [((64, 12), (30, 12)), ((64, 6), (30, 6))] + [((250, 12), (30, 12)), ((250, 6), (30, 6))] * 3
     )
@@ -44,7 +49,7 @@ def test_times_are_medians_of_rounds_that_take_turns(monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_threads_are_the_planned_ones_and_are_restored(threads, monkeypatch):
+def test_threads_are_the_planned_ones_and_are_restored(threads, monkeypatch, tmp_path):
     pairs, embeddings = retrieval_task()
     before, seen, build = faiss.omp_get_max_threads(), set(), indexes.build
 
@@ -53,13 +58,51 @@ def test_threads_are_the_planned_ones_and_are_restored(threads, monkeypatch):
         return build(spec, documents)
 
     monkeypatch.setattr(indexes, "build", watched)
-    measure({"find": pairs}, {"tiny": embeddings}, SPECS, Plan(rounds=1, threads=threads))
+    measure({"find": pairs}, [("tiny", embeddings)], SPECS, Plan(rounds=1, threads=threads), tmp_path)
     assert seen == {threads}
     assert faiss.omp_get_max_threads() == before
 
 
-def test_no_more_than_a_thousand_queries_are_timed():
+def test_no_more_than_a_thousand_queries_are_timed(tmp_path):
     pairs, embeddings = retrieval_task(queries=1100, documents=60, dim=2)
-    (row,) = measure({"find": pairs}, {"tiny": embeddings}, SPECS[:1], Plan(rounds=1, threads=1))
+    (row,) = measure({"find": pairs}, [("tiny", embeddings)], SPECS[:1], Plan(rounds=1, threads=1), tmp_path)
     assert row["queries"] == 1000
     assert np.isfinite(row["ms_per_1000_queries"])
+
+
+def test_the_vectors_timed_are_the_units_of_the_tasks_own_texts(monkeypatch, tmp_path):
+    tasks, models, timed = {}, [], []
+    for seed, (model, dim) in enumerate([("teacher", 12), ("tiny", 6)]):
+        models.append((model, retrieval_task(dim=dim, seed=seed)[1]))
+    for name, documents in (("find", 250), ("other", 200)):
+        tasks[name] = retrieval_task(documents=documents)[0]
+    monkeypatch.setattr(search_speed, "_time", lambda *given: timed.append(given) or (1, 1))
+    rows = measure(tasks, iter(models), SPECS[:1], Plan(rounds=1, threads=1), tmp_path)
+    assert [(row["task"], row["model"], row["documents"]) for row in rows] == [
+        (name, model, documents)
+        for name, documents in (("find", 250), ("other", 200))
+        for model in ("teacher", "tiny")
+    ]
+    whole = [given for given in timed if len(given[1]) > search_speed.WARM_UP]
+    assert len(whole) == 4
+    for row, (_, documents, queries) in zip(rows, whole, strict=True):
+        vectors = dict(models)[row["model"]].vectors[: 30 + row["documents"]]
+        units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        assert documents == pytest.approx(units[30:], abs=1e-6)
+        assert queries == pytest.approx(units[:30], abs=1e-6)
+
+
+def test_one_models_vectors_are_held_at_a_time(tmp_path):
+    pairs, embeddings = retrieval_task()
+    alive = []
+
+    def models():
+        for name in ("one", "two", "three"):
+            assert all(left() is None for left in alive)
+            made = Embeddings(embeddings.ids, embeddings.vectors.copy())
+            alive.append(weakref.ref(made.vectors))
+            yield name, made
+            del made
+
+    assert len(measure({"find": pairs}, models(), SPECS[:1], Plan(rounds=1, threads=1), tmp_path)) == 3
+    assert len(alive) == 3
