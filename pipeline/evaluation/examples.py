@@ -34,6 +34,8 @@ class Question:
     subset: str
     candidates: Ids
     relevant: tuple[int, ...]
+    itself: bool
+    """Whether the text may be its own answer."""
 
 
 def of_tasks(
@@ -63,11 +65,12 @@ def of_tasks(
 
 
 def nearest(
-    queries: Ids, candidates: Ids, embeddings: Embeddings, count: int
+    queries: Ids, candidates: Ids, embeddings: Embeddings, count: int, itself: NDArray[np.bool_]
 ) -> list[list[tuple[int, float]]]:
-    """The candidates nearest to each query by cosine, but for itself: ids and cosines, nearest first.
+    """The candidates nearest to each query by cosine: ids and cosines, nearest first.
 
-    Memory is bounded by BLOCK candidates. Of equal cosines the first candidate is nearer.
+    Memory is bounded by BLOCK candidates. Of equal cosines the first candidate is nearer. A query finds
+    itself where `itself` (queries,) says so.
     """
     rows = normalised(embeddings.of(queries))
     cosine: NDArray[np.float64] = np.empty((len(queries), 0))
@@ -75,7 +78,7 @@ def nearest(
     for start in range(0, len(candidates), BLOCK):
         block = candidates[start : start + BLOCK]
         found = rows @ normalised(embeddings.of(block)).T
-        found[block == queries[:, None]] = -np.inf
+        found[(block == queries[:, None]) & ~itself[:, None]] = -np.inf
         cosine = np.concatenate([cosine, found], axis=1)
         ids = np.concatenate([ids, np.tile(block, (len(queries), 1))], axis=1)
         order = np.argsort(-cosine, axis=1, kind="stable")[:, :count]
@@ -94,7 +97,8 @@ def _nearest(
     for _, group in groupby(_questions(rows, how), key=lambda question: id(question.candidates)):
         questions = list(group)
         queries = np.array([question.query for question in questions], np.uint64)
-        found = [nearest(queries, questions[0].candidates, model, NEIGHBOURS) for model in models]
+        itself = np.array([question.itself for question in questions])
+        found = [nearest(queries, questions[0].candidates, model, NEIGHBOURS, itself) for model in models]
         for question, *near in zip(questions, *found, strict=True):
             teacher, student = (
                 tuple(
@@ -119,7 +123,7 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
         texts = np.unique(pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().to_numpy())
         for query in np.unique(rows["left_id"].to_numpy())[:QUERIES].tolist():
             # The other side of a pair is no answer: it may mean the opposite.
-            yield Question(query, "", texts, ())
+            yield Question(query, "", texts, (), itself=False)
         return
     asked = matched(rows, how).select("subset", "left_id").unique().sort("left_id", "subset").head(QUERIES)
     for (subset,), queries in sorted(asked.group_by("subset"), key=lambda part: str(part[0])):
@@ -127,7 +131,9 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
         candidates = np.unique(of_subset["right_id"].to_numpy())
         for query in queries["left_id"].sort().to_list():
             relevant = matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
-            yield Question(query, str(subset), candidates, tuple(relevant.to_list()))
+            # As they are scored: an entity is any, a document of the query's text counts where it is judged.
+            own = how != "retrieval" or not of_subset.filter(left_id=query, right_id=query).is_empty()
+            yield Question(query, str(subset), candidates, tuple(relevant.to_list()), own)
 
 
 def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> pl.DataFrame:
