@@ -59,6 +59,8 @@ def open_encoders(folder: Path, device: str, batch_size: int, precision: Precisi
         return _alike(partial(OnnxEncoder(folder, device).encode, batch_size=batch_size))
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{folder} holds no .safetensors weights; distil it again")
+    if device not in ("auto", "cpu"):
+        _try(device)
     if _tells_queries_apart(folder):
         model = load_student(folder, device)
         ways = (model.encode, model.encode_query, model.encode_document)
@@ -76,6 +78,18 @@ def _alike(encode: Encode) -> Encoders:
     return Encoders(encode, encode, encode)
 
 
+def _try(device: str) -> None:
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"device {device!r}: torch cannot use it ({reason}); use --device cpu, or auto"
+        ) from None
+
+
 def load_student(folder: Path, device: str) -> "SentenceTransformer":
     """Load a student from a sentence-transformers folder with safetensors weights.
 
@@ -84,7 +98,7 @@ def load_student(folder: Path, device: str) -> "SentenceTransformer":
         device: `auto`, or torch's name of one.
 
     Raises:
-        UserError: it is damaged, or there is no such device.
+        UserError: it is damaged.
     """
     from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
