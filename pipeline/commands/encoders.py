@@ -82,9 +82,9 @@ def _try(device: str) -> None:
     import torch
 
     try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, AssertionError, ImportError) as error:
+        reason = str(error).partition("\n")[0].partition(". ")[0]
         raise UserError(
             f"device {device!r}: torch cannot use it ({reason}); use --device cpu, or auto"
         ) from None

@@ -72,7 +72,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     Raises:
         UserError: the disk is full, or the like.
     """
-    with scratch_folder(path) as temporary:
+    with disk_errors(path), scratch_folder(path) as temporary:
         temporary.chmod(0o755)
         yield temporary
         while not _put(temporary, path):
@@ -86,16 +86,16 @@ def scratch_folder(path: Path) -> Iterator[Path]:
     What killed processes left of such folders is removed.
 
     Raises:
-        UserError: the disk is full, or the like.
+        UserError: there is no writing beside `path`.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(path.parent.glob(f"{PARTIAL}{path.name}-*"))
         temporary = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{_writer()}", dir=path.parent))
-        try:
-            yield temporary
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _put(temporary: Path, path: Path) -> bool:

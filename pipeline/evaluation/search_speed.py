@@ -8,7 +8,9 @@ from time import perf_counter
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from pipeline.core.atomic import disk_errors
 from pipeline.core.params.search import Index
 from pipeline.evaluation import indexes, ranking
 from pipeline.evaluation.embeddings import Embeddings
@@ -70,14 +72,17 @@ def measure(
     rows = []
     for name, vectors in _stored(tasks, models, folder).items() if specs else ():
         cells = list(product(specs, vectors))
+        # One for all: memory that is freed and asked for again between builds would count in some of them.
+        room = np.empty(max(sides.documents.size for sides in vectors.values()), np.float32)
         seconds: list[list[tuple[float, float]]] = [[] for _ in cells]
         with threadpool_limits(plan.threads):
             for spec, model in cells:
                 sides = vectors[model]
-                _time(spec, np.array(sides.documents[:WARM_UP]), sides.queries[:WARM_UP])
+                _time(spec, _read(sides.documents[:WARM_UP], room), sides.queries[:WARM_UP])
             for _ in range(plan.rounds):
                 for measured, (spec, model) in zip(seconds, cells, strict=True):
-                    measured.append(_time(spec, np.array(vectors[model].documents), vectors[model].queries))
+                    sides = vectors[model]
+                    measured.append(_time(spec, _read(sides.documents, room), sides.queries))
         for measured, (spec, model) in zip(seconds, cells, strict=True):
             build, search = np.median(measured, axis=0)
             queries = len(vectors[model].queries)
@@ -104,10 +109,18 @@ def _stored(
     for model, embeddings in models:
         for name, task in collections.items():
             file = folder / f"{next(numbers)}.npy"
-            np.save(file, ranking.unit(embeddings, task.documents))
+            with disk_errors(file):
+                np.save(file, ranking.unit(embeddings, task.documents))
             found[name][model] = Sides(file, ranking.unit(embeddings, task.queries[:QUERIES]))
         del embeddings  # before the next model's are made
     return found
+
+
+def _read(stored: Unit, room: NDArray[np.float32]) -> Unit:
+    """A copy (n, d) in `room`."""
+    copy = room[: stored.size].reshape(stored.shape)
+    copy[:] = stored
+    return copy
 
 
 def _time(spec: Index, documents: Unit, queries: Unit) -> tuple[float, float]:

@@ -125,7 +125,7 @@ def test_a_list_of_modules_that_is_none_is_told(tmp_path, listed):
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
-@pytest.mark.parametrize("device", ["cuda:99", "abacus"])
+@pytest.mark.parametrize("device", ["cuda:99", "abacus", "hpu", "meta"])
 def test_a_device_that_is_not_there_is_told(students, kind, device):
     with pytest.raises(UserError, match=rf"device '{device}': torch cannot use it \(.+\); use --device cpu"):
         open_encoders(students / kind, device, 64)

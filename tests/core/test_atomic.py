@@ -4,7 +4,7 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -52,13 +52,11 @@ def test_a_file_appears_whole_in_a_new_folder(tmp_path):
 
 @pytest.mark.parametrize("stop", [None, *STOPS])
 def test_a_scratch_folder_is_gone_with_its_block(tmp_path, stop):
-    inside = None
-    with suppress(*STOPS), scratch_folder(tmp_path / "deep" / "out.json") as folder:
-        inside = folder.parent
+    with pytest.raises(stop) if stop else nullcontext(), scratch_folder(tmp_path / "deep" / "out") as folder:
+        assert folder.parent == tmp_path / "deep"
         (folder / "file").write_text("text")
         if stop:
             raise stop
-    assert inside == tmp_path / "deep"
     assert names(tmp_path) == ["deep"]
 
 

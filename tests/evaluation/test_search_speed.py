@@ -6,7 +6,7 @@ import pytest
 from small_retrieval import retrieval_task
 
 from pipeline.core.params.search import FlatIndex, HnswIndex, IvfIndex
-from pipeline.evaluation import indexes, search_speed
+from pipeline.evaluation import indexes, ranking, search_speed
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.search_speed import Plan, measure
 
@@ -76,7 +76,12 @@ def test_the_vectors_timed_are_the_units_of_the_tasks_own_texts(monkeypatch, tmp
         models.append((model, retrieval_task(dim=dim, seed=seed)[1]))
     for name, documents in (("find", 250), ("other", 200)):
         tasks[name] = retrieval_task(documents=documents)[0]
-    monkeypatch.setattr(search_speed, "_time", lambda *given: timed.append(given) or (1, 1))
+
+    def time(_spec, documents, queries):
+        timed.append((documents.ctypes.data, documents.copy(), queries))
+        return 1, 1
+
+    monkeypatch.setattr(search_speed, "_time", time)
     rows = measure(tasks, iter(models), SPECS[:1], Plan(rounds=1, threads=1), tmp_path)
     assert [(row["task"], row["model"], row["documents"]) for row in rows] == [
         (name, model, documents)
@@ -85,6 +90,7 @@ def test_the_vectors_timed_are_the_units_of_the_tasks_own_texts(monkeypatch, tmp
     ]
     whole = [given for given in timed if len(given[1]) > search_speed.WARM_UP]
     assert len(whole) == 4
+    assert whole[0][0] == whole[1][0]  # a task's models take turns in one place
     for row, (_, documents, queries) in zip(rows, whole, strict=True):
         vectors = dict(models)[row["model"]].vectors[: 30 + row["documents"]]
         units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -92,9 +98,17 @@ def test_the_vectors_timed_are_the_units_of_the_tasks_own_texts(monkeypatch, tmp
         assert queries == pytest.approx(units[:30], abs=1e-6)
 
 
-def test_one_models_vectors_are_held_at_a_time(tmp_path):
+def test_one_models_vectors_are_held_at_a_time(monkeypatch, tmp_path):
     pairs, embeddings = retrieval_task()
-    alive = []
+    alive, unit = [], ranking.unit
+
+    def watched(given, wanted):
+        made = unit(given, wanted)
+        if len(wanted) == 250:
+            alive.append(weakref.ref(made))
+        return made
+
+    monkeypatch.setattr(ranking, "unit", watched)
 
     def models():
         for name in ("one", "two", "three"):
@@ -105,4 +119,4 @@ def test_one_models_vectors_are_held_at_a_time(tmp_path):
             del made
 
     assert len(measure({"find": pairs}, models(), SPECS[:1], Plan(rounds=1, threads=1), tmp_path)) == 3
-    assert len(alive) == 3
+    assert len(alive) == 6
