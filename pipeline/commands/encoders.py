@@ -60,7 +60,7 @@ def open_encoders(folder: Path, device: str, batch_size: int, precision: Precisi
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{folder} holds no .safetensors weights; distil it again")
     if device not in ("auto", "cpu"):
-        _try(device)
+        _check_device(device)
     if _tells_queries_apart(folder):
         model = load_student(folder, device)
         ways = (model.encode, model.encode_query, model.encode_document)
@@ -78,7 +78,7 @@ def _alike(encode: Encode) -> Encoders:
     return Encoders(encode, encode, encode)
 
 
-def _try(device: str) -> None:
+def _check_device(device: str) -> None:
     import torch
 
     try:
