@@ -1,5 +1,4 @@
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 from small_params import small_params
 from stored import IDS, TEXTS, cache, left, lines, size
+from terminal import Terminal
 
 from pipeline.artifacts.store import VectorStore
 from pipeline.artifacts.translations import Translations
@@ -154,10 +154,12 @@ def test_without_a_cache_there_is_nothing_to_do(stores):
 
 
 def test_a_terminal_gets_a_table_that_cuts_no_fingerprint(stores):
-    ours, theirs = pty.openpty()
+    terminal = Terminal()
     command = [sys.executable, "-m", "pipeline.cli", "cache", "list"]
-    subprocess.run(command, stdout=theirs, check=True, env={**os.environ, "COLUMNS": "60", "NO_COLOR": "1"})
-    shown = os.read(ours, 10_000).decode()
+    subprocess.run(
+        command, stdout=terminal.writer, check=True, env={**os.environ, "COLUMNS": "60", "NO_COLOR": "1"}
+    )
+    shown = terminal.shown()
     assert "used by" in shown
     assert all(store.folder.name in shown for store in stores.values())
     assert "\t" not in shown

@@ -1,6 +1,5 @@
 import json
 import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from terminal import Terminal
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
@@ -185,11 +185,11 @@ def test_a_report_without_a_footprint():
 
 
 def test_a_terminal_gets_a_table_of_rounded_numbers():
-    ours, theirs = pty.openpty()
+    terminal = Terminal()
     command = [sys.executable, "-m", "pipeline.cli", "compare", "hpd", "potion"]
     environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb"}
-    subprocess.run(command, stdout=theirs, check=True, env=environment)
-    shown = [line.split() for line in os.read(ours, 10_000).decode().splitlines()]
+    subprocess.run(command, stdout=terminal.writer, check=True, env=environment)
+    shown = [line.split() for line in terminal.shown().splitlines()]
     assert ["measure", "hpd", "potion", "difference", "ratio"] in shown
     assert ["relatedness", "(spearman)", "0.497", "0.402", "-0.095", "0.809×"] in shown
     assert ["kept", "95.6%", "76.2%", "-19.4%", "0.797×"] in shown

@@ -1,5 +1,4 @@
 import os
-import pty
 import resource
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from ruamel.yaml import YAML
 from sentence_transformers import SentenceTransformer, util
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from small_params import small_params
+from terminal import Terminal
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
@@ -218,14 +218,12 @@ def test_a_full_disk_is_one_line_and_leaves_no_index():
 
 
 def test_a_terminal_gets_a_table_of_each_query_with_the_texts_as_they_are(monkeypatch: pytest.MonkeyPatch):
-    ours, theirs = pty.openpty()
+    terminal = Terminal()
     monkeypatch.setenv("TERM", "dumb")
-    with os.fdopen(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stdout", terminal)
+    with os.fdopen(terminal.writer, "w", closefd=False) as writer:
+        monkeypatch.setattr(sys, "stdout", writer)
         command(Path("corpus.txt"), QUERIES, device="cpu")
-        terminal.flush()
-        shown = os.read(ours, 10_000).decode()
-    words = [line.split() for line in shown.splitlines()]
+    words = [line.split() for line in terminal.shown().splitlines()]
     titles = [words.index(query.split()) for query in QUERIES]
     assert [words[at + 1] for at in titles] == [["rank", "score", "text"]] * 2
     assert words[titles[0] + 2 : titles[0] + 2 + len(TEXTS)] == [
