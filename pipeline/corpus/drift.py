@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pipeline.artifacts.shards import Half, Ids
 from pipeline.artifacts.texts import SAMPLE_SCHEMA
 from pipeline.artifacts.vectors import VectorSet
+from pipeline.core.atomic import disk_errors
 from pipeline.core.params.gates import SimilarityGate
 from pipeline.training.mapped import gather, map_file
 
@@ -36,7 +37,7 @@ def similarities(
         UserError: a text has no vector, or the vectors have no view `sentence`.
     """
     known = np.unique(parents)
-    with scratch.open("wb") as file:
+    with disk_errors(scratch), scratch.open("wb") as file:
         for part in seed_vectors.of(known, VIEW):
             file.write(np.ascontiguousarray(part).data)
     lying = map_file(scratch, np.float16, (len(known), seed_vectors.dims[VIEW]))

@@ -131,7 +131,7 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
         candidates = np.unique(of_subset["right_id"].to_numpy())
         for query in queries["left_id"].sort().to_list():
             relevant = matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
-            # As they are scored: an entity is any, a document of the query's text counts where it is judged.
+            # As scored: an entity of the query's text always counts, a document of it where it is judged.
             own = how != "retrieval" or not of_subset.filter(left_id=query, right_id=query).is_empty()
             yield Question(query, str(subset), candidates, tuple(relevant.to_list()), own)
 

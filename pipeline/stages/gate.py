@@ -1,6 +1,5 @@
 """gate@METHOD: new texts -> those whose meaning is near their parents', by the teacher's cached vectors."""
 
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ import typer
 
 from pipeline.artifacts import metrics, texts, vectors
 from pipeline.artifacts.tables import write_table
-from pipeline.core.atomic import atomic_folder
+from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.corpus import drift
@@ -39,11 +38,9 @@ def main(
     if gate and len(table):
         sets = _with_sentences(seed_vectors, method), _with_sentences(method_vectors, method)
         vectors.same_recipe(*sets)
-        scratch = Path(params.runtime.cache) / "gate" / method
-        with atomic_folder(scratch) as folder:
+        with scratch_folder(Path(params.runtime.cache) / "gate" / method) as folder:
             ids, parents = (table[name].to_numpy() for name in ("text_id", "parent_id"))
             found = drift.similarities(ids, parents, sets[1], sets[0], folder / "parents.bin")
-        shutil.rmtree(scratch, ignore_errors=True)
         similarity = pl.Series("similarity", found)
         dropped = drift.reasons(similarity, gate)
     judged = table.with_columns(similarity, dropped)

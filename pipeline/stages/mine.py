@@ -1,13 +1,12 @@
 """mine: hard negatives for the fine-tuning triplets, from the teacher's cached vectors."""
 
-import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pipeline.artifacts import metrics, pairs, vectors
-from pipeline.core.atomic import atomic_folder
+from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.training.mining import VIEW, Counts, Miner, unit_vectors
@@ -32,11 +31,9 @@ def main(
                 f"finetune.mine needs the teacher's {VIEW!r} vectors, {finetune_vectors} has "
                 f"{', '.join(vector_set.dims)}; add {VIEW} to encode.views, or set finetune.mine to null"
             )
-        scratch = Path(params.runtime.cache) / "training" / "mine"
-        with atomic_folder(scratch) as folder:
+        with scratch_folder(Path(params.runtime.cache) / "training" / "mine") as folder:
             ids, unit = unit_vectors(vector_set, folder / "unit.bin")
             table, counts = Miner(table, ids, unit, params.finetune.mine, finetune_vectors).mine()
-        shutil.rmtree(scratch, ignore_errors=True)
     pairs.write(table, out)
     metrics.write(counts.metrics(), metrics_file)
 

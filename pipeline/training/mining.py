@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.artifacts import pairs
 from pipeline.artifacts.shards import Ids
 from pipeline.artifacts.vectors import VectorSet, rows_of
+from pipeline.core.atomic import disk_errors
 from pipeline.core.params.corpus import Mine
 
 VIEW = "sentence"
@@ -71,7 +72,7 @@ class Counts:
 def unit_vectors(vector_set: VectorSet, path: Path) -> tuple[Ids, Unit]:
     """Ids (n,) and `sentence` vectors (n, d) at length 1, which lie in a file and are read as needed."""
     ids = [np.empty(0, np.uint64)]
-    with path.open("wb") as file:
+    with disk_errors(path), path.open("wb") as file:
         for part_ids, part in vector_set.batches(VIEW):
             vectors = part.astype(np.float32)
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

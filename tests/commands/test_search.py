@@ -1,5 +1,4 @@
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 from sentence_transformers import SentenceTransformer, util
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from small_disk import disk_of
 from small_params import small_params
 from terminal import Terminal
 from typer.testing import CliRunner, Result
@@ -205,12 +205,8 @@ def test_a_damaged_index(name, spoil, said):
 
 
 def test_a_full_disk_is_one_line_and_leaves_no_index():
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
+    with disk_of(100):
         result = search("cat")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert result.exit_code == 1
     assert "error: .cache/indexes/" in result.stderr
     assert "cannot be written (File too large)" in result.stderr

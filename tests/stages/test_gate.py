@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from ruamel.yaml import YAML
 from small_corpus import DEV, SYNONYMS, TRAIN, teacher_vectors, write_augmented, write_corpus, write_vectors
+from small_disk import disk_of
 from small_params import small_params
 
 from pipeline.artifacts import texts
@@ -24,6 +25,14 @@ def gate(folder, method="wordnet", **gates):
     runtime = {"cache": str(folder / "cache")}
     params = small_params(gate={"wordnet": block, "back_translation": None}, runtime=runtime)
     YAML().dump(params, folder / "params.yaml")
+    run(folder, method)
+    out = folder / "out"
+    found = (pl.read_parquet(out / name) for name in ("gated.parquet", "sample.parquet"))
+    return *found, json.loads((out / "gate.json").read_text())
+
+
+def run(folder, method="wordnet"):
+    """The stage alone, with the params that are there."""
     out = folder / "out"
     main(
         method,
@@ -36,8 +45,6 @@ def gate(folder, method="wordnet", **gates):
         metrics_file=out / "gate.json",
         params_file=folder / "params.yaml",
     )
-    found = (pl.read_parquet(out / name) for name in ("gated.parquet", "sample.parquet"))
-    return *found, json.loads((out / "gate.json").read_text())
 
 
 def cosines():
@@ -66,6 +73,13 @@ def test_texts_far_from_their_parents_are_dropped_and_counted(folder):
     assert sample["dropped"].to_list() == ["too_different", None, None, None, "too_similar"]
     assert set(sample["parent"]) == {TRAIN[0]}
     assert not list((folder / "cache").rglob("*.bin"))
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(folder):
+    gate(folder, min_similarity=0.5)
+    with disk_of(0), pytest.raises(UserError, match=r"parents\.bin cannot be written \(File too large\)"):
+        run(folder)
+    assert list((folder / "cache/gate").iterdir()) == []
 
 
 def test_null_keeps_all_and_looks_at_no_vector(folder):

@@ -1,5 +1,4 @@
 import json
-import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -7,11 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 from ruamel.yaml import YAML
+from small_disk import disk_of
 from small_params import small_params
 
 from pipeline.artifacts import pairs, texts, vectors
 from pipeline.artifacts.texts import text_id
-from pipeline.core.atomic import atomic_folder
+from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError
 from pipeline.stages import encode
 from pipeline.stages import mine as stage
@@ -81,18 +81,26 @@ def test_a_second_run_writes_the_same_bytes_and_leaves_nothing_behind():
     assert list(Path(".cache/training").iterdir()) == []
 
 
-def test_another_checkout_that_shares_the_cache_may_remove_the_scratch_files(monkeypatch):
+def test_another_checkout_that_shares_the_cache_may_mine_meanwhile(monkeypatch):
     @contextmanager
-    def removed(path):
-        with atomic_folder(path) as folder:
+    def shared(path):
+        with scratch_folder(path) as folder:
+            with scratch_folder(path) as others:
+                (others / "unit.bin").touch()
             yield folder
-        shutil.rmtree(path)
 
     mine({}, out="alone")
-    monkeypatch.setattr(stage, "atomic_folder", removed)
+    monkeypatch.setattr(stage, "scratch_folder", shared)
     mine({}, out="disturbed")
     alone, disturbed = (Path(out, "triplets.parquet").read_bytes() for out in ("alone", "disturbed"))
     assert alone == disturbed
+
+
+def test_a_full_disk_is_told_and_leaves_nothing():
+    mine({})
+    with disk_of(100), pytest.raises(UserError, match=r"unit\.bin cannot be written \(File too large\)"):
+        main(Path("triplets.parquet"), SETS, Path("again/triplets.parquet"), Path("mine.json"))
+    assert list(Path(".cache/training").iterdir()) == []
 
 
 def test_without_the_view_sentence_the_message_says_what_to_add():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from killed import killed_write
+from small_disk import disk_of
 from torch import nn
 
 from pipeline.core.errors import UserError
@@ -157,13 +158,9 @@ def test_what_the_system_killed_while_it_saved_is_removed(tmp_path):
 
 def test_a_full_disk_is_told_and_costs_nothing_that_was_there(tmp_path):
     checkpoint = leave(Checkpoint.of(tmp_path, "distill-tiny", train="x"))
-    there, before = sorted((tmp_path / "training").iterdir()), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        with pytest.raises(UserError, match=r"safetensors cannot be written \(.*File too large"):
-            checkpoint.save({"table": torch.ones(100)}, {}, {}, {})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    there = sorted((tmp_path / "training").iterdir())
+    with disk_of(100), pytest.raises(UserError, match=r"safetensors cannot be written \(.*File too large"):
+        checkpoint.save({"table": torch.ones(100)}, {}, {}, {})
     assert checkpoint.load()[0]["weights"]["weight"].shape == (3, 2)
     assert sorted((tmp_path / "training").iterdir()) == there
 

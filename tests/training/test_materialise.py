@@ -1,6 +1,3 @@
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +17,7 @@ from small_corpus import (
     write_corpus,
     write_vectors,
 )
+from small_disk import disk_of
 from small_students import TEACHER_DIM
 
 from pipeline.artifacts import shards, texts
@@ -114,17 +112,6 @@ def test_an_interrupted_call_leaves_nothing_and_the_next_begins_anew(folder, at)
     if at == "the vectors":
         (folder / "away").rename(shard)
     assert read_back(materialise(corpus.train, corpus, as_bytes, into).tokens) == IN_ORDER
-
-
-@contextmanager
-def disk_of(most: int) -> Iterator[None]:
-    """No file can grow beyond so many bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("most", [0, 100, 2000])
