@@ -1,4 +1,4 @@
-"""A disk on which no file has room."""
+"""A disk on which files have little room."""
 
 import resource
 from collections.abc import Iterator

@@ -34,7 +34,7 @@ def similarities(
         scratch: the file, as large as the parents' vectors.
 
     Raises:
-        UserError: a text has no vector, or the vectors have no view `sentence`.
+        UserError: a text has no vector, the vectors have no view `sentence`, or the disk is full.
     """
     known = np.unique(parents)
     with disk_errors(scratch), scratch.open("wb") as file:

@@ -70,7 +70,11 @@ class Counts:
 
 
 def unit_vectors(vector_set: VectorSet, path: Path) -> tuple[Ids, Unit]:
-    """Ids (n,) and `sentence` vectors (n, d) at length 1, which lie in a file and are read as needed."""
+    """Ids (n,) and `sentence` vectors (n, d) at length 1, which lie in a file and are read as needed.
+
+    Raises:
+        UserError: the disk is full.
+    """
     ids = [np.empty(0, np.uint64)]
     with disk_errors(path), path.open("wb") as file:
         for part_ids, part in vector_set.batches(VIEW):
