@@ -68,6 +68,7 @@ def test_int8_has_256_steps_between_the_least_and_the_greatest_of_each_dimension
 
 def test_binary_ranks_by_the_hamming_distance_of_the_signs():
     vectors = unit_vectors(dim=48)
+    vectors[::3, :24] = 0  # as a negative number
     bits = quantize_embeddings(vectors, "ubinary")
     index = faiss.IndexBinaryFlat(48)
     index.add(bits)

@@ -124,6 +124,16 @@ def test_the_scale_of_vectors_does_not_matter_and_to_a_regression_their_rotation
     assert plain != pytest.approx(score(table, embeddings, probe)["accuracy"], abs=0.001)
 
 
+@pytest.mark.parametrize("probe", [LINEAR, Probe(seeds=1)], ids=["linear", "mlp"])
+def test_where_the_vectors_lie_does_not_matter(probe):
+    table, embeddings = topics(noise=3)
+    here, there = (
+        score(table, Embeddings(IDS, embeddings.vectors * 100 + offset), probe)["accuracy"]
+        for offset in np.float32([-500, 500])
+    )
+    assert here == pytest.approx(there, abs=0.011)
+
+
 def test_dev_and_test_rows_teach_nothing():
     table, embeddings = topics()
     flipped = pl.when(pl.col("subset") == "test").then(1 - pl.col("label").cast(pl.Int64)).otherwise("label")

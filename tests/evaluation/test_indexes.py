@@ -3,6 +3,7 @@ import numpy as np
 import polars as pl
 import pytest
 from small_retrieval import SCHEMA, cosines, retrieval_task
+from threadpoolctl import threadpool_limits
 
 from pipeline.core.params.search import FlatIndex, HnswIndex, IvfIndex
 from pipeline.evaluation import indexes, ranking, retrieval
@@ -101,6 +102,20 @@ def test_an_index_is_the_same_every_time():
     pairs, embeddings = retrieval_task(documents=600, dim=16)
     spec = HnswIndex(kind="hnsw", m=4, ef_search=11)
     assert row(spec, pairs, embeddings) == row(spec, pairs, embeddings)
+
+
+def test_one_thread_builds_an_index(monkeypatch):
+    threads, build = [], indexes.build
+
+    def watched(*asked):
+        threads.append(faiss.omp_get_max_threads())
+        return build(*asked)
+
+    monkeypatch.setattr(indexes, "build", watched)
+    with threadpool_limits(2):
+        row(HnswIndex(kind="hnsw"), *retrieval_task())
+        assert faiss.omp_get_max_threads() == 2
+    assert threads == [1]
 
 
 @pytest.mark.parametrize("spec", [FLAT, IvfIndex(kind="ivf"), HnswIndex(kind="hnsw")])

@@ -6,8 +6,10 @@ import numpy as np
 import onnx as onnx_library
 import pytest
 from exported_students import BUILDS, HARD, saved, trained_vectors
+from onnx.reference import ReferenceEvaluator
 from sentence_transformers import SentenceTransformer
 
+from pipeline.artifacts.onnx_folder import INPUTS
 from pipeline.core.errors import UserError
 from pipeline.exporting import int8, onnx
 from pipeline.exporting.session import OnnxEncoder
@@ -74,6 +76,22 @@ def test_a_row_of_a_table_is_off_by_half_a_step_at_most():
     off = np.abs(rows.astype(np.float64) * scales - table).max(axis=1)
     assert (off <= np.abs(table).max(axis=1) / 127 / 2 * (1 + 1e-4)).all()
     assert not rows[7].any()
+
+
+def test_a_table_that_is_looked_up_twice_is_kept_once():
+    table = np.random.default_rng(0).standard_normal((50, 16)).astype(np.float32)
+    helper, floats = onnx_library.helper, onnx_library.TensorProto.FLOAT
+    ids = helper.make_tensor_value_info(INPUTS[0], onnx_library.TensorProto.INT64, ["n"])
+    nodes = [helper.make_node("Gather", ["table", INPUTS[0]], [out]) for out in ("one", "two")]
+    outs = [helper.make_tensor_value_info(out, floats, ["n", 16]) for out in ("one", "two")]
+    graph = helper.make_graph(
+        nodes, "twice", [ids], outs, [onnx_library.numpy_helper.from_array(table, "table")]
+    )
+    quantised = int8.quantise_tables(helper.make_model(graph))
+    assert sorted(one.name for one in quantised.graph.initializer) == ["table_int8", "table_scales"]
+    one, two = ReferenceEvaluator(quantised).run(None, {INPUTS[0]: np.arange(50)})
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_allclose(one, table, atol=np.abs(table).max() / 127)
 
 
 def test_equal_students_give_equal_bytes_without_paths_of_this_machine(exported, tmp_path, repository):

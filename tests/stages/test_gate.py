@@ -25,14 +25,13 @@ def gate(folder, method="wordnet", **gates):
     runtime = {"cache": str(folder / "cache")}
     params = small_params(gate={"wordnet": block, "back_translation": None}, runtime=runtime)
     YAML().dump(params, folder / "params.yaml")
-    run(folder, method)
-    out = folder / "out"
+    out = run(folder, method)
     found = (pl.read_parquet(out / name) for name in ("gated.parquet", "sample.parquet"))
     return *found, json.loads((out / "gate.json").read_text())
 
 
 def run(folder, method="wordnet"):
-    """The stage alone, with the params that are there."""
+    """The stage alone, with the params that are there; the folder of what it writes."""
     out = folder / "out"
     main(
         method,
@@ -45,6 +44,7 @@ def run(folder, method="wordnet"):
         metrics_file=out / "gate.json",
         params_file=folder / "params.yaml",
     )
+    return out
 
 
 def cosines():
