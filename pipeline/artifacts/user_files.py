@@ -8,6 +8,7 @@ import difflib
 import glob
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import polars as pl
+from polars import selectors
 
 from pipeline.artifacts.hub_datasets import is_hub, open_dataset
 from pipeline.artifacts.utf8 import lines_of, read_json_lines, read_utf8
@@ -208,6 +210,8 @@ def _cell(value: object, where: str) -> str | None:
     match value:
         case None | "":
             return None
+        case float() if math.isnan(value):
+            return None
         case str():
             return whole_characters(value, where)
         case int() | float() if not isinstance(value, bool):
@@ -225,12 +229,13 @@ def whole_characters(text: str, where: str) -> str:
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     try:
-        schema = pl.read_parquet_schema(path)
+        with path.open("rb") as file:  # a name with brackets is no pattern
+            schema = pl.read_parquet_schema(file)
         _check_there(schema, columns, path)
         _check_types(schema, columns, path)
         table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
-    except (pl.exceptions.ComputeError, OSError) as error:
-        raise UserError(f"{path} is not a readable Parquet file ({error})") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(f"{path} is not a readable Parquet file ({error}); write it again") from None
     return _as_texts(table, columns)
 
 
@@ -252,12 +257,13 @@ def _check_there(found: Iterable[str], columns: Sequence[str], path: Path) -> No
 
 def _check_types(found: Mapping[str, pl.DataType], columns: Sequence[str], path: Path) -> None:
     for column in columns:
-        if not (found[column] == pl.String or found[column].is_numeric()):
+        if not (found[column] in (pl.String, pl.Categorical, pl.Enum) or found[column].is_numeric()):
             raise UserError(
                 f"{path}: {column} holds {found[column]}, not texts or numbers; name another column"
             )
 
 
 def _as_texts(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    texts = table.select(pl.col(column).cast(pl.String) for column in dict.fromkeys(columns))
+    known = table.select(*dict.fromkeys(columns)).with_columns(selectors.float().fill_nan(None))
+    texts = known.select(pl.all().cast(pl.String))
     return texts.with_columns(pl.all().replace("", None))

@@ -53,7 +53,8 @@ class PackedModel:
         self.dims = {"sentence": sentence, "token_mean": hidden, "cls": hidden}
         self._tokenizer = _bulk_tokenizer(module, max_length)
         encoder = encoder_of(module).model
-        self._packed = PackedEncoder(encoder) if can_pack(encoder) else None
+        packs = can_pack(encoder) and _hands_on_the_last_layer(encoder_of(module))
+        self._packed = PackedEncoder(encoder) if packs else None
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
@@ -87,9 +88,10 @@ class PackedModel:
         else:
             features = encoder(features)
             features["token_embeddings"] = features["token_embeddings"].float()
-        for module in others:
+        hidden_states = features["token_embeddings"]
+        for module in others:  # some write token_embeddings anew
             features = module(features)
-        return {**features, "special_tokens_mask": special}
+        return {**features, "hidden_states": hidden_states, "special_tokens_mask": special}
 
     def _features(self, encodings: list[Encoding]) -> dict[str, Any]:
         """A padded batch as the model's first module takes it."""
@@ -132,7 +134,7 @@ def length_sorted_batches(lengths: NDArray[np.int_], tokens: int) -> list[NDArra
 def _view(view: str, outputs: dict[str, torch.Tensor]) -> torch.Tensor:
     if view == "sentence":
         return outputs["sentence_embedding"]
-    hidden = outputs["token_embeddings"]
+    hidden = outputs["hidden_states"]
     if view == "cls":
         return hidden[:, 0]
     kept = (1 - outputs["special_tokens_mask"]).unsqueeze(-1).to(hidden.dtype)
@@ -143,6 +145,16 @@ def _view(view: str, outputs: dict[str, torch.Tensor]) -> torch.Tensor:
 def encoder_of(model: "SentenceTransformer") -> "TransformerModule":
     """Its first module, which turns tokens into vectors."""
     return cast("TransformerModule", model[0])
+
+
+def _hands_on_the_last_layer(first: "TransformerModule") -> bool:
+    """Whether the modules after the encoder get its last hidden states and nothing else."""
+    text = first.modality_config["text"]
+    return (
+        text["method_output_name"] == "last_hidden_state"
+        and first.module_output_name == "token_embeddings"
+        and not first.model.config.output_hidden_states
+    )
 
 
 def special_around(tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], list[int]]:

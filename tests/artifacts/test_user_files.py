@@ -3,6 +3,8 @@ import gzip
 import json
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +48,32 @@ def test_a_column_of_each_format(tmp_path, name, content):
     path = write(tmp_path / name, content)
     assert user_files.read_texts(path, "text").to_list() == ['a, "b"', None]
     assert user_columns.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
+
+
+def test_a_number_that_is_none_is_an_empty_cell(tmp_path):
+    pl.DataFrame({"label": [1.0, float("nan"), None]}).write_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.jsonl").write_text('{"label": 1.0}\n{"label": NaN}\n{"label": null}\n')
+    for name in ("x.parquet", "x.jsonl"):
+        assert user_files.read_columns(tmp_path / name, ["label"])["label"].to_list() == ["1.0", None, None]
+
+
+def test_categories_are_texts(tmp_path):
+    for dtype in (pl.Categorical, pl.Enum(["a", "b"])):
+        pl.DataFrame({"text": ["a", "b", None]}, schema={"text": dtype}).write_parquet(tmp_path / "x.parquet")
+        assert user_files.read_columns(tmp_path / "x.parquet", ["text"])["text"].to_list() == ["a", "b", None]
+
+
+def test_brackets_in_a_name_are_no_pattern(tmp_path):
+    pl.DataFrame({"text": ["a"]}).write_parquet(tmp_path / "part[1].parquet")
+    pl.DataFrame({"other": ["b"]}).write_parquet(tmp_path / "part1.parquet")
+    assert user_files.read_columns(tmp_path / "part[1].parquet", ["text"])["text"].to_list() == ["a"]
+
+
+def test_two_columns_of_one_name_are_told(tmp_path):
+    table = pa.table([["a"], [1], [2]], names=["text", "n", "n"])
+    pq.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(UserError, match=r"x\.parquet is not a readable Parquet file .*write it again"):
+        user_files.read_columns(tmp_path / "x.parquet", ["text"])
 
 
 def test_a_parquet_column(tmp_path):
