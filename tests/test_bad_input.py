@@ -162,7 +162,7 @@ def test_a_missing_teacher(stage, model, message):
 
 def test_a_missing_file():
     Path("texts.csv").unlink()
-    assert fail("prepare", GOOD).startswith("texts.csv does not exist; correct the path in params.yaml")
+    assert fail("prepare", GOOD).startswith("corpus.sources.0.path: texts.csv does not exist; correct")
 
 
 def test_a_csv_without_the_column():
@@ -246,7 +246,11 @@ def test_pipeline_check_tells_what_dvc_would_not():
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("runtime", {"device": "gpu"}, "params.yaml: runtime.device is 'gpu'"),
+        (
+            "runtime",
+            {"device": "gpu"},
+            "params.yaml: runtime.device is 'gpu'; expected what matches ^(auto|cpu|",
+        ),
         (
             "students.teacher",
             GOOD["students"]["tiny"],
@@ -266,7 +270,19 @@ def test_pipeline_check_tells_what_dvc_would_not():
         ("students", {}, "params.yaml: students is empty"),
         ("students", {12: {}}, "params.yaml: students.12: name a-z, 0-9, - and _ only, a letter first"),
         ("students.tiny.loss", "mse", "params.yaml: students.tiny.loss is 'mse'; expected a block of keys"),
-        ("runtime", None, "params.yaml: runtime is None; expected a block of keys"),
+        ("runtime", None, "params.yaml: runtime is null; expected a block of keys"),
+        ("encode.views", "sentence", "params.yaml: encode.views is 'sentence'; expected a list"),
+        ("students", {65 * "a": {}}, f"params.yaml: students.{65 * 'a'}: name a-z, 0-9, - and _ only"),
+        (
+            "students.tiny.train.seed",
+            2**63,
+            f"params.yaml: students.tiny.train.seed is {2**63}; expected less",
+        ),
+        (
+            "finetune.data",
+            {"mine": {"kind": "triplets", "path": "x.csv", "negatives": ["no", "no"]}},
+            "params.yaml: finetune.data.mine: triplets takes negatives from 'no' twice; name it once",
+        ),
         (
             "corpus.sources",
             [{"kind": "files", "path": "hub:owner/texts"}],

@@ -36,12 +36,15 @@ def _by_id(path: Path, *, with_title: bool) -> Texts:
     """The texts of a corpus or of queries by `_id`."""
     texts: dict[str, str] = {}
     for number, row in read_json_lines(path):
-        parts = [row.get("title", "") if with_title else "", row.get("text")]
-        name = row.get("_id")
-        if not isinstance(name, str) or not all(isinstance(part, str) for part in parts):
+        found = {key: row.get(key) for key in ("_id", "text")}
+        if with_title:
+            found["title"] = "" if row.get("title") is None else row["title"]
+        if wrong := [key for key, value in found.items() if not isinstance(value, str)]:
             raise UserError(
-                f'{path}, line {number}: expected {{"_id": "...", "text": "..."}} with texts; correct it'
+                f'{path}, line {number}: expected {{"_id": "...", "text": "..."}} with texts; correct '
+                f"{', '.join(wrong)}"
             )
+        name, parts = str(found["_id"]), (found.get("title"), found["text"])
         if name in texts:
             raise UserError(f"{path}, line {number}: the _id {name!r} is there twice; remove one")
         text = " ".join(str(part) for part in parts if part)

@@ -28,8 +28,12 @@ MAX_CELL = 1 << 24
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def expand(pattern: str) -> list[Path]:
+def expand(pattern: str, key: str) -> list[Path]:
     """The files that a path or a glob (`**` included) names, sorted; a dataset as it is.
+
+    Args:
+        pattern: the path.
+        key: where params.yaml names it, for messages.
 
     Raises:
         UserError: there is none.
@@ -37,13 +41,12 @@ def expand(pattern: str) -> list[Path]:
     if is_hub(pattern) or Path(pattern).is_file():
         return [Path(pattern)]
     if Path(pattern).is_dir():
-        raise UserError(f"{pattern} is a folder; name a file or a glob such as {Path(pattern) / '*.txt'}")
+        example = Path(pattern) / "*.txt"
+        raise UserError(f"{key}: {pattern} is a folder; name a file or a glob such as {example}")
     found = sorted(Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
     if not found:
         what = "matches no file" if glob.has_magic(pattern) else "does not exist"
-        raise UserError(
-            f"{pattern} {what}; correct the path in params.yaml (relative to the repository root)"
-        )
+        raise UserError(f"{key}: {pattern} {what}; correct the path (relative to the repository root)")
     return found
 
 

@@ -32,9 +32,10 @@ def classification(task: str, block: ClassificationTask | PairClassificationTask
     Raises:
         UserError: a file cannot be read, a cell is empty, or the rows make no task: see `divide`.
     """
-    dev = _read(block.dev, block) if block.dev else None
-    parts = {"train": _read(block.train, block), "test": _read(block.test, block)}
-    return divide(task, block.split, **parts, dev=dev, limit=block.max_train)
+    key = f"evaluate.tasks.{task}"
+    dev = _read(block.dev, f"{key}.dev", block) if block.dev else None
+    train, test = _read(block.train, f"{key}.train", block), _read(block.test, f"{key}.test", block)
+    return divide(task, block.split, train=train, test=test, dev=dev, limit=block.max_train)
 
 
 def divide(
@@ -81,12 +82,12 @@ def divide(
     return replace(joined, dropped={task: counts} if counts else {})
 
 
-def _read(pattern: str, block: ClassificationTask | PairClassificationTask) -> Examples:
+def _read(pattern: str, key: str, block: ClassificationTask | PairClassificationTask) -> Examples:
     """All files that a path or a glob names."""
     pair = isinstance(block, PairClassificationTask)
     sides = [block.left, block.right] if isinstance(block, PairClassificationTask) else [block.text]
     tables = []
-    for path in expand(pattern):
+    for path in expand(pattern, key):
         table = read_columns(path, [*sides, block.label])
         columns = [filled(table[column], path).to_list() for column in (*sides, block.label)]
         right = columns[1] if pair else [None] * len(table)

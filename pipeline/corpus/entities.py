@@ -28,7 +28,7 @@ def entities(name: str, task: EntityResolutionTask) -> Labelled:
     Raises:
         UserError: a file cannot be read, a cell is empty, a label is not 0 or 1, or a subset has no match.
     """
-    paths = expand(task.path)
+    paths = expand(task.path, f"evaluate.tasks.{name}.path")
     root = os.path.commonpath([path.parent for path in paths])
     rows = pl.concat([_read(task, path, path.relative_to(root).as_posix()) for path in paths])
     matches = rows.filter("match").unique(["subset", "query", "entity"], maintain_order=True)

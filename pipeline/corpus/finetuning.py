@@ -57,7 +57,8 @@ def _read(name: str, block: FinetuneBlock, wordnet: Callable[[], Families]) -> L
         case WordNetTriplets():
             return triplets(wordnet(), name)
         case TripletFile():
-            return join(_file(name, block, path) for path in expand(block.path))
+            paths = expand(block.path, f"finetune.data.{name}.path")
+            return join(_file(name, block, path) for path in paths)
 
 
 def _file(name: str, block: TripletFile, path: Path) -> Labelled:

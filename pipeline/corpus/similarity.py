@@ -31,7 +31,7 @@ def similarity(name: str, task: StsTask) -> Labelled:
     Raises:
         UserError: a file cannot be read, a cell is empty or out of range, or all scores are equal.
     """
-    parts = list(_read(task))
+    parts = list(_read(name, task))
     if len({score for part in parts for score in part.rows.score or ()}) < 2:
         raise UserError(
             f"{task.path}: all pairs have one score, so there is nothing to rank; name another column with "
@@ -42,8 +42,8 @@ def similarity(name: str, task: StsTask) -> Labelled:
     return replace(joined, dropped={name: {"no_score": unscored}} if unscored else {})
 
 
-def _read(task: StsTask) -> Iterator[_Pairs]:
-    paths = input_files(Path(task.path)) or expand(task.path)
+def _read(name: str, task: StsTask) -> Iterator[_Pairs]:
+    paths = input_files(Path(task.path)) or expand(task.path, f"evaluate.tasks.{name}.path")
     root = Path(os.path.commonpath([path.parent for path in paths]))
     for path in paths:
         place = path.relative_to(root)

@@ -23,14 +23,15 @@ def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> 
         UserError: a file or a dataset cannot be read.
     """
     times: Counter[str] = Counter()
-    for source in sources:
+    for index, source in enumerate(sources):
         lengths: tuple[int, ...] = ()
         match source:
             case WordNetSource():
                 name, texts = "wordnet", pl.Series("text", corpus_texts(wordnet()))
             case FileSource():
                 name = source.path
-                files = [read_texts(path, source.column) for path in expand(source.path)]
+                paths = expand(source.path, f"corpus.sources.{index}.path")
+                files = [read_texts(path, source.column) for path in paths]
                 texts, lengths = pl.concat(files), tuple(map(len, files))
             case HubSource():
                 name, texts = source.dataset, _hub_texts(source)

@@ -1,5 +1,6 @@
 """params.yaml's sources, tasks and fine-tuning data -> the corpus, the labelled pairs and their texts."""
 
+import glob
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -41,8 +42,8 @@ def main(
         if key.startswith("students."):
             again = f"dvc repro -f -s distill@{key.split('.')[1]}"
             say(f"{params}: {key}: DVC does not see when {path} changes; run `{again}` then")
-        elif not Path(path).resolve().is_relative_to(raw.resolve()):
-            say(f"{params}: {key} is outside {raw}: DVC does not see when {path} changes")
+        elif not _sees(raw, path):
+            say(f"{params}: {key} is not all in {raw}: DVC does not see when {path} changes")
     for key in dict.fromkeys(settings.hub_datasets()):
         say(
             f"{params}: {key}: DVC does not see when a folder changes, or a dataset of the hub without a "
@@ -73,6 +74,14 @@ def main(
     }
     metrics_file.write(counts, metrics)
     say(f"{len(corpus):,} corpus texts, {len(evaluated.pairs):,} task rows, {len(labelled.pairs):,} triplets")
+
+
+def _sees(raw: Path, pattern: str) -> bool:
+    """Whether DVC sees all that a path or a glob names: of links it reads files, but enters no folder."""
+    named = [Path(pattern)] if Path(pattern).exists() else [*map(Path, glob.glob(pattern, recursive=True))]
+    parts = [part for one in named for part in (one, *one.rglob("*"))]
+    folders = {part if part.is_dir() else part.parent for part in parts}
+    return all(folder.resolve().is_relative_to(raw.resolve()) for folder in folders)
 
 
 if __name__ == "__main__":

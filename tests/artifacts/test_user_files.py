@@ -148,7 +148,7 @@ def test_globs_are_sorted_and_reach_into_folders(tmp_path):
     (tmp_path / "sub").mkdir()
     for name in ("b.txt", "a.txt", "sub/c.txt"):
         write(tmp_path / name, "x")
-    found = user_files.expand(str(tmp_path / "**" / "*.txt"))
+    found = user_files.expand(str(tmp_path / "**" / "*.txt"), "corpus.sources.0.path")
     assert [path.name for path in found] == ["a.txt", "b.txt", "c.txt"]
 
 
@@ -157,8 +157,8 @@ def test_globs_are_sorted_and_reach_into_folders(tmp_path):
     [("none.txt", "does not exist"), ("*.csv", "matches no file"), ("", "is a folder")],
 )
 def test_a_path_without_a_file(tmp_path, name, message):
-    with pytest.raises(UserError, match=message):
-        user_files.expand(f"{tmp_path}/{name}")
+    with pytest.raises(UserError, match=rf"corpus\.sources\.0\.path: .*{message}"):
+        user_files.expand(f"{tmp_path}/{name}", "corpus.sources.0.path")
 
 
 def beir(tmp_path, qrels):
@@ -169,6 +169,12 @@ def beir(tmp_path, qrels):
     write(tmp_path / "queries.jsonl", '{"_id": "q1", "text": "z"}\n')
     write(tmp_path / "qrels" / "test.tsv", qrels)
     return tmp_path
+
+
+def test_a_title_that_is_null_is_none(tmp_path):
+    folder = beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\td1\t2\n")
+    write(folder / "corpus.jsonl.gz", '{"_id": "d1", "title": null, "text": "x"}\n')
+    assert read_beir(folder, "test").documents == {"d1": "x"}
 
 
 def test_beir(tmp_path):
@@ -197,7 +203,12 @@ def test_beir_judgements_at_fault(tmp_path, row, message):
         ("qrels/test.tsv", "query-id\tdoc\tscore\n", r"test\.tsv has no column 'corpus-id'"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", r"test\.tsv is empty"),
         ("corpus.jsonl.gz", "", r"corpus\.jsonl\.gz is empty"),
-        ("queries.jsonl", '{"_id": "q1"}\n', r"queries\.jsonl, line 1: expected"),
+        ("queries.jsonl", '{"_id": "q1"}\n', r"queries\.jsonl, line 1: expected .*; correct text$"),
+        (
+            "corpus.jsonl.gz",
+            '{"_id": "d", "text": "a", "title": 3}\n',
+            r"line 1: expected .*; correct title$",
+        ),
         ("queries.jsonl", '{"_id": "q", "text": "a"}\n' * 2, r"line 2: the _id 'q' is there twice"),
     ],
 )

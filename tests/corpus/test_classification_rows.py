@@ -162,7 +162,7 @@ def test_rows_that_make_no_task_end_with_one_message(task, train, test, dev, mes
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r"none\.csv does not exist; correct the path in params\.yaml"),
+        (None, r"evaluate\.tasks\.\w+\.\w+: .*none\.csv does not exist; correct the path"),
         ("text,labels\na,1\n", r"has no column 'label'; it has text, labels; did you mean 'labels'\?"),
         ("text,label\n", r"none\.csv is empty"),
         ("text,label\na,1,2\n", r"none\.csv, line 2: 3 cells for 2 columns"),

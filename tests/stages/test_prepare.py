@@ -104,9 +104,42 @@ def test_a_file_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_pat
     params["corpus"]["sources"][0]["path"] = str(elsewhere)
     prepare(folder, params)
     assert (
-        f"corpus.sources.0.path is outside {folder}: DVC does not see when {elsewhere}"
+        f"corpus.sources.0.path is not all in {folder}: DVC does not see when {elsewhere}"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(("linked", "seen"), [("texts.txt", True), ("sub", False)])
+@pytest.mark.parametrize("pattern", ["**/*.txt", "{}"])
+def test_dvc_reads_a_file_that_is_a_link_but_enters_no_folder(
+    project, capsys, tmp_path_factory, linked, seen, pattern
+):
+    folder, params = project
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "sub").mkdir()
+    for name in ("texts.txt", "sub/more.txt"):
+        (elsewhere / name).write_text("this is a text that lies elsewhere\n")
+    (folder / "raw").mkdir()
+    (folder / "raw" / linked).symlink_to(elsewhere / linked)
+    file = linked if seen else f"{linked}/more.txt"
+    params["corpus"]["sources"] = [{"kind": "files", "path": str(folder / "raw" / pattern.format(file))}]
+    YAML().dump(params, folder / "params.yaml")
+    with suppress(UserError):  # one text makes no corpus
+        prepare(folder, params)
+    assert ("corpus.sources.0.path is not all in" not in capsys.readouterr().err) == seen
+
+
+def test_a_part_of_a_tasks_folder_that_is_a_link_is_named(project, capsys, tmp_path_factory):
+    folder, params = project
+    judged = tmp_path_factory.mktemp("qrels")
+    (judged / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
+    (folder / "find").mkdir()
+    (folder / "find/corpus.jsonl").write_text('{"_id": "d", "text": "one", "title": null}\n')
+    (folder / "find/queries.jsonl").write_text('{"_id": "q", "text": "what"}\n')
+    (folder / "find/qrels").symlink_to(judged)
+    params["evaluate"]["tasks"]["find"] = {"kind": "retrieval", "path": str(folder / "find")}
+    prepare(folder, params)
+    assert "evaluate.tasks.find.path is not all in" in capsys.readouterr().err
 
 
 def test_a_dataset_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_path_factory):

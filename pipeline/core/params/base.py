@@ -18,8 +18,8 @@ Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
-Seed = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 HUB = "hub:"
 """Begins a path that is a dataset for the library `datasets` (optional extra):

@@ -105,8 +105,11 @@ class TripletFile(Block):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        for negative in self.negatives or (None,):
-            distinct(self.kind, anchor=self.anchor, positive=self.positive, negatives=negative)
+        for number, negative in enumerate(self.negatives):
+            if negative in self.negatives[:number]:
+                raise ValueError(f"{self.kind} takes negatives from {negative!r} twice; name it once")
+        for column in self.negatives or (None,):
+            distinct(self.kind, anchor=self.anchor, positive=self.positive, negatives=column)
         return self
 
 

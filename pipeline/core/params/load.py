@@ -190,19 +190,33 @@ def _describe(detail: ErrorDetails) -> list[str]:
         case "value_error":
             lines = str(context["error"]).splitlines()
             return [line if _names_its_key(line, path) else f"{where}: {line}" for line in lines]
-        case "string_pattern_mismatch" | "string_type" if "[key]" in path:
-            return [f"{'.'.join(path[:-1])}: name a-z, 0-9, - and _ only, a letter first"]
+        case "string_pattern_mismatch" | "string_too_long" | "string_type" if "[key]" in path:
+            return [f"{'.'.join(path[:-1])}: name a-z, 0-9, - and _ only, a letter first, 64 at most"]
         case "literal_error":
             allowed = str(context["expected"]).replace("'", "")
             where = where.removesuffix(".[key]")
-            return [f"{where} is {value!r}; allowed: {allowed}{_closest(value, allowed)}"]
+            return [f"{where} is {_shown(value)}; allowed: {allowed}{_closest(value, allowed)}"]
         case "too_short" | "string_too_short" if not value:
             return [f"{where} is empty"]
-        case "model_type" | "model_attributes_type" | "dict_type":
-            return [f"{where} is {value!r}; expected a block of keys"]
         case _:
-            message = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-            return [f"{where} is {value!r}; expected {message}"]
+            return [f"{where} is {_shown(value)}; expected {_expected(detail)}"]
+
+
+def _expected(detail: ErrorDetails) -> str:
+    match detail["type"]:
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return "a block of keys"
+        case "tuple_type":
+            return "a list"
+        case "string_pattern_mismatch":
+            return f"what matches {detail['ctx']['pattern']}"
+        case _:
+            return detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+
+
+def _shown(value: object) -> str:
+    """A value as YAML has it."""
+    return {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
 
 
 def _names_its_key(fault: str, path: list[str]) -> bool:

@@ -118,7 +118,8 @@ class CompactInit(Block):
     projection: Literal["ridge", "random", "none"] = "none"
     """After pooling; `none` (the paper): the student has the teacher's width."""
     ridge_rows: Count = 4096
-    """Size of the sample of cached texts that `svd` and `ridge` are solved on."""
+    """Size of the sample of cached texts that `svd` and `ridge` are solved on; `svd` reads its first 65,536
+    tokens."""
     ridge_lambda: Positive = 1e-3
     """Ridge penalty, relative to the mean variance of the inputs."""
     max_length: Annotated[int, Field(ge=3)] = 128
