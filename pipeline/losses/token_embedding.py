@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from pipeline.artifacts.teacher_parts import read_encoder
 from pipeline.core.errors import UserError
 from pipeline.core.params.losses import TokenEmbeddingLoss
-from pipeline.encoders.packing import FAMILIES, PackedEncoder, can_pack, word_table
+from pipeline.encoders.packing import FAMILIES, PackedEncoder, can_pack, first_position, word_table
 from pipeline.losses.interface import Batch, Loss, Setting
 
 if TYPE_CHECKING:
@@ -47,11 +47,21 @@ class Block(Loss):
         # Neither is a submodule: what torch counts among this loss' weights is trained and saved.
         self._encoders: tuple[nn.Module] = (encoder,)
         self._teacher = PackedEncoder(encoder)
+        self._positions = encoder.config.max_position_embeddings - first_position(encoder)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Mean over all tokens and dimensions of the squared difference, ()."""
+        """Mean over all tokens and dimensions of the squared difference, ().
+
+        Raises:
+            UserError: the embeddings are not of the teacher's shape, or a text is longer than it can read.
+        """
         assert batch.tokens is not None
         assert batch.embedded is not None
+        if (longest := max(batch.tokens.lengths, default=0)) > self._positions:
+            raise UserError(
+                f"loss.kind is token_embedding: a text has {longest} tokens, the teacher {self._positions} "
+                f"positions; set the student's init.max_length to {self._positions} or less"
+            )
         there = batch.embedded.device
         self._encoders[0].to(there)
         with torch.no_grad():

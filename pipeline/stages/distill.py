@@ -9,7 +9,7 @@ import typer
 
 from pipeline.artifacts import curves, metrics, student, texts
 from pipeline.core import fingerprint
-from pipeline.core.errors import report_user_errors
+from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.load import load
 from pipeline.core.registry import implementation
 from pipeline.exporting.card import model_card
@@ -43,7 +43,10 @@ def main(
     guard.check_collapse(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
-    learner = implementation("students", block.kind).build(block, teacher)
+    try:
+        learner = implementation("students", block.kind).build(block, teacher)
+    except UserError as error:
+        raise UserError(f"students.{name}: {error}") from None
     if isinstance(learner, LearnsVocabulary):
         learner.learn_vocabulary(
             lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)

@@ -29,7 +29,7 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
     """
     count = encoder.config.num_hidden_layers
     if max(layers) >= count:
-        raise UserError(f"init.layers names layer {max(layers)}, the teacher has {count} (0 to {count - 1})")
+        raise UserError(f"init.layers names layer {max(layers)}, the encoder has {count} (0 to {count - 1})")
     new_number = {str(old): str(new) for new, old in enumerate(layers)}
     state, seen = {}, set()
     for name, tensor in encoder.state_dict().items():
@@ -103,7 +103,8 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
     """The encoder with the tokenizer of a folder, as sentence-transformers' first module.
 
     Raises:
-        UserError: the encoder has fewer positions than max_length, or is another once it was saved and read.
+        UserError: the encoder has fewer positions than max_length, is another once it was saved and read, or
+            has no fast tokenizer.
     """
     from transformers import AutoTokenizer
 
@@ -123,6 +124,11 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
             f"init.max_length is {max_length}, the encoder has {known - first_position(encoder)} positions"
         )
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    if not tokenizer.is_fast:
+        raise UserError(
+            f"init.model: {tokenizer_folder} has no tokenizer.json (only fast tokenizers are supported); "
+            "name another model"
+        )
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     with tempfile.TemporaryDirectory() as folder:

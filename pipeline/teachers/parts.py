@@ -71,8 +71,22 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
                 )
                 pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
                 model = SentenceTransformer(modules=[encoder, pooling], device=where)
+    except ImportError as error:
+        raise UserError(
+            f"teacher.model: {params.model} cannot be loaded: {error}; install what its code needs, or name "
+            "another model"
+        ) from None
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:  # as libraries say that a file or key is missing
+        raise UserError(
+            f"teacher.model: {params.model} cannot be loaded ({type(error).__name__}: {error}); complete the "
+            "files that its modules.json names, or name another model"
+        ) from None
     if not isinstance(model[0], TransformerModule):
         raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
     if not model.tokenizer.is_fast:

@@ -18,7 +18,7 @@ from pipeline.teachers.parts import find_teacher, load_model, save_parts
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 UNLIMITED = 10**9
 """Tokens that stand for any number: transformers' tokenizers say 10**30."""
 
@@ -44,6 +44,7 @@ class Transformer:
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
         self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch, self.prompt)
         self.dims = self.model.dims
+        self._check_pooling(params.model)
         self.recipe: dict[str, Any] = {
             "version": RECIPE_VERSION,
             **params.model_dump(),
@@ -54,6 +55,15 @@ class Transformer:
         }
         if self.module.tokenizer.truncation_side != "right":
             self.recipe["truncation_side"] = self.module.tokenizer.truncation_side
+
+    def _check_pooling(self, name: str) -> None:
+        try:
+            self.model.encode(["a"], ["sentence"])
+        except KeyError as error:
+            raise UserError(
+                f"teacher.model: {name} gives no {error.args[0]}; add a Pooling to its modules.json, or "
+                "remove modules.json and set teacher.pooling"
+            ) from None
 
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""

@@ -14,6 +14,7 @@ from pipeline.artifacts.shards import Half
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import StaticStudent, StudentBlock
+from pipeline.training import guard
 from pipeline.training.mapped import Rows, gather, in_parts, map_file
 from pipeline.training.mixture import Portion
 from pipeline.training.targets import Reduction, reduction
@@ -124,8 +125,16 @@ def materialise(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, f
 
 
 def teacher_sample(view: str, vectors_folder: Path) -> Half:
-    """The teacher's first vectors (n, d) of the seed texts, as they are: what a PCA hides shows here."""
-    return next(vectors.open_set(vectors_folder / "seed").batches(view))[1]
+    """The teacher's first vectors (n, d) of the seed texts, as they are: what a PCA hides shows here.
+
+    There are `guard.SAMPLE_ROWS`, or as many as there are texts.
+    """
+    found: list[Half] = []
+    for _, batch in vectors.open_set(vectors_folder / "seed").batches(view):
+        found.append(batch)
+        if sum(map(len, found)) >= guard.SAMPLE_ROWS:
+            break
+    return np.concatenate(found)[: guard.SAMPLE_ROWS]
 
 
 def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int, Reduction]:

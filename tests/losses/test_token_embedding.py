@@ -107,6 +107,20 @@ def test_a_student_of_another_width_is_a_users_mistake(parts):
         value(loss_of(parts), tokens_of(*LENGTHS), torch.zeros(13, 8))
 
 
+@pytest.mark.parametrize(("family", "positions"), [("bert", 64), ("roberta", 64)])
+def test_a_text_beyond_the_teachers_positions_is_a_users_mistake(family, positions, teacher):
+    encoder = small_encoder(family)
+    rows = encoder.embeddings.position_embeddings.num_embeddings
+    positions = rows - (0 if family == "bert" else encoder.config.pad_token_id + 1)
+    loss = loss_of(teacher(encoder))
+    width = encoder.config.hidden_size
+    assert value(loss, tokens_of(2, positions), torch.zeros(positions + 2, width)).isfinite()
+    with pytest.raises(
+        UserError, match=rf"{positions + 1} tokens, the teacher {positions} positions; .*max_l"
+    ):
+        value(loss, tokens_of(2, positions + 1), torch.zeros(positions + 3, width))
+
+
 def test_a_teacher_of_an_unknown_family_is_named(teacher):
     config = AlbertConfig(vocab_size=45, embedding_size=8, hidden_size=16, intermediate_size=16)
     config.num_attention_heads, config.num_hidden_layers = 2, 1

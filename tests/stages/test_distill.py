@@ -54,6 +54,12 @@ def test_a_student_is_trained_and_told_of(folder):
     assert kept(folder) == []
 
 
+def test_a_student_that_cannot_be_built_is_named(folder):
+    beyond = {"kind": "transformer", "init": {"layers": [9]}}
+    with pytest.raises(UserError, match=r"students\.tiny: init\.layers names layer 9, the encoder has"):
+        run(folder, beyond)
+
+
 def test_a_mixture_is_trained_on_in_its_proportions(folder):
     metrics, curve = run(folder, texts={"seed": 0.5, "wordnet": 3}, lr=0.05)
     assert metrics["train_texts"] == len(TRAIN + SYNONYMS)

@@ -11,8 +11,11 @@ from small_students import TEXTS, bilstm_block, own_vectors, targets, transforme
 from transformers import (
     AutoModel,
     AutoTokenizer,
+    BertConfig,
+    BertModel,
     BloomConfig,
     BloomModel,
+    CanineTokenizer,
     DebertaV2Config,
     DebertaV2Model,
     T5Config,
@@ -146,6 +149,18 @@ def test_positions_that_are_relative_alone_limit_no_length(tmp_path, parts):
     write_encoder(BloomModel(config), tmp_path)
     block = transformer_block(dim=8, init={"model": str(tmp_path), "layers": None})
     assert own_vectors(transformer.build(block, parts), TEXTS).shape == (len(TEXTS), 8)
+
+
+def test_a_model_of_its_own_with_a_slow_tokenizer_is_refused(tmp_path, parts):
+    config = BertConfig(vocab_size=9, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    BertModel(config).save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"ぁあぃい"])
+    )
+    CanineTokenizer().save_pretrained(tmp_path)
+    block = transformer_block(dim=8, init={"model": str(tmp_path), "layers": None})
+    with pytest.raises(UserError, match=r"init\.model: .* has no tokenizer\.json \(only fast tokenizers"):
+        transformer.build(block, parts)
 
 
 def test_an_encoder_with_a_decoder_gives_no_layers_but_its_words(tmp_path):

@@ -109,6 +109,47 @@ def test_a_broken_model_names_itself(load, bert, tmp_path, name, spoil):
         load(folder, pooling="mean")
 
 
+MODULES = "sentence_transformers.models"
+ENCODER = {"idx": 0, "name": "0", "path": "", "type": f"{MODULES}.Transformer"}
+
+
+@pytest.mark.parametrize(
+    ("modules", "said"),
+    [
+        (
+            [ENCODER, {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{MODULES}.Pooling"}],
+            "complete the",
+        ),
+        (
+            [ENCODER, {"idx": 1, "name": "1", "path": "1_Head", "type": "no_such_package.Head"}],
+            "'no_such_package.Head', which is not part of Sentence",
+        ),
+        ([{"idx": 0, "name": "0", "path": ""}], "KeyError: 'type'"),
+        ([], "An empty modules list"),
+        ([ENCODER], "gives no sentence_embedding; add a Pooling"),
+        (
+            [ENCODER, {"idx": 1, "name": "1", "path": "1_Normalize", "type": f"{MODULES}.Normalize"}],
+            "gives no sentence_embedding; add a Pooling",
+        ),
+    ],
+)
+def test_an_incomplete_folder_says_what_is_missing(load, bert, tmp_path, modules, said):
+    folder = shutil.copytree(bert, tmp_path / "incomplete")
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(UserError, match=rf"teacher\.model: .*incomplete .*{said}"):
+        load(folder)
+
+
+def test_a_package_that_a_models_own_code_needs_is_named(load, bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "needy")
+    (folder / "needy.py").write_text("import einops_of_nobody\n")
+    config = json.loads((folder / "config.json").read_text())
+    classes = {"AutoConfig": "needy.NeedyConfig", "AutoModel": "needy.Needy"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "needy", "auto_map": classes}))
+    with pytest.raises(UserError, match=r"needy cannot be loaded: (?s:.*)einops_of_nobody"):
+        load(folder, pooling="mean", trust_remote_code=True)
+
+
 def test_a_plain_models_own_code_runs_where_it_is_trusted(load, bert, tmp_path):
     folder = shutil.copytree(bert, tmp_path / "own")
     (folder / "own.py").write_text(

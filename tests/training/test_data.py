@@ -23,6 +23,7 @@ from small_students import TEACHER_DIM, compact_block
 from pipeline.artifacts import pca
 from pipeline.core.errors import UserError
 from pipeline.core.params.students import CompactStudent
+from pipeline.training import guard
 from pipeline.training.data import Examples, materialise, open_corpus, teacher_sample
 
 LEARNED = {"kind": "infonce", "projection": "learned"}
@@ -213,5 +214,11 @@ def test_a_missing_artifact_is_told_before_anything_is_read(folder, missing):
 def test_the_sample_of_the_teacher_is_not_reduced(folder):
     sample = teacher_sample("sentence", folder)
     known = {vector.tobytes() for vector in teacher_vectors(TRAIN + DEV)}
-    assert len(sample)
-    assert {vector.tobytes() for vector in sample} <= known
+    assert {vector.tobytes() for vector in sample} == known
+
+
+def test_the_sample_of_the_teacher_is_as_large_however_small_its_shards_are(folder, monkeypatch):
+    write_vectors(folder / "seed", TRAIN + DEV, recipe="one", cuts=range(0, len(TRAIN + DEV)))
+    assert len(teacher_sample("sentence", folder)) == len(TRAIN + DEV)
+    monkeypatch.setattr(guard, "SAMPLE_ROWS", 7)
+    assert len(teacher_sample("sentence", folder)) == 7
