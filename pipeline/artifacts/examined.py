@@ -66,7 +66,9 @@ class Nearest(_Read):
     subset: str
     """The part of the task in which it is looked for; "" where it has none. One text may be in several."""
     relevant: tuple[str, ...]
-    """Texts that the task says belong to it."""
+    """Texts that the task says belong to it, the first of them."""
+    belonging: Annotated[int, Field(ge=0)]
+    """How many there are."""
     teacher: tuple[Neighbour, ...]
     student: tuple[Neighbour, ...]
 

@@ -112,6 +112,7 @@ def _nearest(
                 query=text(question.query),
                 subset=question.subset,
                 relevant=relevant,
+                belonging=len(question.relevant),
                 teacher=teacher,
                 student=student,
             )

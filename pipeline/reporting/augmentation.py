@@ -43,10 +43,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class MethodView:
-    """Some pairs of one method, the least similar first."""
+    """Some pairs of one method."""
 
     method: str
     pairs: tuple[Pair, ...]
+    ordered: bool
+    """Whether the teacher's gate has compared them: the least similar then come first."""
 
 
 def became(augment: Mapping[str, AugmentMetrics], gates: Mapping[str, GateMetrics]) -> Measures:
@@ -92,7 +94,10 @@ def became(augment: Mapping[str, AugmentMetrics], gates: Mapping[str, GateMetric
 
 def views(samples: Mapping[str, pl.DataFrame]) -> list[MethodView]:
     """The samples as shown; `samples` by method, with the columns of `texts.SAMPLE_SCHEMA`."""
-    found = [MethodView(method, tuple(_pairs(sample))) for method, sample in samples.items()]
+    found = [
+        MethodView(method, tuple(_pairs(sample)), bool(sample["similarity"].count()))
+        for method, sample in samples.items()
+    ]
     return [view for view in found if view.pairs]
 
 

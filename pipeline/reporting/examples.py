@@ -24,6 +24,9 @@ class Example:
     subset: str
     """Of the task; "" where it has none."""
     relevant: Sequence[str]
+    """The first of what belongs to it."""
+    belonging: int
+    """How much does."""
     columns: tuple[Column, ...]
 
 
@@ -74,7 +77,8 @@ def _examples(task: str, examples: Mapping[str, Examples]) -> tuple[Example, ...
     for student, found in examples.items():
         for near in found[task].nearest if task in found else ():
             key = near.query, near.subset
-            known = made.get(key) or Example(*key, near.relevant, (Column(TEACHER, near.teacher),))
+            teacher = Column(TEACHER, near.teacher)
+            known = made.get(key) or Example(*key, near.relevant, near.belonging, (teacher,))
             made[key] = replace(known, columns=(*known.columns, Column(student, near.student)))
     return tuple(made.values())
 

@@ -156,12 +156,15 @@ def _all_or(names: Sequence[str], of: int) -> str:
 
 
 def counts(title: str, stage: Mapping[str, Any]) -> list[Counts]:
-    """A stage's nested counts as one table for every block that holds numbers, titled by its path."""
+    """A stage's nested counts as one table for every block that holds numbers, titled by its path.
+
+    A block may be a source's or a task's, so its name stays as it is.
+    """
     rows = [(_words(key), _value(value)) for key, value in stage.items() if not isinstance(value, Mapping)]
     found = [Counts(title, tuple(rows))] if rows else []
     for key, value in stage.items():
         if isinstance(value, Mapping):
-            found += counts(f"{title} › {_words(key)}", value)
+            found += counts(f"{title} › {key}", value)
     return found
 
 

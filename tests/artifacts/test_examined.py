@@ -26,7 +26,9 @@ SCORES = pl.concat(ITEMS.with_columns(pl.lit(model).alias("model")) for model in
 NEAR = Neighbour(text="near", cosine=0.5, relevant=True)
 EXAMPLES = {
     "a": TaskExamples(
-        nearest=(Nearest(query="q", subset="", relevant=("near",), teacher=(NEAR,), student=()),),
+        nearest=(
+            Nearest(query="q", subset="", relevant=("near",), belonging=1, teacher=(NEAR,), student=()),
+        ),
         pairs=2,
         disagreements=(
             Disagreement(

@@ -101,6 +101,7 @@ def test_a_query_is_shown_with_documents_and_what_is_relevant_is_marked(found):
     assert list(shown) == [text(n) for n in range(1, 6)]
     # Document 1 is query 1 itself.
     assert shown[text(1)].relevant == (text(1), text(21))
+    assert shown[text(1)].belonging == 2
     documents = {text(n) for n in (1, *range(21, 29), *range(30, 50))}
     for one in shown.values():
         for near in (*one.teacher, *one.student):

@@ -89,7 +89,7 @@ def odd_path(tmp_path_factory):
         picks=tuple(replace(pick, row=replace(pick.row, model=ODD)) for pick in report.picks),
         caveats=(ODD,),
         warnings=(ODD,),
-        examples=(TaskView(ODD, (Example(ODD, ODD, (ODD,), (Column(ODD, near),)),)),),
+        examples=(TaskView(ODD, (Example(ODD, ODD, (ODD,), 1, (Column(ODD, near),)),)),),
         disagreements=(StudentView(ODD, (row,)),),
     )
     path = tmp_path_factory.mktemp("odd") / "index.html"

@@ -68,6 +68,14 @@ def test_pairs_are_shown_with_their_fate():
     ]
 
 
+@pytest.mark.parametrize(("similarities", "ordered"), [((0.25, 0.5), True), ((None, None), False)])
+def test_an_order_is_told_where_the_teacher_has_compared(similarities, ordered):
+    rows = [("a b", "a c", similarity, None) for similarity in similarities]
+    shown = tuple(views({"wordnet": pl.DataFrame(rows, schema=SAMPLE_SCHEMA, orient="row")}))
+    page = render(replace(sample_report(), pairs=shown))
+    assert ("from the least to the most similar" in page) == ordered
+
+
 def test_the_section_shows_counts_pairs_and_escapes_texts():
     page = render(sample_report())
     section = page[page.index('aria-labelledby="augmentation"') :]

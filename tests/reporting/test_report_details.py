@@ -255,6 +255,7 @@ def test_a_text_that_is_looked_for_in_several_subsets_is_an_example_in_each():
                 query="Paris",
                 subset=subset,
                 relevant=(f"Paris ({subset})",),
+                belonging=1,
                 teacher=(examined.Neighbour(text=f"Paris ({subset})", cosine=1, relevant=True),),
                 student=(examined.Neighbour(text=f"{student} {subset}", cosine=1, relevant=False),),
             )

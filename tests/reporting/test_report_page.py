@@ -66,7 +66,7 @@ def test_texts_are_escaped(report):
 def test_no_text_of_an_example_can_end_its_element(report):
     attack = "\"><img src=x onerror=alert(1)>' </td></script>"
     near = tuple(examined.Neighbour(text=attack, cosine=0.5, relevant=True) for _ in range(2))
-    example = Example(attack, attack, (attack,), (Column(attack, near),))
+    example = Example(attack, attack, (attack,), 1, (Column(attack, near),))
     row = DisagreementRow(attack, attack, attack, attack, ("0.1", "1 of 2"), ("0.2", "2 of 2"))
     html = page.render(
         replace(

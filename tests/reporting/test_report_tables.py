@@ -221,11 +221,11 @@ def test_every_metric_is_shown_with_its_interval_the_headline_first():
 
 
 def test_nested_counts_are_one_table_a_block():
-    tables = counts("corpus", {"texts": 3, "wordnet": {"in": 1200, "dropped": {"too_short": 2}}})
+    tables = counts("corpus", {"texts": 3, "my_texts.txt": {"in": 1200, "dropped": {"too_short": 2}}})
     assert [(table.title, table.rows) for table in tables] == [
         ("corpus", (("texts", "3"),)),
-        ("corpus › wordnet", (("in", "1,200"),)),
-        ("corpus › wordnet › dropped", (("too short", "2"),)),
+        ("corpus › my_texts.txt", (("in", "1,200"),)),
+        ("corpus › my_texts.txt › dropped", (("too short", "2"),)),
     ]
 
 
