@@ -119,8 +119,13 @@ def trainings(cache: Path) -> dict[str, list[Path]]:
     """Unfinished trainings, STAGE-STUDENT-HASH: the state, the folder of inputs, the lock, or some of it."""
     found: dict[str, list[Path]] = {}
     for path in sorted((cache / "training").glob("[!.]*")):
-        found.setdefault(path.name.removesuffix(STATE).removesuffix(LOCK), []).append(path)
+        found.setdefault(training_state(path).stem, []).append(path)
     return found
+
+
+def training_state(path: Path) -> Path:
+    """Where the state of an unfinished training lies of which this is a part."""
+    return path.with_name(path.name.removesuffix(STATE).removesuffix(LOCK) + STATE)
 
 
 def indexes(cache: Path) -> list[Path]:

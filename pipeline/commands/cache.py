@@ -22,6 +22,7 @@ VECTORS = Path("data/vectors")
 STUDENTS = Path("data/finetuned")
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "used by")
 NONE = "-"
+TRAINING, INDEX = "unfinished training", "search index"
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Cache = Annotated[Path | None, typer.Option(help="The cache, if not runtime.cache of the params file.")]
@@ -50,9 +51,9 @@ def list_recipes(
         )
     for name, paths in store_files.trainings(folder).items():
         size = str(sum(map(store_files.size, paths)))
-        rows.append((name, "unfinished training", NONE, NONE, size, NONE))
+        rows.append((name, TRAINING, NONE, NONE, size, NONE))
     for path in store_files.indexes(folder):
-        rows.append((path.name, "search index", NONE, NONE, str(store_files.size(path)), NONE))
+        rows.append((path.name, INDEX, NONE, NONE, str(store_files.size(path)), NONE))
     for path, user in _mteb_results(folder, used, students).items():
         name, size = store_files.mteb_model(path), str(store_files.size(path))
         rows.append((name, "mteb results", NONE, NONE, size, user or NONE))
@@ -114,17 +115,21 @@ def prune(
         results: dict[str, list[Path]] = {}
         for path in store_files.mteb_results(folder):
             results.setdefault(store_files.mteb_model(path), []).append(path)
-        names = dict.fromkeys(_find(letters, [*stored_as, *results]) for letters in fingerprints)
+        indexes = {path.name: [path] for path in store_files.indexes(folder)}
+        trainings = store_files.trainings(folder)
+        known = {"mteb results": results, INDEX: indexes, TRAINING: trainings}
+        listed = [*stored_as, *results, *indexes, *trainings]
+        names = dict.fromkeys(_find(letters, listed) for letters in fingerprints)
         chosen = [stored_as[name] for name in names if name in stored_as]
-        others += [(name, "mteb results", results[name]) for name in names if name in results]
+        others += [(name, what, of[name]) for what, of in known.items() for name in names if name in of]
     else:
         used = _users(folder, params_file, vectors)
         unused = [stored for stored in recipes if not used[stored.fingerprint]]
         chosen = [stored for stored in unused if stored.recipe.get("kind") != "openai_api"]
-        others += [(path.name, "search index", [path]) for path in store_files.indexes(folder)]
+        others += [(path.name, INDEX, [path]) for path in store_files.indexes(folder)]
         students_now = load(params_file).students
         others += [
-            (name, "unfinished training", paths)
+            (name, TRAINING, paths)
             for name, paths in store_files.trainings(folder).items()
             if name.partition("-")[2].rpartition("-")[0] not in students_now and all(map(is_untouched, paths))
         ]
@@ -137,10 +142,11 @@ def prune(
             remove_abandoned(left)
     for name, what, paths in others:
         size = sum(map(store_files.size, paths))
+        if not dry_run and not _remove(what, paths):
+            say(f"{name} is being trained, so it stays")
+            continue
         typer.echo(f"{done}\t{name}\t{what}\t{size}")
         freed += size
-        for path in () if dry_run else paths:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
     for stored in chosen:
         size = stored.bytes
         typer.echo(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}")
@@ -151,6 +157,18 @@ def prune(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"list": list_recipes, "verify": verify, "prune": prune}
+
+
+def _remove(what: str, paths: Sequence[Path]) -> bool:
+    """Whether files and folders are gone now: those of a training that runs stay."""
+    if what == TRAINING:
+        from pipeline.training.checkpoint import Checkpoint
+
+        Checkpoint(store_files.training_state(paths[0])).clear()
+        return not any(path.exists() for path in paths)
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return True
 
 
 def _folder(cache: Path | None, params_file: Path) -> Path:

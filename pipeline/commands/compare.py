@@ -161,7 +161,13 @@ def _board(report: Path, names: list[str]) -> Leaderboard:
         student_metrics(metrics.read(report / METRICS / f"{name}.json", f"evaluate@{name}"), name)
         for name in names
     ]
-    measured = sizes(metrics.read(report / FOOTPRINT, "footprint"), names)
+    footprint = metrics.read(report / FOOTPRINT, "footprint")
+    if gone := [name for name in names if name not in footprint]:
+        raise UserError(
+            f"{report / FOOTPRINT} lacks {', '.join(gone)}, which params.yaml may name no more; give the "
+            "student a block there and run `dvc repro`, or compare others"
+        )
+    measured = sizes(footprint, names)
     return tables.leaderboard(students, measured, _significance(report, names))
 
 

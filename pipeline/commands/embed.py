@@ -56,7 +56,7 @@ def embed(
 ) -> None:
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
     folder = find_student(student, students)
-    _check_suffix(out)
+    _check_out(out)
     texts = read_texts(inputs or [STANDARD_INPUT])
     encode = open_encoders(folder, device, batch_size, precision).texts
     dim = encode(texts[:1]).shape[1]
@@ -138,8 +138,12 @@ def _name(path: Path) -> str:
     return "stdin" if path == STANDARD_INPUT else str(path)
 
 
-def _check_suffix(out: Path | None) -> None:
-    if out is not None and out.suffix not in SUFFIXES:
+def _check_out(out: Path | None) -> None:
+    if out is None:
+        return
+    if out.is_dir():
+        raise UserError(f"--out {out} is a folder; name a file in it")
+    if out.suffix not in SUFFIXES:
         raise UserError(f"--out {out}: the name has to end in {' or '.join(SUFFIXES)}")
 
 

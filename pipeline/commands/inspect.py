@@ -39,26 +39,30 @@ def describer(path: Path) -> "Callable[[Path], Description]":
     Raises:
         UserError: there is nothing at the path, or nothing of a known kind.
     """
-    from pipeline.commands import describe
-
     if not path.exists():
         raise UserError(
             f"{path} does not exist; `dvc repro` makes the artifacts, `dvc status` tells which are missing"
         )
-    if path.is_file():
-        by_suffix = {".parquet": describe.table, ".json": describe.numbers}
-        if path.suffix in by_suffix:
-            return by_suffix[path.suffix]
-    elif (path / "modules.json").exists() or (path / "vocabulary.parquet").exists():
-        return describe.model
-    elif any(path.glob("[0-9]*.parquet")) or (path / "manifest.json").exists():
-        return describe.vector_set
-    elif describe.is_pca(path):
-        return describe.pca
-    elif inside := [str(child) for child in sorted(path.iterdir()) if _may_be_one(child)]:
+    if found := _known(path):
+        return found
+    if inside := [
+        str(child) for child in _children(path) if _known(child) or any(map(_known, _children(child)))
+    ]:
         raise UserError(f"{path} is no artifact, but holds some; inspect one of {', '.join(inside[:NAMED])}")
     raise UserError(f"{path} is no artifact; expected {KNOWN}")
 
 
-def _may_be_one(child: Path) -> bool:
-    return not child.name.startswith(".") and (child.is_dir() or child.suffix in (".parquet", ".json"))
+def _known(path: Path) -> "Callable[[Path], Description] | None":
+    from pipeline.commands import describe
+
+    if path.is_file():
+        return {".parquet": describe.table, ".json": describe.numbers}.get(path.suffix)
+    if (path / "modules.json").exists() or (path / "vocabulary.parquet").exists():
+        return describe.model
+    if any(path.glob("[0-9]*.parquet")) or (path / "manifest.json").exists():
+        return describe.vector_set
+    return describe.pca if describe.is_pca(path) else None
+
+
+def _children(path: Path) -> list[Path]:
+    return sorted(path.glob("[!.]*")) if path.is_dir() else []

@@ -30,7 +30,8 @@ def listed(tasks: str, benchmark: str | None) -> "list[AbsTask]":
         found = list(get_tasks(tasks=names)) if names else []
         found += list(get_benchmark(benchmark).tasks) if benchmark else []
     except KeyError as error:
-        raise UserError(f"mteb knows no such task or benchmark: {error.args[0]}") from None
+        reason = str(error.args[0]).removeprefix("KeyError: ")
+        raise UserError(f"mteb knows no such task or benchmark: {reason}") from None
     for task in found:
         for part in (task, *getattr(task.metadata, "tasks", ())):  # some are made of others
             part.load_data = _downloading(part)
@@ -47,7 +48,8 @@ def defined(file: Path) -> "list[AbsTask]":
     from mteb import AbsTask
 
     if not file.is_file():
-        raise UserError(f"{file} does not exist; name a Python file with subclasses of mteb's AbsTask")
+        what = "is a folder" if file.is_dir() else "does not exist"
+        raise UserError(f"{file} {what}; name a Python file with subclasses of mteb's AbsTask")
     spec = importlib.util.spec_from_file_location(MODULE, file)
     if spec is None or spec.loader is None:
         raise UserError(f"{file} is no Python file; its name has to end in .py")

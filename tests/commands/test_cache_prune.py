@@ -10,6 +10,7 @@ from stored import IDS, cache, left, lines, size
 
 from pipeline.artifacts.store import VectorStore
 from pipeline.core.atomic import atomic_file
+from pipeline.training.checkpoint import Checkpoint
 
 
 def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(stores):
@@ -28,6 +29,26 @@ def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(st
         os.utime(path, (1e9, 1e9))
     assert lines(cache("prune")) == [["removed", name, "unfinished training", "8"] for name in sorted(gone)]
     assert {path.name for path in folder.iterdir()} == {*kept, *(f"{name}.safetensors" for name in kept)}
+
+
+def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
+    index, name = Path(".cache/indexes/0123"), "distill-tiny-0123456789abcdef"
+    state = Path(f".cache/training/{name}.safetensors")
+    for folder in (index, state.with_suffix("")):
+        folder.mkdir(parents=True)
+        (folder / "part").write_bytes(b"123")
+    state.write_bytes(b"12345")
+    running = Checkpoint(state)
+    running.hold()
+    assert f"{name} is being trained, so it stays" in cache("prune", name).stderr
+    assert state.exists()
+    os.close(running._held)  # as the system does when the process ends
+    assert lines(cache("prune", index.name, name)) == [
+        ["removed", index.name, "search index", "3"],
+        ["removed", name, "unfinished training", "8"],
+    ]
+    assert not index.exists()
+    assert list(Path(".cache/training").iterdir()) == []
 
 
 def test_prune_removes_what_neither_a_set_nor_the_params_use(stores):

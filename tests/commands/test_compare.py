@@ -149,8 +149,11 @@ def test_there_is_no_ratio_to_a_score_that_is_not_positive():
         (("hpd", "pot"), "there is no student or report 'pot' (no reports/metrics/pot.json"),
         (("hpd", "pot"), "reports has hpd, potion"),
         (("hpd", "potion", "--reports", "nowhere"), "nowhere has none; run `dvc repro`"),
-        (("hpd", "other/reports/metrics/lone.json"), "the footprint lacks lone"),
-        (("other/reports/metrics/lone.json", "reports"), "the footprint lacks lone"),
+        (
+            ("hpd", "other/reports/metrics/lone.json"),
+            "footprint.json lacks lone, which params.yaml may name no more",
+        ),
+        (("other/reports/metrics/lone.json", "reports"), "footprint.json lacks lone"),
         (
             ("potion", "other"),
             "other/reports/metrics/potion.json does not exist; run `dvc repro evaluate@potion`",

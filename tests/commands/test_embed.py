@@ -126,6 +126,13 @@ def test_an_unknown_format(students: Path, tmp_path: Path) -> None:
     assert "has to end in .parquet or .jsonl" in result.stderr
 
 
+def test_a_folder_is_no_output(students: Path, tmp_path: Path) -> None:
+    (tmp_path / "there.parquet").mkdir()
+    result = embed(students, "--out", str(tmp_path / "there.parquet"), stdin=b"text\n")
+    assert result.exit_code == 1
+    assert "there.parquet is a folder; name a file in it" in result.stderr
+
+
 def test_a_student_that_gives_nan_leaves_no_output(tmp_path: Path) -> None:
     tokenizer = letter_tokenizer().backend_tokenizer
     table = np.full((tokenizer.get_vocab_size(), DIM), np.nan, np.float32)

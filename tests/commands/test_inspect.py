@@ -159,7 +159,9 @@ def test_a_folder_of_artifacts_names_them(tmp_path: Path) -> None:
     result = inspect(examined)
     assert result.exit_code == 1
     assert f"inspect one of {examined / 'scores.parquet'}\n" in result.stderr
+    (tmp_path / "examined" / "notes").mkdir()
     assert f"inspect one of {examined}\n" in inspect(examined.parent).stderr
+    assert "is no artifact; expected" in inspect(examined.parent / "notes").stderr
 
 
 def test_a_missing_path(tmp_path: Path) -> None:

@@ -255,9 +255,10 @@ def test_results_that_cannot_be_kept_are_no_fault_of_the_data(folder):
     ("args", "message"),
     [
         ([], "name what to run with --tasks, --benchmark or --define"),
-        (["--tasks", "STS99"], "mteb knows no such task or benchmark"),
+        (["--tasks", "Bogus"], "mteb knows no such task or benchmark: 'Bogus' not found"),
         (["--benchmark", "MTEB(eng, v9)"], "mteb knows no such task or benchmark"),
         (["--define", "none.py"], "none.py does not exist; name a Python file"),
+        (["--define", "data"], "data is a folder; name a Python file"),
         (["--define", "empty.py"], "empty.py defines no task"),
         (["--tasks", "STS12"], "the data of STS12 cannot be read"),
         (["tyny", "--define", "sts.py"], "there is no student 'tyny'"),
