@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-CHARACTER_WIDTH = 7.6
+CHARACTER_WIDTH = 8.2
+"""Of DejaVu Sans, wider than most fonts that a browser may take, at 14 pixels."""
 LINE_HEIGHT = 16.0
 GAP = 9.0
 MARKER = 6.0
 PIECE = 4.0
 """Pixels of a line that one obstacle covers."""
-NEARNESS = 1.0
+NEARNESS = 0.6
 """Square pixels of overlap that a pixel less between a label's line and its point is worth."""
 
 
