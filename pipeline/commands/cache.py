@@ -143,7 +143,7 @@ def prune(
     for name, what, paths in others:
         size = sum(map(store_files.size, paths))
         if not dry_run and not _remove(what, paths):
-            say(f"{name} is being trained, so it stays")
+            say(f"{name} stays: it is being trained, or is another user's")
             continue
         typer.echo(f"{done}\t{name}\t{what}\t{size}")
         freed += size

@@ -40,7 +40,7 @@ def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
     state.write_bytes(b"12345")
     running = Checkpoint(state)
     running.hold()
-    assert f"{name} is being trained, so it stays" in cache("prune", name).stderr
+    assert f"{name} stays: it is being trained" in cache("prune", name).stderr
     assert state.exists()
     os.close(running._held)  # as the system does when the process ends
     assert lines(cache("prune", index.name, name)) == [
