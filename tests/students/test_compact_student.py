@@ -161,7 +161,7 @@ def test_the_output_layer_is_fitted_after_the_embeddings(parts):
     ("init", "message"),
     [
         ({"table_dim": 32}, "init.table_dim is 32; take less than the teacher's width, 32"),
-        ({"layers": (2,)}, r"init.layers names layer 2, the teacher has 2 \(0 to 1\)"),
+        ({"layers": (2,)}, r"init.layers names layer 2, the encoder has 2 \(0 to 1\)"),
         ({"max_length": 200}, "init.max_length is 200, the encoder has 128 positions"),
         ({"projection": "none"}, "dim is 8, the teacher's 32; they differ: set init.projection"),
     ],

@@ -139,7 +139,7 @@ def test_a_first_layer_unlike_the_others_has_to_come_first():
 
 
 def test_a_layer_that_is_not_there(bert):
-    with pytest.raises(UserError, match=r"init.layers names layer 4, the teacher has 4 \(0 to 3\)"):
+    with pytest.raises(UserError, match=r"init.layers names layer 4, the encoder has 4 \(0 to 3\)"):
         keep_layers(bert, (0, 4))
 
 
