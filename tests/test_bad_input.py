@@ -271,18 +271,6 @@ def test_pipeline_check_tells_what_dvc_would_not():
         ("students", {12: {}}, "params.yaml: students.12: name a-z, 0-9, - and _ only, a letter first"),
         ("students.tiny.loss", "mse", "params.yaml: students.tiny.loss is 'mse'; expected a block of keys"),
         ("runtime", None, "params.yaml: runtime is null; expected a block of keys"),
-        ("encode.views", "sentence", "params.yaml: encode.views is 'sentence'; expected a list"),
-        ("students", {65 * "a": {}}, f"params.yaml: students.{65 * 'a'}: name a-z, 0-9, - and _ only"),
-        (
-            "students.tiny.train.seed",
-            2**63,
-            f"params.yaml: students.tiny.train.seed is {2**63}; expected less",
-        ),
-        (
-            "finetune.data",
-            {"mine": {"kind": "triplets", "path": "x.csv", "negatives": ["no", "no"]}},
-            "params.yaml: finetune.data.mine: triplets takes negatives from 'no' twice; name it once",
-        ),
         (
             "corpus.sources",
             [{"kind": "files", "path": "hub:owner/texts"}],
