@@ -142,7 +142,7 @@ def prune(
             remove_abandoned(left)
     for name, what, paths in others:
         size = sum(map(store_files.size, paths))
-        if not dry_run and not _remove(what, paths):
+        if not _remove(what, paths, dry_run=dry_run):
             say(f"{name} stays: it is being trained, or is another user's")
             continue
         typer.echo(f"{done}\t{name}\t{what}\t{size}")
@@ -159,14 +159,17 @@ def prune(
 COMMANDS: dict[str, Callable[..., None]] = {"list": list_recipes, "verify": verify, "prune": prune}
 
 
-def _remove(what: str, paths: Sequence[Path]) -> bool:
-    """Whether files and folders are gone now: those of a training that runs stay."""
+def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
+    """Whether files and folders are gone now, or would be: those of a training that runs stay."""
     if what == TRAINING:
         from pipeline.training.checkpoint import Checkpoint
 
-        Checkpoint(store_files.training_state(paths[0])).clear()
+        checkpoint = Checkpoint(store_files.training_state(paths[0]))
+        if dry_run:
+            return not checkpoint.is_held()
+        checkpoint.clear()
         return not any(path.exists() for path in paths)
-    for path in paths:
+    for path in () if dry_run else paths:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return True
 

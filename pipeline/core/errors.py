@@ -3,7 +3,8 @@
 import errno
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
@@ -45,6 +46,15 @@ class Unfinished(UserError):  # noqa: N818 - what is done is no error
         """Which of the texts are done, ascending."""
         self.vectors = vectors
         """Their vectors (len(rows), d) by view."""
+
+
+@contextmanager
+def under(key: str) -> Iterator[None]:
+    """Begin the message of a `UserError` with the block of params.yaml that its keys are of."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{key}: {error}") from None
 
 
 def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:

@@ -9,7 +9,7 @@ import typer
 
 from pipeline.artifacts import curves, metrics, student, texts
 from pipeline.core import fingerprint
-from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.errors import report_user_errors, under
 from pipeline.core.params.load import load
 from pipeline.core.registry import implementation
 from pipeline.exporting.card import model_card
@@ -43,14 +43,12 @@ def main(
     guard.check_collapse(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
-    try:
+    with under(f"students.{name}"):
         learner = implementation("students", block.kind).build(block, teacher)
-    except UserError as error:
-        raise UserError(f"students.{name}: {error}") from None
-    if isinstance(learner, LearnsVocabulary):
-        learner.learn_vocabulary(
-            lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)
-        )
+        if isinstance(learner, LearnsVocabulary):
+            learner.learn_vocabulary(
+                lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)
+            )
     world.follow(learner.module)
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
@@ -80,10 +78,12 @@ def main(
     table = getattr(learner, "token_table", None)
     setting = Setting(block.dim, opened.target_dim, len(train), teacher, block.train.seed, table)
     learner.module.to(world.device)
-    objective = distillation.objective(block, setting).to(world.device)
+    with under(f"students.{name}"):
+        objective = distillation.objective(block, setting).to(world.device)
     portions = tuple(source.portion() for source in opened.train)
     trainer = distillation.Distillation(learner, objective, train, dev, block.train, world, portions)
-    points = trainer.run(name, checkpoint, params.runtime.checkpoint_seconds)
+    with under(f"students.{name}"):
+        points = trainer.run(name, checkpoint, params.runtime.checkpoint_seconds)
     world.wait()  # the others may still read the inputs that the first one clears away
     if not world.leads:
         return

@@ -13,7 +13,7 @@ from pipeline.artifacts import curves, metrics, pairs, student, texts
 from pipeline.artifacts.tables import read_table
 from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
-from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.params.evaluate import Task
 from pipeline.core.params.load import load
 from pipeline.core.params.students import Finetune
@@ -81,7 +81,8 @@ def main(
     if projection:
         before = dev_score()
         append_projection(learner, finetuning.tokens, projection)
-    points = finetuning.run(name, dev_score, checkpoint, params.runtime.checkpoint_seconds)
+    with under(f"students.{name}"):
+        points = finetuning.run(name, dev_score, checkpoint, params.runtime.checkpoint_seconds)
     learner.module.to("cpu")
     best = min(points, key=lambda point: point.dev_value)
     if projection or best.step > 0:

@@ -148,6 +148,17 @@ class Checkpoint:
             return None
         return groups, state
 
+    def is_held(self) -> bool:
+        """Whether another process is training from it, or may be: another user's lock cannot be tried."""
+        if self._held is not None or not self._lock.exists():
+            return False
+        try:
+            free = self._acquire(wait=False)
+        except PermissionError:
+            return True
+        self._let_go()
+        return not free
+
     def clear(self) -> None:
         """Remove the file and the inputs, unless another process holds them."""
         if not self.path.parent.exists():
@@ -160,6 +171,9 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
         shutil.rmtree(self.inputs, ignore_errors=True)
         self._lock.unlink(missing_ok=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._held is not None:
             os.close(self._held)
             self._held = None

@@ -54,15 +54,14 @@ def saturated_kernels(measures: Mapping[str, float], name: str) -> list[str]:
     return found
 
 
-def check_finite(value: float, what: str, step: int, student: str, block: str) -> None:
+def check_finite(value: float, what: str, step: int, block: str) -> None:
     """Stop where a loss or a dev value is not finite.
 
     Args:
         value: the number.
         what: its name.
         step: of the training.
-        student: its name.
-        block: `train` or `finetune`, which has the settings.
+        block: of the student, `train` or `finetune`, which has the settings.
 
     Raises:
         UserError: naming the step and what to change.
@@ -70,6 +69,6 @@ def check_finite(value: float, what: str, step: int, student: str, block: str) -
     if not np.isfinite(value):
         clipped = ", set its clip_norm" if block == "train" else ""
         raise UserError(
-            f"{what} of {student} is {value} at step {step}; lower students.{student}.{block}.lr{clipped}, "
-            "or use precision: float32 where it is bfloat16"
+            f"{what} is {value} at step {step}; lower {block}.lr{clipped}, or use precision: float32 where "
+            "it is bfloat16"
         )

@@ -147,8 +147,7 @@ def fit(
     run.resume(checkpoint)
     if not world.agree(run.at.step):
         raise UserError(
-            f"the processes of {settings.name} resume from different steps; let runtime.cache be one folder "
-            "that all of them see"
+            "its processes resume from different steps; let runtime.cache be one folder that all of them see"
         )
     evaluations = settings.evaluation_steps()
     written = time.monotonic()
@@ -193,7 +192,7 @@ class _Run:
         self.optimizers.zero_grad()
         rows = settings.batch(at.step)
         told = backward(rows)
-        check_finite(told["loss"], "the loss", at.step, settings.name, settings.block)
+        check_finite(told["loss"], "the loss", at.step, settings.block)
         if settings.clip_norm:
             clip_gradients(self.everything.parameters(), settings.clip_norm)
         self.optimizers.step()
@@ -214,7 +213,7 @@ class _Run:
     def evaluate(self, dev_value: Callable[[], float]) -> None:
         at, now = self.at, time.monotonic()
         value = dev_value()
-        check_finite(value, "the dev value", at.step, self.settings.name, self.settings.block)
+        check_finite(value, "the dev value", at.step, self.settings.block)
         means = {name: total / at.count for name, total in at.sums.items()}
         loss = means.pop("loss", float("nan"))
         epochs, batches = divmod(at.step, self.settings.steps_per_epoch)

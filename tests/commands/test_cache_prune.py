@@ -40,13 +40,17 @@ def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
     state.write_bytes(b"12345")
     running = Checkpoint(state)
     running.hold()
-    assert f"{name} stays: it is being trained" in cache("prune", name).stderr
+    for dry_run in (["--dry-run"], []):
+        result = cache("prune", name, *dry_run)
+        assert (lines(result), f"{name} stays: it is being trained" in result.stderr) == ([], True)
     assert state.exists()
     os.close(running._held)  # as the system does when the process ends
-    assert lines(cache("prune", index.name, name)) == [
-        ["removed", index.name, "search index", "3"],
-        ["removed", name, "unfinished training", "8"],
-    ]
+    for done, dry_run in (("would remove", ["--dry-run"]), ("removed", [])):
+        assert state.exists()
+        assert lines(cache("prune", index.name, name, *dry_run)) == [
+            [done, index.name, "search index", "3"],
+            [done, name, "unfinished training", "8"],
+        ]
     assert not index.exists()
     assert list(Path(".cache/training").iterdir()) == []
 

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import shutil
 import sys
 from collections import Counter
@@ -19,6 +20,7 @@ from pipeline.core.errors import UserError
 
 WORDS = {"init": {"words": 9, "min_count": 1}}
 TRANSFORMER = {"kind": "transformer", "init": {"layers": [0, 1]}}
+CODE = {"kind": "crd", "variant": "code", "bank_rows": 1}
 INFONCE = {"kind": "infonce", "projection": "learned"}
 THREE = {
     "kind": "sum",
@@ -54,10 +56,18 @@ def test_a_student_is_trained_and_told_of(folder):
     assert kept(folder) == []
 
 
-def test_a_student_that_cannot_be_built_is_named(folder):
-    beyond = {"kind": "transformer", "init": {"layers": [9]}}
-    with pytest.raises(UserError, match=r"students\.tiny: init\.layers names layer 9, the encoder has"):
-        run(folder, beyond)
+@pytest.mark.parametrize(
+    ("block", "train", "told"),
+    [
+        ({"kind": "transformer", "init": {"layers": [9]}}, {}, "init.layers names layer 9, the encoder has"),
+        ({"init": {"tokens": 1}}, {}, "init.tokens is 1; the vocabulary's letters alone are"),
+        ({"loss": CODE}, {"select": "agreement"}, "loss.variant is code: it needs a row of the memory bank"),
+        ({}, {"lr": 1e30}, "the loss is"),
+    ],
+)
+def test_a_student_that_cannot_be_trained_is_named(folder, block, train, told):
+    with pytest.raises(UserError, match=re.escape(f"students.tiny: {told}")):
+        run(folder, block, **train)
 
 
 def test_a_mixture_is_trained_on_in_its_proportions(folder):

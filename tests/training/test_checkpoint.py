@@ -179,9 +179,11 @@ def test_what_a_running_training_holds_stays(tmp_path):
     leave(running)
     Checkpoint.of(tmp_path, "distill-tiny", train="another")
     Checkpoint(running.path).clear()
+    assert (Checkpoint(running.path).is_held(), running.is_held()) == (True, False)
     assert running.load()
     assert (running.inputs / "targets.bin").exists()
     running.clear()
+    assert not Checkpoint(running.path).is_held()
     assert list((tmp_path / "training").iterdir()) == []
 
 
@@ -208,6 +210,8 @@ def test_the_lock_of_a_killed_training_is_none(tmp_path):
         finally:
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
+    (state,) = (tmp_path / "training").glob("*.safetensors")
+    assert not Checkpoint(state).is_held()
     assert len(list((tmp_path / "training").iterdir())) == 3
     Checkpoint.of(tmp_path, "distill-tiny", train="new")
     assert list((tmp_path / "training").iterdir()) == []

@@ -187,5 +187,5 @@ def test_more_evaluations_than_steps(tmp_path):
 def test_nan_stops_the_run(tmp_path, what):
     run = Regression()
     (run.targets[:ROWS] if what == "loss" else run.targets[ROWS:]).fill_(float("nan"))
-    with pytest.raises(UserError, match=f"the {what} of tiny is nan at step 0; lower"):
+    with pytest.raises(UserError, match=f"the {what} is nan at step 0; lower train"):
         run.fit(settings(), tmp_path)
