@@ -46,7 +46,7 @@ class _Model:
 
 def mteb(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Students, or `teacher`; none: it and all students.")
+        list[str] | None, typer.Argument(help="Students, or `teacher`; none: it and the params' students.")
     ] = None,
     tasks: Annotated[str, typer.Option(help="Names of MTEB's tasks, separated by commas.")] = "",
     benchmark: Annotated[
@@ -75,7 +75,7 @@ def mteb(
         raise UserError(f"there is no folder {students}; --students names the one that holds students")
     models = [
         _teacher(params) if name == TEACHER else _student(name, students, device)
-        for name in names or [TEACHER, *known_students(students)]
+        for name in names or [TEACHER, *_students_of(params, students)]
     ]
     if twice := [name for name, count in Counter(model.name for model in models).items() if count > 1]:
         raise UserError(
@@ -95,6 +95,16 @@ def mteb(
         document = {"model": model.name, "average": _mean(found[model.name]), "tasks": results}
         metrics.write(document, out / f"{model.name}.json")
     _show(found)
+
+
+def _students_of(params: Params, students: Path) -> list[str]:
+    """The students that there are; of the pipeline's own folder, those that the params still name."""
+    known = known_students(students)
+    if students != STUDENTS:
+        return known
+    if gone := [name for name in known if name not in params.students]:
+        say(f"not in the params file, and only scored when named: {', '.join(gone)}")
+    return [name for name in known if name in params.students]
 
 
 def _check_installed() -> None:

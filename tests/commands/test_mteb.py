@@ -1,6 +1,7 @@
 """MTEB's own evaluators on local tasks, offline; and our figures beside theirs."""
 
 import json
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -143,6 +144,17 @@ def classified_by_us(data, embeddings):
     schema = {"left_id": pl.UInt64, "label": pl.String, "subset": pl.String}
     table = pl.DataFrame(rows, schema=schema, orient="row").with_columns(right_id=pl.lit(None, pl.UInt64))
     return classification.score(table, embeddings, Probe(head="linear", seeds=1))
+
+
+def test_without_names_the_params_students_are_scored_and_all_of_another_folder(folder):
+    shutil.copytree("data/finetuned/tiny", "data/finetuned/old")
+    shutil.copytree("data/finetuned", "others")
+    result = run("--define", "sts.py")
+    assert result.stdout.splitlines()[0].split("\t") == ["task", "teacher", "tiny"]
+    assert "only scored when named: old" in result.stderr
+    result = run("--define", "sts.py", "--students", "others")
+    assert result.stdout.splitlines()[0].split("\t") == ["task", "teacher", "old", "tiny"]
+    assert "only scored when named" not in result.stderr
 
 
 def test_what_is_kept_needs_no_model_until_the_student_changes(folder, monkeypatch):
