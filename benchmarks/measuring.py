@@ -34,6 +34,11 @@ def speedup(seconds: Mapping[str, list[float]], name: str, reference: str) -> fl
     return float(np.median(np.divide(seconds[reference], seconds[name])))
 
 
+def machine() -> dict[str, str | int]:
+    """What decides rounding and speed here: the processor, and the threads that torch takes."""
+    return {"cpu": cpu(), "threads": torch.get_num_threads()}
+
+
 def report(name: str, rows: Sequence[Mapping[str, object]], command: str) -> None:
     """Print a table and write it to benchmarks/results/NAME.json with what it ran on."""
     columns = list(rows[0])
@@ -41,9 +46,8 @@ def report(name: str, rows: Sequence[Mapping[str, object]], command: str) -> Non
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
-    machine = {"cpu": cpu(), "threads": torch.get_num_threads(), "torch": torch.__version__}
     RESULTS.mkdir(exist_ok=True)
-    content = {"command": command, "machine": machine, "rows": rows}
+    content = {"command": command, "machine": {**machine(), "torch": torch.__version__}, "rows": rows}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
 
 

@@ -13,6 +13,7 @@ millions, and for each kind of task the mean share of the teacher's scores that 
 too: of each task by its headline, `metric` in the file.
 Minutes are those of distillation and fine-tuning, steps those of distillation. With `--seeds`, and of
 students that differ in their seeds alone, they are means with standard deviations, by the first's name.
+Every row says which processor and how many threads it is of; the teacher has a row for each processor.
 Earlier rows stay in the results; those of other settings than the file's, and those from before settings
 were noted, are in no table. `--table` only prints the others that there are, in Markdown.
 """
@@ -30,7 +31,7 @@ from statistics import mean
 from typing import Any
 
 import polars as pl
-from measuring import RESULTS, report
+from measuring import RESULTS, machine, report
 from ruamel.yaml import YAML
 from slices import SLICES, write_slices
 
@@ -40,8 +41,16 @@ HERE = Path(__file__).parent
 PROJECT = HERE.parent
 FILES = {path.stem: path for path in (*PROJECT.glob("recipes/*.yaml"), *HERE.glob("quality/*.yaml"))}
 Row = dict[str, Any]
+Key = tuple[str, str | None]
 ABOUT = ("settings", "command")
-"""What tells where a row comes from."""
+"""What tells where a row comes from, and no table shows."""
+FIRST = (
+    "model",
+    "million_parameters",
+    *(f"kept_{kind}{when}" for kind in ("sts", "retrieval") for when in ("_before_finetuning", "")),
+    *("minutes", "cpu", "threads", "steps", "seeds"),
+)
+"""What a table shows left of the scores."""
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -88,10 +97,10 @@ def main() -> None:
     if not args.data.is_dir():
         parser.error(f"there is no folder {args.data}; --data names the one that holds the file's data")
     folder = args.folder or PROJECT / ".cache" / "quality" / args.name
-    found = {row["model"]: row for row in measured(runs, folder, args)}
+    found = {key(row): row for row in measured(runs, folder, args)}
     known, others = earlier(args.name, runs)  # again, for another call may have ended meanwhile
     known |= found
-    ordered = [known[name] for name in ("teacher", *named) if name in known]
+    ordered = [row for name in ("teacher", *named) for row in known.values() if row["model"] == name]
     report(f"quality_{args.name}", aligned([*ordered, *others]), f"python benchmarks/quality.py {args.name}")
 
 
@@ -111,7 +120,7 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
                 command = f"python benchmarks/quality.py {args.name} --students {found['model']}{seeds}"
                 trained = found["model"] in run["students"]  # the teacher's row comes with any of them
                 told = {"settings": settings(found["model"], run), "command": command if trained else None}
-                yield {**found, **told}
+                yield {**found, **told, **machine()}
 
 
 def documents(path: Path) -> list[Row]:
@@ -259,18 +268,24 @@ def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:
     return [teacher, *table.group_by("model", maintain_order=True).agg(spread).to_dicts()]
 
 
-def earlier(name: str, runs: list[Row]) -> tuple[dict[str, Row], list[Row]]:
-    """The rows that were written last, none where there are none: by model, and those of other settings."""
+def key(row: Row) -> Key:
+    """What has one row: a student, or the teacher on a processor, since its scores differ by rounding."""
+    return row["model"], row.get("cpu") if row["model"] == "teacher" else None
+
+
+def earlier(name: str, runs: list[Row]) -> tuple[dict[Key, Row], list[Row]]:
+    """The rows that were written last, none where there are none, and those of other settings."""
     path = RESULTS / f"quality_{name}.json"
     found = json.loads(path.read_text())["rows"] if path.exists() else []
     now = {(model, settings(model, run)) for run in runs for model in ("teacher", *run["students"])}
-    known = {row["model"]: row for row in found if (row["model"], row.get("settings")) in now}
+    known = {key(row): row for row in found if (row["model"], row.get("settings")) in now}
     return known, [row for row in found if row not in known.values()]
 
 
 def markdown(rows: list[Row]) -> str:
     """A table of them, standard deviations beside their means."""
-    columns = [column for column in rows[0] if not column.endswith(" sd") and column not in ABOUT]
+    shown = [column for column in rows[0] if not column.endswith(" sd") and column not in ABOUT]
+    columns = [*(c for c in FIRST if c in shown), *(c for c in shown if c not in FIRST)]
     lines = [[column.replace("_", " ") for column in columns], ["---"] + ["--:"] * (len(columns) - 1)]
     lines += [[cell(row, column) for column in columns] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -279,9 +294,9 @@ def markdown(rows: list[Row]) -> str:
 def cell(row: Row, column: str) -> str:
     """A value as the table has it."""
     value, spread = row[column], row.get(f"{column} sd")
-    if column == "model" or value is None:
-        return str(value or "")
-    if column in ("steps", "seeds"):
+    if isinstance(value, str) or value is None:
+        return (value or "").replace("(R)", "").removesuffix(" Processor")
+    if column in ("steps", "seeds", "threads"):
         return f"{value:,.0f}"
     return f"{value:.1f}" + (
         f" ± {spread:.1f}" if spread is not None and column != "million_parameters" else ""

@@ -67,8 +67,8 @@ def test_seeds_are_of_training_and_fine_tuning_and_become_means_with_spreads(qua
     np.testing.assert_allclose([row["sick"] for row in found], values.mean(axis=1))
     np.testing.assert_allclose([row["sick sd"] for row in found], values.std(axis=1, ddof=1))
     table = quality.markdown(quality.aligned([teacher, *found])).splitlines()
-    assert table[0] == "| model | sick | seeds |"
-    assert table[3] == "| a | 51.7 ± 2.1 | 3 |"
+    assert table[0] == "| model | seeds | sick |"
+    assert table[3] == "| a | 3 | 51.7 ± 2.1 |"
 
 
 def test_a_row_tells_scores_costs_and_what_is_kept(quality, tmp_path):
@@ -136,6 +136,9 @@ corpus: {limit: 2}
 students: {c: {train: {}, finetune: null}}
 """
 
+XEON = {"cpu": "Intel(R) Xeon(R) Processor", "threads": 1}
+EPYC = {"cpu": "AMD EPYC", "threads": 2}
+
 
 @pytest.fixture
 def sweep(quality, tmp_path, monkeypatch):
@@ -158,6 +161,7 @@ def sweep(quality, tmp_path, monkeypatch):
 
     monkeypatch.setattr(quality, "rows", found)
     monkeypatch.setattr(quality, "report", written)
+    monkeypatch.setattr(quality, "machine", lambda: XEON)
 
     def run(*arguments: str) -> dict:
         monkeypatch.setattr(sys, "argv", ["quality.py", "sweep", *arguments])
@@ -190,8 +194,23 @@ def test_some_students_join_the_rows_of_the_same_settings(quality, sweep, capsys
     assert told["rows"][0]["command"] is None  # the teacher comes with any of them
     sweep("--table")
     table = capsys.readouterr().out
-    assert "| a | 51.0 |  |" in table
+    assert "| a | Intel Xeon | 1 |  | 51.0 |" in table
     assert "| c |" not in table
+
+
+def test_a_row_says_what_it_ran_on_and_the_teacher_has_one_for_each_processor(quality, sweep, monkeypatch):
+    sweep()
+    monkeypatch.setattr(quality, "machine", lambda: EPYC)
+    rows = sweep("--students", "b")["rows"]
+    assert [(row["model"], row["cpu"], row["threads"]) for row in rows] == [
+        ("teacher", XEON["cpu"], 1),
+        ("teacher", "AMD EPYC", 2),
+        ("a", XEON["cpu"], 1),
+        ("b", "AMD EPYC", 2),
+        ("c", XEON["cpu"], 1),
+    ]
+    monkeypatch.setattr(quality, "machine", lambda: EPYC | {"threads": 1})
+    assert len(sweep("--students", "a")["rows"]) == 5, "threads change no row of the teacher"
 
 
 def test_a_call_that_ends_meanwhile_keeps_its_rows(quality, sweep, monkeypatch):
