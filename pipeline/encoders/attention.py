@@ -23,6 +23,8 @@ ROUND_TOKENS, ROUND_LENGTH, ROUND_TEXTS = 128, 8, 16
 oneDNN makes a kernel for every shape, which takes as long as to run it several times."""
 FLASH_CAPABILITY = (8, 0)
 """NVIDIA compute capability from which flash attention runs."""
+FLASH_WIDTHS = range(8, 257, 8)
+"""Dimensions of a head that it takes."""
 
 Context = Any
 """What autograd keeps from forward for backward: torch's type does not tell what that is."""
@@ -238,9 +240,13 @@ class _BlockAttention(torch.autograd.Function):
 def can_vary(query_key_value: Tensor, packing: Packing) -> bool:
     """Whether the GPU's kernel for texts of all lengths takes these (tokens, 3, heads, d)."""
     half = query_key_value.dtype in (torch.float16, torch.bfloat16)
-    if not (half and packing.bias is None and query_key_value.is_cuda and query_key_value.shape[-1] % 8 == 0):
+    fits = packing.bias is None and query_key_value.is_cuda and query_key_value.shape[-1] in FLASH_WIDTHS
+    if not (half and fits):
         return False
-    has_kernel = find_spec("torch.nn.attention.varlen") is not None
+    has_kernel = (
+        find_spec("torch.nn.attention.varlen") is not None
+        and torch.backends.cuda.is_flash_attention_available()
+    )
     return has_kernel and torch.cuda.get_device_capability(query_key_value.device) >= FLASH_CAPABILITY
 
 

@@ -164,11 +164,11 @@ class PackedEncoder:
         """Positions (tokens,) as the model counts them."""
         starts = lengths.cumsum(0) - lengths
         if not self._skips_padding:
-            return torch.arange(len(ids), device=ids.device) - starts.repeat_interleave(lengths)
+            return torch.arange(len(ids), device=ids.device) - _repeated(starts, lengths, len(ids))
         padding: int = self._model.embeddings.padding_idx
         real = (ids != padding).long()
         seen = real.cumsum(0)
-        before = (seen[starts] - real[starts]).repeat_interleave(lengths)
+        before = _repeated(seen[starts] - real[starts], lengths, len(ids))
         return (seen - before) * real + padding
 
     def _bias(self, length: int, hidden: Tensor) -> Tensor | None:
@@ -176,6 +176,11 @@ class PackedEncoder:
         if self._position_bias is None:
             return None
         return self._position_bias(hidden.new_empty(1, length, 1)).to(hidden.dtype)
+
+
+def _repeated(of_texts: Tensor, lengths: Tensor, tokens: int) -> Tensor:
+    """Each text's number once a token: (texts,) -> (tokens,). Told how many, a GPU is not waited for."""
+    return of_texts.repeat_interleave(lengths, output_size=tokens)
 
 
 class _Layer:

@@ -117,23 +117,28 @@ class EncoderStudent:
         if not self._packed:
             most = TOKENS_ON_A_GPU if self._model.device.type == "cuda" else TOKENS_AT_A_TIME
             groups = length_groups(tokens.lengths, most)
+        order = np.concatenate(groups)
+        places = positions(tokens.offsets[order], tokens.lengths[order]) if embedded else None
+        # Before the model runs: a copy to a GPU waits for all that is queued there.
+        texts_back = self._inverse(order)
+        tokens_back = None if places is None else self._inverse(places)
         run = self._run_packed if self._packed else self._run_padded
         pooled, first = zip(*(run(tokens.select(group), embedded=embedded) for group in groups), strict=True)
-        order = np.concatenate(groups)
-        in_order = torch.cat(pooled)[torch.from_numpy(np.argsort(order))]
-        if not embedded:
-            return in_order, None
-        places = positions(tokens.offsets[order], tokens.lengths[order])
-        return in_order, torch.cat(first)[torch.from_numpy(np.argsort(places))]
+        in_order = torch.cat(pooled).index_select(0, texts_back)
+        return in_order, None if tokens_back is None else torch.cat(first).index_select(0, tokens_back)
+
+    def _inverse(self, order: NDArray[np.int64]) -> Tensor:
+        """Where each row lies in an order, (n,), on the student's device."""
+        return torch.from_numpy(np.argsort(order)).to(self._model.device)
 
     def _run_packed(self, tokens: Tokens, *, embedded: bool) -> tuple[Tensor, Tensor | None]:
         """Texts from short to long, without padding."""
         assert self._packed
         lengths = tokens.lengths
         ids = torch.from_numpy(tokens.ids.astype(np.int64)).to(self._model.device)
+        texts = torch.from_numpy(lengths).to(self._model.device)
         first = self._packed.embedded(ids, lengths.tolist())
         last = self._packed.contextual(first, lengths.tolist())
-        texts = torch.from_numpy(lengths).to(last.device)
         pooled = torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0, unsafe=True)
         return pooled, first
 

@@ -127,11 +127,12 @@ class Step:
             loss = self.objective.local(batch, *shares)
             if whole:
                 loss = loss + self.objective.over_batch(batch)
-            value += loss.detach().cpu()
+            local = loss.detach()
             for output, gradient in zip((batch.vectors, batch.inputs), pull or (), strict=False):
                 if output is not None and gradient is not None:
                     loss = loss + (output * gradient).sum()
             loss.backward()
+            value += local.cpu()  # after the backward pass is queued, for a GPU is waited for here
         self._reduce(value)
         return {"loss": float(value), **self.objective.measures()}
 
