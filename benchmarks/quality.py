@@ -25,13 +25,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import polars as pl
 from measuring import RESULTS, machine, report
+from quality_table import Key, Row, aligned, key, markdown
 from ruamel.yaml import YAML
 from slices import SLICES, write_slices
 
@@ -40,17 +40,6 @@ from pipeline.commands import model_folder
 HERE = Path(__file__).parent
 PROJECT = HERE.parent
 FILES = {path.stem: path for path in (*PROJECT.glob("recipes/*.yaml"), *HERE.glob("quality/*.yaml"))}
-Row = dict[str, Any]
-Key = tuple[str, str | None]
-ABOUT = ("settings", "command")
-"""What tells where a row comes from, and no table shows."""
-FIRST = (
-    "model",
-    "million_parameters",
-    *(f"kept_{kind}{when}" for kind in ("sts", "retrieval") for when in ("_before_finetuning", "")),
-    *("minutes", "cpu", "threads", "steps", "seeds"),
-)
-"""What a table shows left of the scores."""
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -268,11 +257,6 @@ def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:
     return [teacher, *table.group_by("model", maintain_order=True).agg(spread).to_dicts()]
 
 
-def key(row: Row) -> Key:
-    """What has one row: a student, or the teacher on a processor, since its scores differ by rounding."""
-    return row["model"], row.get("cpu") if row["model"] == "teacher" else None
-
-
 def earlier(name: str, runs: list[Row]) -> tuple[dict[Key, Row], list[Row]]:
     """The rows that were written last, none where there are none, and those of other settings."""
     path = RESULTS / f"quality_{name}.json"
@@ -280,34 +264,6 @@ def earlier(name: str, runs: list[Row]) -> tuple[dict[Key, Row], list[Row]]:
     now = {(model, settings(model, run)) for run in runs for model in ("teacher", *run["students"])}
     known = {key(row): row for row in found if (row["model"], row.get("settings")) in now}
     return known, [row for row in found if row not in known.values()]
-
-
-def markdown(rows: list[Row]) -> str:
-    """A table of them, standard deviations beside their means."""
-    shown = [column for column in rows[0] if not column.endswith(" sd") and column not in ABOUT]
-    columns = [*(c for c in FIRST if c in shown), *(c for c in shown if c not in FIRST)]
-    lines = [[column.replace("_", " ") for column in columns], ["---"] + ["--:"] * (len(columns) - 1)]
-    lines += [[cell(row, column) for column in columns] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def cell(row: Row, column: str) -> str:
-    """A value as the table has it."""
-    value, spread = row[column], row.get(f"{column} sd")
-    if isinstance(value, str) or value is None:
-        return (value or "").replace("(R)", "").removesuffix(" Processor")
-    if column in ("steps", "seeds", "threads"):
-        return f"{value:,.0f}"
-    return f"{value:.1f}" + (
-        f" ± {spread:.1f}" if spread is not None and column != "million_parameters" else ""
-    )
-
-
-def aligned(found: Iterable[Row]) -> list[Row]:
-    """Rows that all have the columns of all."""
-    found = list(found)
-    columns = dict.fromkeys(column for row in found for column in row)
-    return [{column: row.get(column) for column in columns} for row in found]
 
 
 if __name__ == "__main__":
