@@ -96,7 +96,8 @@ def test_the_metrics_say_what_indexes_bytes_and_the_teachers_documents_cost(prep
     whole = next(cell for cell in metrics["budget"] if cell["type"] == "float32")
     assert metrics["main"] == {"alike": "spearman", "find": "ndcg@10"}
     headlines = {task: metrics["scores"]["finetuned"][task][main] for task, main in metrics["main"].items()}
-    assert whole["scores"] == pytest.approx(headlines, rel=1e-4)
+    # Unit vectors of float32: two cosines that are equal but for rounding may change places.
+    assert whole["scores"] == pytest.approx(headlines, abs=1e-3)
     assert [cell["type"] for cell in metrics["budget"]] == ["float32", "float16", "int8", "binary"]
     assert metrics["budget_left_out"] == []
 
