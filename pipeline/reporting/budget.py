@@ -43,12 +43,12 @@ class IndexRow:
 
 
 def note(students: Sequence[StudentMetrics]) -> str:
-    """What the numbers of the choices are."""
+    """What is scored: by tasks without a classifier, so that averages differ from the leaderboard's."""
     left_out = dict.fromkeys(task for metrics in students for task in metrics.budget_left_out)
-    without = f" Without {', '.join(left_out)}, which train a classifier." if left_out else ""
+    without = f", without {', '.join(left_out)}, for which a classifier is trained" if left_out else ""
     return (
-        "Kept: of the student's own whole float32 vectors. Not listed: what another choice of that student "
-        f"equals or beats at no more bytes.{without}"
+        "Shorter prefixes of the vectors, and smaller types of number, scored as the whole vectors are"
+        f"{without}."
     )
 
 

@@ -108,8 +108,8 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         ),
         differences=differences.differences(inputs.significance, board),
         budgets=tuple(_curve(panel, "least to most bytes") for panel in budgets),
+        budget_note=budget.note(inputs.students),
         choices=tuple(budget.choices(inputs.students)),
-        choices_note=budget.note(inputs.students),
         indexes=tuple(budget.indexes(inputs.students, inputs.searches)),
         asymmetric=tuple(budget.asymmetric(inputs.students)),
         added=tuple(_added(metrics, inputs) for metrics in inputs.students),
@@ -240,6 +240,6 @@ def _lines(curve: pl.DataFrame, columns: Mapping[str, str]) -> tuple[Line, ...]:
 
 
 def _curve(panel: Panel, ends_are: str) -> Figure:
-    ends = [f"{line.name} {line.values[0]:.4g} to {line.values[-1]:.4g}" for line in panel.lines]
+    ends = [f"{line.name} {line.values[0]:#.4g} to {line.values[-1]:#.4g}" for line in panel.lines]
     caption = f"{ends_are.capitalize()}: {', '.join(ends)}."
     return Figure(figures.curves([panel]), caption, f"{panel.title}. {caption}")

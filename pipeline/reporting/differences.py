@@ -41,7 +41,8 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
         note=(
             f"Both models score the same {significance.samples:,} resamples of each task's rows. Range: "
             f"{significance.confidence:.0%} of the differences; where it holds zero, the data cannot tell "
-            "the two apart. Each test stands alone: there is no correction for how many there are."
+            "the two apart. Compared are each student with the teacher and with the next below it, and the "
+            "best with all. Each test stands alone: there is no correction for how many there are."
         ),
     )
 

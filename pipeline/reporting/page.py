@@ -51,8 +51,9 @@ class Report:
     quality: tuple[Figure, ...]
     differences: Differences
     budgets: tuple[Figure, ...]
+    budget_note: str
+    """What is scored at fewer bytes."""
     choices: tuple[Choice, ...]
-    choices_note: str
     indexes: tuple[IndexRow, ...]
     asymmetric: tuple[tuple[str, tuple[str, ...]], ...]
     added: tuple[Added, ...]

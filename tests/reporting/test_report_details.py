@@ -225,8 +225,8 @@ def test_indexes_are_shown_once_for_the_teacher_with_their_settings():
     assert [row.model for row in shown] == ["teacher", "hpd", "potion"]
     assert (shown[0].index, shown[0].megabytes) == ("ivf, nlist 8, nprobe 2", "2.50")
     assert shown[0].scores == ("0.500", "0.750", "0.900")
-    assert "Without sst2, which train a classifier." in budget.note(scored)
-    assert "Without" not in budget.note(students())
+    assert budget.note(scored).endswith("are, without sst2, for which a classifier is trained.")
+    assert "without" not in budget.note(students())
 
 
 def test_examples_of_all_students_stand_beside_each_other_by_text():

@@ -48,7 +48,7 @@ def test_the_page_recommends_by_the_stated_rule(report):
     )
     assert "Keeps 95.6% of the teacher" in cards
     assert "15.6 MB, 5.83× smaller" in cards
-    assert "0.081 ms a sentence, 63.2× faster" in cards
+    assert "0.0810 ms a sentence, 63.2× faster" in cards
     assert "built-in proxies made from WordNet" in cards
 
 

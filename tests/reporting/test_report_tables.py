@@ -158,7 +158,15 @@ def test_one_student_that_is_best_in_all_is_one_pick_and_a_tie_goes_to_the_bette
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(41230.4, "41,230"), (90.9, "90.9"), (2.214, "2.21"), (0.0814, "0.0814"), (1.0, "1"), (0.0, "0")],
+    [
+        (41230.4, "41,230"),
+        (90.9, "90.9"),
+        (2.214, "2.21"),
+        (0.0814, "0.0814"),
+        (0.15, "0.150"),
+        (1.0, "1"),
+        (0.0, "0"),
+    ],
 )
 def test_numbers_have_three_digits(value, text):
     assert number(value) == text
