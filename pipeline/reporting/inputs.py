@@ -44,6 +44,8 @@ class StudentMetrics(_Read):
     kind: str
     dim: int
     dims: dict[str, int]
+    views: dict[str, str] = {}
+    """Which of the teacher's vectors `teacher` and `teacher_pca` are."""
     builtin: tuple[str, ...]
     """Tasks that are proxies made from WordNet."""
     main: dict[str, str]

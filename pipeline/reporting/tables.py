@@ -1,5 +1,6 @@
 """The leaderboard: the teacher, the teacher after PCA, and each student before and after training."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +26,7 @@ NOTES = (
     "Average: the mean of the tasks' headline scores. Kept: the mean over the tasks of score / teacher's "
     f"score, {NOTHING} where the teacher's cannot be told from zero. Speed: sentences a second in batches "
     "(times the teacher's: the median of the rounds' ratios), and the time of one sentence alone, median "
-    "(95th percentile). Size and speed are measured on what ships."
+    "(95th percentile). Size and speed are measured on what ships, speed in float32."
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "
@@ -250,12 +251,16 @@ def _references(
     for metrics in students:
         reduced = metrics.dims.get(variant) != metrics.dims.get(TEACHER)
         if variant in metrics.average and (variant == TEACHER or reduced):
-            row = _row(metrics, variant, REFERENCES[variant], size, tasks)
+            view, users_view = metrics.views.get(variant), metrics.views.get(TEACHER)
+            of_view = f" of {view}" if view != users_view else ""
+            row = _row(metrics, variant, f"{REFERENCES[variant]}{of_view}", size, tasks)
             shown = tuple(None if s is None else round(s, READS_SAME_DIGITS) for s in row.scores)
-            groups.setdefault((row.dim, shown), (row, []))[1].append(metrics.student)
-    dims = [row.dim for row, _ in groups.values()]
+            groups.setdefault((row.dim, row.variant, shown), (row, []))[1].append(metrics.student)
+    alike = Counter((row.dim, row.variant) for row, _ in groups.values())
     rows = [
-        replace(row, variant=f"{row.variant}, for {' and '.join(names)}") if dims.count(row.dim) > 1 else row
+        replace(row, variant=f"{row.variant}, for {' and '.join(names)}")
+        if alike[row.dim, row.variant] > 1
+        else row
         for row, names in groups.values()
     ]
     return [*rows[:1], *(replace(row, size=None) for row in rows[1:])]

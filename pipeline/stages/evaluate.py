@@ -79,6 +79,7 @@ def main(
     shape = {
         "dim": by_model["finetuned"].dim,
         "dims": {model: found.dim for model, found in by_model.items()},
+        "views": {"teacher": vectors.open_set(eval_vectors).main_view, "teacher_pca": block.view},
     }
     in_use = {
         **_search(block, models, test, params, (eval_vectors, pca_folder)),

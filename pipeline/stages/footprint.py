@@ -10,6 +10,7 @@ import typer
 from pipeline.artifacts import metrics, student, texts
 from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import load
+from pipeline.core.params.teacher import TransformerTeacher
 from pipeline.core.registry import implementation
 from pipeline.evaluation.footprint import Plan, describe, measure
 
@@ -28,7 +29,10 @@ def main(
     os.environ["RAYON_NUM_THREADS"] = str(params.footprint.threads)  # of tokenizers, read at the first use
     # Students are measured on the CPU, and so is what they are compared with.
     on_cpu = params.runtime.model_copy(update={"device": "cpu"})
-    teacher: Teacher = implementation("teachers", params.teacher.kind).load(params.teacher, on_cpu)
+    block = params.teacher
+    if isinstance(block, TransformerTeacher):  # its precision is for encoding; students are loaded in float32
+        block = block.model_copy(update={"precision": "float32"})
+    teacher: Teacher = implementation("teachers", block.kind).load(block, on_cpu)
     models = {
         "teacher": describe(
             teacher.encode_as_users_do, teacher.module, teacher.folder, teacher.dims["sentence"]

@@ -68,6 +68,14 @@ def test_pca_rows_of_one_dimension_are_one_row_only_if_they_read_the_same():
     assert variants == [["after PCA"], ["after PCA, for hpd", "after PCA, for potion"]]
 
 
+def test_a_pca_row_names_the_view_that_is_not_the_one_users_have():
+    own = {"teacher": "sentence", "teacher_pca": "sentence"}
+    other = {"teacher": "sentence", "teacher_pca": "token_mean"}
+    dims = metrics("hpd").dims
+    shown = board([metrics("hpd", views=own), metrics("potion", views=other, dims=dims)]).rows[:3]
+    assert [row.variant for row in shown] == ["as it is", "after PCA", "after PCA of token_mean"]
+
+
 def test_of_teachers_that_read_differently_the_first_is_measured():
     """A head that another processor trained may score otherwise."""
     known = metrics("potion").scores
