@@ -155,7 +155,7 @@ def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[st
     say(f"{model.name}: {task.metadata.name}")
     name = f"{store_files.MTEB_OWNER}/{model.key[: store_files.MTEB_LETTERS]}"
     described = {"name": name, "revision": model.key, "loader": _loader(model)}
-    result = evaluate(
+    found = evaluate(
         ModelMeta.create_empty(overwrites=described),
         task,
         cache=kept,
@@ -163,6 +163,9 @@ def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[st
         co2_tracker=False,
         show_progress_bar=False,
     ).task_results[0]
+    result = found.validate_and_filter_scores(
+        task
+    )  # what is kept may be of more languages than are asked for
     by_split = {
         split: {str(one["hf_subset"]): _finite(one["main_score"]) for one in subsets}
         for split, subsets in result.scores.items()

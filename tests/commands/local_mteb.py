@@ -52,5 +52,24 @@ class LocalClassification(AbsTaskClassification):
         self.dataset = DatasetDict({{part: Dataset.from_dict(DATA[part]) for part in ("train", "test")}})
         self.data_loaded = True
 """
+TWO_LANGUAGES = f"""{STS}
+
+class LocalTwo(AbsTaskSTS):
+    metadata = about("STS", "cosine_spearman").model_copy(
+        update={{"name": "LocalTwo", "eval_langs": {{"en": ["eng-Latn"], "de": ["deu-Latn"]}}}}
+    )
+    min_score, max_score = 0, 5
+
+    def load_data(self, *args, **kwargs):
+        half = {{name: column[:20] for name, column in DATA["sts"].items()}}
+        rows = {{"en": DATA["sts"], "de": half}}
+        sets = {{name: Dataset.from_dict(rows[name]) for name in self.hf_subsets}}
+        self.dataset = {{name: DatasetDict({{"test": found}}) for name, found in sets.items()}}
+        self.data_loaded = True
+
+
+del LocalSTS
+"""
+"""One task of two subsets."""
 SCORES = {"LocalSTS": "spearman", "LocalRetrieval": "ndcg@10", "LocalClassification": "f1"}
 """The tasks, and our names of their scores."""

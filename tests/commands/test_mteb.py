@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from local_mteb import SCORES, STS, TASKS
+from local_mteb import SCORES, STS, TASKS, TWO_LANGUAGES
 from project import WORDS, sentence
 from ruamel.yaml import YAML
 from small_params import small_params
@@ -19,6 +19,7 @@ from pipeline.artifacts import student
 from pipeline.artifacts.texts import text_id
 from pipeline.cli import app
 from pipeline.commands import mteb as command
+from pipeline.commands import mteb_tasks
 from pipeline.core.params.evaluate import Probe
 from pipeline.evaluation import classification, retrieval, sts
 from pipeline.evaluation.embeddings import Embeddings
@@ -191,6 +192,22 @@ def test_a_task_reads_other_data_when_asked_for_fresh_scores(folder):
     assert after["tasks"]["LocalSTS"] != before["tasks"]["LocalSTS"]
     assert run("tiny", "--define", "sts.py").exit_code == 0
     assert written("tiny") == after
+
+
+def test_subsets_that_are_kept_beside_those_asked_for_do_not_count(folder):
+    Path("two.py").write_text(TWO_LANGUAGES)
+    model, place = command._student("tiny", Path("data/finetuned"), "cpu"), Path("kept")
+
+    def scored(*languages):
+        (task,) = mteb_tasks.defined(Path("two.py"))
+        return command._run(model, task.filter_languages([*languages]), place, fresh=False)
+
+    english = scored("eng")
+    both = scored("eng", "deu")
+    assert [*both["scores"]["test"]] == ["en", "de"]
+    assert both["main_score"] == pytest.approx(np.mean([*both["scores"]["test"].values()]), abs=1e-6)
+    assert both["main_score"] != english["main_score"]
+    assert scored("eng") == english
 
 
 def test_two_models_of_one_name_are_refused_before_any_is_scored(folder):
