@@ -129,8 +129,13 @@ def _scatter(
 
 
 def _label(point: Point) -> str:
-    text = f"{point.name} {point.note}".strip()
-    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+    """Name and note; of a long name the beginning and the end, for such names often begin alike."""
+    note = f" {point.note}" if point.note else ""
+    room = LONGEST_LABEL - len(note) - 1
+    if len(point.name) <= room + 1:
+        return f"{point.name}{note}"
+    end = room // 2
+    return f"{point.name[: room - end]}…{point.name[-end:]}{note}"
 
 
 def _data(point: Point) -> "alt.Data":

@@ -125,9 +125,13 @@ def test_a_map_of_linear_scales_takes_negative_values_and_names_every_model():
     assert {"teacher", "hpd", "uniformity", "alignment"} <= set(texts(spread(points)))
 
 
-def test_a_very_long_name_is_cut():
-    shown = texts(quality([Point("x" * 200, 1.0, 0.5)], "MB"))
-    assert max(map(len, shown)) == LONGEST_LABEL
+def test_a_very_long_name_is_cut_in_its_middle_and_keeps_its_note():
+    names = [f"{'x' * 200}_{number}" for number in (1, 2)]
+    shown = texts(quality([Point(name, 1.0, 0.5, note="95%") for name in names], "MB"))
+    cut = [text for text in shown if text.startswith("x")]
+    assert [(text[-5:], len(text)) for text in cut] == [("1 95%", LONGEST_LABEL), ("2 95%", LONGEST_LABEL)]
+    whole = "y" * (LONGEST_LABEL - 4)
+    assert f"{whole} 95%" in texts(quality([Point(whole, 1.0, 0.5, note="95%")], "MB"))
 
 
 def test_lines_over_bytes_are_on_a_log_scale():
