@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pipeline.core import fingerprint
-from pipeline.core.atomic import PARTIAL, atomic_file, disk_errors, remove_abandoned
+from pipeline.core.atomic import PARTIAL, atomic_file, disk_errors, is_untouched, remove_abandoned
 from pipeline.core.progress import say
 
 HASH_LETTERS = 16
@@ -39,17 +39,21 @@ class Checkpoint:
     def of(cls, cache: Path, name: str, **identity: str | dict[str, Any]) -> "Checkpoint":
         """The checkpoint of a training: another block, input, starting point or code is another file.
 
-        What an earlier, abandoned training of the same name left is removed, and what killed ones left
-        half-written.
+        What another training of the same name left is removed once it is untouched for a day: before that it
+        may go on, in another checkout that shares the cache. What killed ones left half-written goes at once.
         """
         whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
         path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}.safetensors"
         remove_abandoned(path.parent.glob(f"{PARTIAL}*"))
         # Any of the three may be there alone; a longer name is another training's.
-        for suffix in (path.suffix, LOCK, ""):
-            for other in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}"):
-                if other.stem != path.stem:
-                    cls(other.with_suffix(path.suffix)).clear()
+        parts = [
+            part
+            for suffix in (path.suffix, LOCK, "")
+            for part in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}")
+        ]
+        touched = {path.stem, *(part.stem for part in parts if not is_untouched(part))}
+        for stem in {part.stem for part in parts} - touched:
+            cls(path.with_stem(stem)).clear()
         return cls(path)
 
     def hold(self) -> None:

@@ -121,15 +121,28 @@ def test_no_file_is_no_state_and_clearing_twice_is_fine(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["state and inputs", "state", "inputs"])
-def test_what_an_abandoned_training_of_the_same_name_left_is_removed(tmp_path, left):
+def test_what_another_training_of_the_same_name_left_is_removed_after_a_day(tmp_path, left):
     old = leave(Checkpoint.of(tmp_path, "distill-tiny", train="old"))
     if left == "state":
         (old.inputs / "targets.bin").unlink()
         old.inputs.rmdir()
     if left == "inputs":
         old.path.unlink()
+    there = sorted((tmp_path / "training").rglob("*"))
+    for changed in there:
+        made_yesterday(*there)
+        os.utime(changed)
+        Checkpoint.of(tmp_path, "distill-tiny", train="new")
+        assert sorted((tmp_path / "training").rglob("*")) == there
+    made_yesterday(*there)
     Checkpoint.of(tmp_path, "distill-tiny", train="new")
     assert list((tmp_path / "training").iterdir()) == []
+
+
+def made_yesterday(*paths):
+    """As if they were last changed more than a day ago."""
+    for path in paths:
+        os.utime(path, (0, 0))
 
 
 def test_what_a_killed_training_left_half_written_is_removed(tmp_path):
@@ -213,7 +226,7 @@ def test_the_lock_of_a_killed_training_is_none(tmp_path):
     (state,) = (tmp_path / "training").glob("*.safetensors")
     assert not Checkpoint(state).is_held()
     assert len(list((tmp_path / "training").iterdir())) == 3
-    Checkpoint.of(tmp_path, "distill-tiny", train="new")
+    Checkpoint(state).clear()
     assert list((tmp_path / "training").iterdir()) == []
 
 
