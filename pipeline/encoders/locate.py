@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -121,6 +122,7 @@ def _no_folder(model: str, key: str) -> UserError:
 
 
 def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path:
+    import httpx
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -130,19 +132,25 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
         RepositoryNotFoundError,
     )
 
-    patterns = [*(f"*{suffix}" for suffix in used(code=code)), "README.md"]  # its card: its licence
-    try:
+    def snapshot(*, local_files_only: bool = False) -> Path:
         return Path(
             snapshot_download(
                 model,
                 revision=revision,
-                allow_patterns=patterns,
+                allow_patterns=[*(f"*{suffix}" for suffix in used(code=code)), "README.md"],  # its licence
                 ignore_patterns=[f"{name}/*" for name in UNUSED],
+                local_files_only=local_files_only,
             )
         )
+
+    try:
+        return snapshot()
     except HFValidationError:
         raise _no_folder(model, key) from None
-    except (LocalEntryNotFoundError, ConnectionError) as error:
+    except (LocalEntryNotFoundError, ConnectionError, httpx.TransportError) as error:
+        # For a branch the hub's cache stands in by itself, for a commit it has to be asked to.
+        with suppress(LocalEntryNotFoundError):
+            return snapshot(local_files_only=True)
         reason = str(error).splitlines()[0]
         raise UserError(f"{key}: {model} is no folder here, and the hub is out of reach ({reason})") from None
     except GatedRepoError:

@@ -48,7 +48,9 @@ class Transformer:
         self.recipe: dict[str, Any] = {
             "version": RECIPE_VERSION,
             **params.model_dump(),
-            "model": Path(params.model).name,  # a path of this machine is no identity; the weights are
+            # Neither a path of this machine nor a name for a commit is an identity; the files are.
+            "model": Path(params.model).name,
+            "revision": None,
             "prompt": self.prompt,
             "max_length": self.max_length,
             "weights": weights_hash(folder, code=params.trust_remote_code),

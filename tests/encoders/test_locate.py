@@ -64,6 +64,7 @@ def test_a_folder_has_no_revision(bert):
 
 def test_a_hub_model_is_taken_from_the_cache_at_its_revision(hub):
     assert find("owner/tiny", revision="v1") == hub / "snapshots" / COMMIT
+    assert find("owner/tiny", revision=COMMIT) == hub / "snapshots" / COMMIT
     with pytest.raises(UserError, match=r"owner/tiny is no folder here, and the hub is out of reach"):
         find("owner/tiny", revision="v2")
 
