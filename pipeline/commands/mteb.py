@@ -143,12 +143,25 @@ def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[st
     from mteb.models import ModelMeta
 
     class Kept(ResultCache):
-        """MTEB's results in files."""
+        """MTEB's results in files, which it does not write whole or not at all."""
+
+        def load_task_result(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as mteb calls it
+            """Read a result; None where there is none, or a part of one."""
+            try:
+                return super().load_task_result(*args, **options)
+            except ValueError:
+                say(f"what {place} holds of {task.metadata.name} is damaged: it is scored again")
+                return None
 
         def save_to_cache(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - as mteb calls it
             """Write a result."""
             with disk_errors(place):
-                super().save_to_cache(*args, **options)
+                try:
+                    super().save_to_cache(*args, **options)
+                except ValueError:  # mteb adds to the settings of earlier results, which nothing here reads
+                    for settings in place.rglob("run_settings.jsonl"):
+                        settings.unlink()
+                    super().save_to_cache(*args, **options)
 
     with disk_errors(place):
         kept = Kept(place)
@@ -163,9 +176,8 @@ def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[st
         co2_tracker=False,
         show_progress_bar=False,
     ).task_results[0]
-    result = found.validate_and_filter_scores(
-        task
-    )  # what is kept may be of more languages than are asked for
+    # What is kept may be of more languages than are asked for.
+    result = found.validate_and_filter_scores(task)
     by_split = {
         split: {str(one["hf_subset"]): _finite(one["main_score"]) for one in subsets}
         for split, subsets in result.scores.items()

@@ -76,6 +76,10 @@ def test_vectors_of_an_api_are_pruned_by_name_alone(stores):
     paid.add(IDS, "sentence", np.zeros((len(IDS), 4), np.float16))
     cache("prune")
     assert left() == {stores[name].folder.name for name in ("params", "sets")} | {paid.folder.name}
+    recipe = (paid.folder / "recipe.json").read_text()
+    (paid.folder / "recipe.json").unlink()
+    assert lines(cache("prune")) == []
+    (paid.folder / "recipe.json").write_text(recipe)
     assert lines(cache("prune", paid.folder.name))[0][:3] == ["removed", paid.folder.name, "large"]
 
 

@@ -210,6 +210,18 @@ def test_subsets_that_are_kept_beside_those_asked_for_do_not_count(folder):
     assert scored("eng") == english
 
 
+@pytest.mark.parametrize("file", ["LocalSTS.json", "run_settings.jsonl"])
+def test_what_a_killed_run_left_half_written_is_scored_again(folder, file):
+    assert run("tiny", "--define", "sts.py").exit_code == 0
+    before = written("tiny")
+    (half,) = Path(".cache/mteb").rglob(file)
+    for left in {half, *Path(".cache/mteb").rglob("LocalSTS.json")}:
+        left.write_text(left.read_text()[:90])
+    result = run("tiny", "--define", "sts.py")
+    assert (result.exit_code, written("tiny")) == (0, before)
+    assert "holds of LocalSTS is damaged: it is scored again" in result.stderr
+
+
 def test_two_models_of_one_name_are_refused_before_any_is_scored(folder):
     result = run("tiny", "data/finetuned/tiny", "--define", "sts.py")
     assert result.exit_code == 1
