@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from pipeline.core.errors import UserError
 
 PARTIAL = ".partial-"
 WRITER = re.compile(rf"{re.escape(PARTIAL)}(?:.*-)?([0-9a-f]{{16}})-(\d+)-\w+(?:\..*)?")
+RUST = re.compile(r"\(os error (\d+)\)")
 UNTOUCHED_SECONDS = 24 * 3600
 """How long a partial file is left alone whose writer cannot be seen from here."""
 
@@ -30,9 +30,11 @@ def disk_errors(path: Path) -> Iterator[None]:
     """Turn a full disk, a missing permission and the like into a `UserError` that names `path`."""
     try:
         yield
-    except _write_errors() as error:
-        number = error.errno if isinstance(error, OSError) else None
-        reason = os.strerror(number) if number else error
+    except UserError:
+        raise
+    except Exception as error:
+        if (reason := _told_by_the_system(error)) is None:
+            raise
         raise UserError(
             f"{path} cannot be written ({reason}); mend that and run the same command again"
         ) from None
@@ -153,10 +155,15 @@ def remove_abandoned(partials: Iterable[Path]) -> None:
                     partial.unlink()
 
 
-def _write_errors() -> tuple[type[Exception], ...]:
-    """The system's, and that of safetensors where somebody uses it: this file imports no package."""
-    safetensors = sys.modules.get("safetensors")
-    return (OSError, safetensors.SafetensorError) if safetensors else (OSError,)
+def _told_by_the_system(error: Exception) -> str | None:
+    """Why the system refused; None where the error is another one.
+
+    What is written in Rust (polars, safetensors, tokenizers) has exceptions of its own for that.
+    """
+    if isinstance(error, OSError):
+        return os.strerror(error.errno) if error.errno else str(error)
+    number = RUST.search(str(error))
+    return os.strerror(int(number[1])) if number else None
 
 
 def _writer() -> str:

@@ -7,8 +7,14 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from killed import killed_write
+from safetensors.numpy import save_file
+from small_disk import disk_of
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from pipeline.core import atomic
 from pipeline.core.atomic import (
@@ -19,6 +25,7 @@ from pipeline.core.atomic import (
     scratch_folder,
     write_text,
 )
+from pipeline.core.errors import UserError
 
 STOPS = [ValueError, KeyboardInterrupt, SystemExit]
 
@@ -69,6 +76,34 @@ def test_a_stopped_file_leaves_nothing_behind_and_the_old_content(tmp_path, stop
             stop_in_a_file(path, stop)
     assert names(tmp_path) == ["old"]
     assert old.read_text() == "old"
+
+
+def save_tensors(path):
+    save_file({"ones": np.ones(1000)}, path)
+
+
+def save_table(path):
+    pl.DataFrame({"row": range(10_000)}).write_parquet(path)
+
+
+def save_tokenizer(path):
+    Tokenizer(WordLevel({str(number): number for number in range(1000)}, unk_token="0")).save(str(path))
+
+
+@pytest.mark.parametrize("save", [save_tensors, save_table, save_tokenizer])
+def test_a_full_disk_is_told_whatever_the_library_that_writes_calls_it(tmp_path, save):
+    with (
+        disk_of(100),
+        pytest.raises(UserError, match=r"file cannot be written \(File too large\); mend that and run"),
+        atomic_file(tmp_path / "file") as temporary,
+    ):
+        save(temporary)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fault_that_is_not_the_disks_stays_what_it_is(tmp_path):
+    with pytest.raises(pl.exceptions.ColumnNotFoundError), atomic_file(tmp_path / "file") as temporary:
+        pl.DataFrame({"row": [1]}).select("column").write_parquet(temporary)
 
 
 def test_shorter_text_replaces_the_old_whole(tmp_path):
