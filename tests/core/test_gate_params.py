@@ -77,3 +77,15 @@ def test_a_gate_needs_the_view_that_it_compares():
         gate={"wordnet": None, "back_translation": None},
         **blocks,
     )
+
+
+def test_texts_that_augmentation_does_not_make_are_no_training_texts():
+    made = {"wordnet": {"enabled": True}, "back_translation": {}}
+    params = small_params(augment=made, gate={"wordnet": None, "back_translation": None})
+    params["students"]["tiny"]["train"]["texts"] = ["wordnet"]
+    check(params, Path("params.yaml"))
+    params["augment"]["wordnet"]["enabled"] = False
+    with pytest.raises(
+        UserError, match=r"tiny\.train\.texts names wordnet, .* set augment\.wordnet\.enabled"
+    ):
+        check(params, Path("params.yaml"))

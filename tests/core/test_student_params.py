@@ -56,3 +56,10 @@ def test_an_option_that_would_do_nothing(kind, init, message):
     params["students"]["tiny"] |= {"kind": kind, "init": init}
     with pytest.raises(UserError, match=message):
         check(params, Path("params.yaml"))
+
+
+def test_a_mean_that_the_pca_leaves_out_cannot_be_subtracted():
+    params = small_params(pca={"centre": False})
+    params["students"]["tiny"]["train"]["centre"] = True
+    with pytest.raises(UserError, match=r"tiny\.train\.centre subtracts the mean that pca\.centre: false"):
+        check(params, Path("params.yaml"))

@@ -96,6 +96,11 @@ class Params(Block):
             for method, gate in self.gate
             if gate and getattr(self.augment, method).enabled and "sentence" not in self.encode.views
         ]
+        if self.finetune.mine and "sentence" not in self.encode.views:
+            faults.append(
+                "finetune.mine compares the view 'sentence', which is not encoded; add it to encode.views "
+                f"({', '.join(self.encode.views)}), or set finetune.mine to null"
+            )
         for name, student in self.students.items():
             faults += [*student_faults(name, student), *self._misses(name, student)]
         if faults:
@@ -111,6 +116,17 @@ class Params(Block):
             yield (
                 f"{where}.view is {student.view!r}, which is not encoded; add it to encode.views "
                 f"({', '.join(self.encode.views)})"
+            )
+        if student.train.centre and not self.pca.centre:
+            yield (
+                f"{where}.train.centre subtracts the mean that pca.centre: false leaves out; set pca.centre: "
+                "true, or train.centre: false"
+            )
+        texts = student.train.texts
+        if not any(text_set == "seed" or getattr(self.augment, text_set).enabled for text_set in texts):
+            yield (
+                f"{where}.train.texts names {', '.join(texts)}, of which nothing is made; add seed, or set "
+                f"augment.{next(iter(texts))}.enabled: true"
             )
         if student.finetune and not any(map(selects_weights, self.evaluate.tasks.values())):
             yield (
