@@ -28,7 +28,7 @@ def open_dataset(path: Path) -> "Dataset":
             and the path names none.
     """
     address, _, query = str(path).removeprefix(HUB).partition("?")
-    given = parse_qsl(query, keep_blank_values=True)
+    given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)  # train+test is a split
     options = dict(given)
     if len(options) < len(given) or query.count("=") != len(given) or options.keys() - set(OPTIONS):
         raise UserError(f"{path}: after `?` there may be {' and '.join(OPTIONS)}, each once: {SPELLING}")

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 from polars import selectors
@@ -21,6 +21,9 @@ from polars import selectors
 from pipeline.artifacts.hub_datasets import is_hub, open_dataset
 from pipeline.artifacts.utf8 import lines_of, read_json_lines, read_utf8
 from pipeline.core.errors import UserError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
 LINES_AT_A_TIME = 100_000
@@ -73,7 +76,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     """
     match "hub" if is_hub(path) else _format(path):
         case "hub":
-            table = _read_dataset(path, columns)
+            table = dataset_columns(open_dataset(path), columns, path)
         case ".jsonl":
             table = _read_jsonl(path, columns)
         case ".csv":
@@ -164,15 +167,14 @@ def _not_empty(texts: pl.Series, path: Path) -> pl.Series:
 
 
 def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a delimited file, with the number of the line on which each ends."""
+    """The rows of a delimited file, [] for an empty line, with the number of the line on which each ends."""
     reader = csv.reader(
         io.StringIO(read_utf8(path), newline=""), delimiter=delimiter, quoting=quoting, strict=True
     )
     csv.field_size_limit(MAX_CELL)
     try:
         for row in reader:
-            if row:
-                yield reader.line_num, row
+            yield reader.line_num, row
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num}: {error}; correct the quotation marks") from None
 
@@ -180,7 +182,7 @@ def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[
 def _read_delimited(
     path: Path, columns: Sequence[str], rows: Iterator[tuple[int, list[str]]]
 ) -> pl.DataFrame:
-    _, header = next(rows, (0, []))
+    header = next((row for _, row in rows if row), [])
     if not header:
         raise empty(path)
     for column in columns:
@@ -188,7 +190,10 @@ def _read_delimited(
             raise missing_column(path, column, header)
     places = [header.index(column) for column in columns]
     cells: list[list[str | None]] = [[] for _ in columns]
-    for line, row in rows:
+    for line, found in rows:
+        if not found and len(header) > 1:
+            continue  # of a single column an empty line is an empty cell
+        row = found or [""]
         if len(row) != len(header):
             raise UserError(
                 f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line"
@@ -242,23 +247,32 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     return _as_texts(table, columns)
 
 
-def _read_dataset(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    dataset = open_dataset(path)
+def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | str) -> pl.DataFrame:
+    """Columns of a dataset of Hugging Face's, as text; an empty cell is null.
+
+    Args:
+        dataset: one split.
+        columns: their names.
+        where: for messages.
+
+    Raises:
+        UserError: it lacks a column, or one holds neither texts nor numbers.
+    """
     names = list(dict.fromkeys(columns))
-    _check_there(dataset.column_names, names, path)
+    _check_there(dataset.column_names, names, where)
     table = pl.DataFrame(pl.from_arrow(dataset.select_columns(names).with_format("arrow")[:]))
-    _check_types(table.schema, names, path)
+    _check_types(table.schema, names, where)
     return _as_texts(table, columns)
 
 
-def _check_there(found: Iterable[str], columns: Sequence[str], path: Path) -> None:
+def _check_there(found: Iterable[str], columns: Sequence[str], path: Path | str) -> None:
     known = list(found)
     for column in columns:
         if column not in known:
             raise missing_column(path, column, known)
 
 
-def _check_types(found: Mapping[str, pl.DataType], columns: Sequence[str], path: Path) -> None:
+def _check_types(found: Mapping[str, pl.DataType], columns: Sequence[str], path: Path | str) -> None:
     for column in columns:
         if not (found[column] in (pl.String, pl.Categorical, pl.Enum) or found[column].is_numeric()):
             raise UserError(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 
 from pipeline.artifacts.hub_datasets import load
-from pipeline.artifacts.user_files import expand, missing_column, read_texts
+from pipeline.artifacts.user_files import dataset_columns, expand, read_texts
 from pipeline.core.params.corpus import FileSource, HubSource, Source, WordNetSource
 from pipeline.corpus.build import SourceTexts
 from pipeline.corpus.wordnet import Families, corpus_texts
@@ -44,6 +44,4 @@ def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> 
 def _hub_texts(source: HubSource) -> pl.Series:
     options = {"config": source.config, "split": source.split, "revision": source.revision}
     dataset = load(f"corpus.sources: {source.dataset}", source.dataset, options)
-    if source.column not in dataset.column_names:
-        raise missing_column(source.dataset, source.column, dataset.column_names)
-    return pl.Series("text", dataset[source.column][:], dtype=pl.String)
+    return dataset_columns(dataset, [source.column], f"corpus.sources: {source.dataset}")[source.column]

@@ -73,6 +73,19 @@ def test_a_dataset_of_json_lines_with_one_split_and_a_corpus(tmp_path):
     assert [part.texts.to_list() for part in read_sources([source], None)] == [["b", "c"]]
 
 
+def test_splits_that_are_joined_and_a_corpus_of_numbers(dataset):
+    found = read({"kind": "sts", "path": f"{dataset}?split=train+test", "range": [0, 5]})
+    assert len(found.pairs) == 45
+    folder = dataset.removeprefix("hub:")
+    (part,) = read_sources(
+        [HubSource(kind="huggingface", dataset=folder, split="test", column="score")], None
+    )
+    assert part.texts.to_list() == ["0", "1", "2", "3", "4"]
+    lists = HubSource(kind="huggingface", dataset=folder, split="test", column="tokens")
+    with pytest.raises(UserError, match=r"corpus\.sources: .*data: tokens holds List\(String\), not texts"):
+        list(read_sources([lists], None))
+
+
 @pytest.mark.parametrize(
     ("address", "fields", "message"),
     [

@@ -50,6 +50,15 @@ def test_a_column_of_each_format(tmp_path, name, content):
     assert user_columns.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+def test_an_empty_line_is_an_empty_cell_of_a_single_column_and_none_of_several(tmp_path, name):
+    mark = "," if name == "x.csv" else "\t"
+    path = write(tmp_path / name, "\ntext\none\n\ntwo\n")
+    assert user_files.read_texts(path, "text").to_list() == ["one", None, "two"]
+    write(path, f"id{mark}text\n1{mark}one\n\n2{mark}two\n")
+    assert user_files.read_texts(path, "text").to_list() == ["one", "two"]
+
+
 def test_a_number_that_is_none_is_an_empty_cell(tmp_path):
     pl.DataFrame({"label": [1.0, float("nan"), None]}).write_parquet(tmp_path / "x.parquet")
     (tmp_path / "x.jsonl").write_text('{"label": 1.0}\n{"label": NaN}\n{"label": null}\n')
