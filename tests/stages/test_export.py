@@ -17,6 +17,8 @@ from pipeline.artifacts.onnx_folder import OnnxFolder
 from pipeline.artifacts.texts import text_id
 from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
+from pipeline.exporting.parity import difference
+from pipeline.exporting.session import OnnxEncoder
 from pipeline.stages import export as stage
 
 BLOCKS = {
@@ -173,6 +175,21 @@ def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_
     assert "- texts.csv" in card
     assert "none: a hash function of the pipeline" in card
     assert "mean Spearman correlation over the dev pairs of alike" in card
+
+
+def test_int8_is_also_compared_a_text_at_a_time(work):
+    found = work("transformer")["formats"]
+    model = student.read(Path("finetuned"), "x")
+    texts = pl.read_parquet("eval.parquet")["text"].to_list()[:12]
+    encoder = OnnxEncoder(Path("out/onnx-int8"))
+    alone = difference(np.concatenate([encoder.encode([text]) for text in texts]), model.encode(texts))
+    small = found["onnx-int8"]
+    assert small["mean_distance_alone"] == pytest.approx(alone.distances.mean(), rel=1e-3)
+    assert small["mean_distance_alone"] != small["mean_distance"]
+    assert small["max_distance"] >= alone.distances.max() * (1 - 1e-3)
+    assert found["onnx"]["mean_distance_alone"] == found["onnx"]["mean_distance"]
+    said = f"{small['mean_distance_alone']:.1e} where each text is encoded alone"
+    assert said in Path("out/README.md").read_text()
 
 
 def test_sentence_transformers_is_the_trained_folder(work):
