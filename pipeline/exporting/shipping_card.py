@@ -111,8 +111,8 @@ def _int8(found: Exported) -> list[str]:
             "expected to; take `onnx/` where that matters.\n"
         ]
     return [
-        f"int8 keeps {found.share:.2%} of the score; 1 - cosine is {found.mean_distance:.1e} on average, and "
-        f"{found.mean_distance_alone:.1e} where each text is encoded alone: activations are scaled by the batch.\n"
+        f"int8 keeps {found.share:.2%} of the score; 1 - cosine is {found.mean_distance:.1e} on average, "
+        f"{found.mean_distance_alone:.1e} where each text is encoded alone: a batch has one scale.\n"
     ]
 
 
