@@ -41,6 +41,8 @@ class Setting:
     target_dim: int
     rows: int
     """Training sentences."""
+    longest: int
+    """Tokens of the longest sentence, training or dev."""
     teacher: Path
     """The folder of the teacher's parts."""
     seed: int

@@ -19,10 +19,11 @@ def build(params: TokenEmbeddingLoss, setting: Setting) -> Loss:
     """The loss of these params.
 
     Raises:
-        UserError: the teacher or the student has no such embeddings.
+        UserError: the teacher or the student has no such embeddings, or a text is longer than the teacher can
+            read.
     """
     encoder = read_encoder(setting.teacher).eval()
-    return Block(encoder) if params.reading == "block" else Table(encoder, setting)
+    return Block(encoder, setting) if params.reading == "block" else Table(encoder, setting)
 
 
 class Block(Loss):
@@ -35,33 +36,33 @@ class Block(Loss):
     of_vectors = False
     needs_embedded = True
 
-    def __init__(self, encoder: "PreTrainedModel") -> None:
+    def __init__(self, encoder: "PreTrainedModel", setting: Setting) -> None:
         super().__init__()
         if not can_pack(encoder):
             raise UserError(
                 f"loss.kind is token_embedding: the teacher is a {type(encoder).__name__}, and it knows the "
                 f"embeddings of {', '.join(FAMILIES)} alone; set reading to table, or choose another loss"
             )
+        positions = encoder.config.max_position_embeddings - first_position(encoder)
+        if setting.longest > positions:
+            raise UserError(
+                f"loss.kind is token_embedding: a text has {setting.longest} tokens, the teacher {positions} "
+                f"positions; set the student's init.max_length to {positions} or less"
+            )
         layers = cast("nn.ModuleList", encoder.get_submodule(FAMILIES[type(encoder).__name__].layers))
         del layers[:]
         # Neither is a submodule: what torch counts among this loss' weights is trained and saved.
         self._encoders: tuple[nn.Module] = (encoder,)
         self._teacher = PackedEncoder(encoder)
-        self._positions = encoder.config.max_position_embeddings - first_position(encoder)
 
     def forward(self, batch: Batch) -> Tensor:
         """Mean over all tokens and dimensions of the squared difference, ().
 
         Raises:
-            UserError: the embeddings are not of the teacher's shape, or a text is longer than it can read.
+            UserError: the embeddings are not of the teacher's shape.
         """
         assert batch.tokens is not None
         assert batch.embedded is not None
-        if (longest := max(batch.tokens.lengths, default=0)) > self._positions:
-            raise UserError(
-                f"loss.kind is token_embedding: a text has {longest} tokens, the teacher {self._positions} "
-                f"positions; set the student's init.max_length to {self._positions} or less"
-            )
         there = batch.embedded.device
         self._encoders[0].to(there)
         with torch.no_grad():

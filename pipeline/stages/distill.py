@@ -76,7 +76,8 @@ def main(
     if world.leads:
         student.write(learner, card, untrained)
     table = getattr(learner, "token_table", None)
-    setting = Setting(block.dim, opened.target_dim, len(train), teacher, block.train.seed, table)
+    longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
+    setting = Setting(block.dim, opened.target_dim, len(train), longest, teacher, block.train.seed, table)
     learner.module.to(world.device)
     with under(f"students.{name}"):
         objective = distillation.objective(block, setting).to(world.device)
@@ -91,9 +92,9 @@ def main(
     learner.module.to("cpu")
     learner.regularise(train.tokens)
     health = guard.describe(trainer.dev_vectors(guard.SAMPLE_ROWS))
-    guard.check_collapse(
-        health, f"the vectors of {name}", f"lower students.{name}.train.lr or change its loss"
-    )
+    fix = f"lower students.{name}.train.lr or change its loss"
+    targets = guard.describe(first)
+    guard.check_collapse(health, f"the vectors of {name}", fix, targets)
     student.write(learner, card, out)
     curves.write(points, "dev_value", 1, curve)
     best = min(points, key=lambda point: point.dev_value)
@@ -114,7 +115,7 @@ def main(
             **points[-1].measures,
             **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),
             **{f"teacher_{key}": value for key, value in teacher_health.items()},
-            **{f"target_{key}": value for key, value in guard.describe(first).items()},
+            **{f"target_{key}": value for key, value in targets.items()},
             **{f"student_{key}": value for key, value in health.items()},
         },
         metrics_file,

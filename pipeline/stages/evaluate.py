@@ -63,6 +63,7 @@ def main(
     models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
     by_model = {"teacher": scored(teacher)}
     by_model["teacher_pca"] = by_model["teacher"] if target is teacher else scored(target)
+    targets = guard.describe(target.vectors)
     del target
     # A student that is not fine-tuned is the distilled one again, and is scored once.
     by_files = {fingerprint.of_folder(finetuned): scored(shipped)}
@@ -75,7 +76,7 @@ def main(
     summary["geometry"] = _geometry(models, test, scoring)
     trained = "finetune" if block.finetune else "train"
     fix = f"lower students.{name}.{trained}.lr, or change its loss"
-    guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix)
+    guard.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix, targets)
     shape = {
         "dim": by_model["finetuned"].dim,
         "dims": {model: found.dim for model, found in by_model.items()},

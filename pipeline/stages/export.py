@@ -44,7 +44,7 @@ def main(
     """Export one student; fail where an export is not the student that was trained."""
     params = load(params_file)
     block, settings = params.student(name), params.export
-    chosen = formats(settings.formats, block.kind, name)
+    chosen = formats(settings.formats, block.kind)
     table = texts.read_labelled(eval_texts)
     measure = parity.sts_measure(pairs.read(tasks), params.evaluate, settings.sts)
     compared = table.head(settings.parity_texts)
@@ -100,20 +100,10 @@ def main(
     say(f"export {name}: {sizes}")
 
 
-def formats(wanted: tuple[Format, ...] | None, kind: str, name: str) -> list[Format]:
-    """The formats that a student of a kind has, of those wanted.
-
-    Raises:
-        UserError: it has none of them.
-    """
+def formats(wanted: tuple[Format, ...] | None, kind: str) -> list[Format]:
+    """The formats that a student of a kind has, of those wanted."""
     there = [found for found in FORMATS if found != "model2vec" or kind == "static"]
-    chosen = [found for found in there if wanted is None or found in wanted]
-    if not chosen:
-        raise UserError(
-            f"export.formats is {', '.join(wanted or ())}: students.{name} is of kind {kind}, which has "
-            f"{', '.join(there)}; add one of these"
-        )
-    return chosen
+    return [found for found in there if wanted is None or found in wanted]
 
 
 def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], folder: Path) -> None:

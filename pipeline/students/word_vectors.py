@@ -1,5 +1,6 @@
 """Word vectors of a text file, GloVe's or word2vec's, and a tokenizer for their words."""
 
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ def read_word_vectors(path: Path, most: int, *, lowercase: bool) -> tuple[list[s
             raise UserError(
                 f"{path}, line {number}: not a word and {dim or 'its'} numbers; correct or remove the line"
             )
-        word, vector = parsed
+        word, vector = unicodedata.normalize("NFC", parsed[0]), parsed[1]  # as texts are
         if word not in SPECIAL:
             vectors.setdefault(word.lower() if lowercase else word, vector)
         if len(vectors) == most:

@@ -28,16 +28,26 @@ def describe(vectors: Vectors) -> dict[str, float]:
     }
 
 
-def check_collapse(description: dict[str, float], what: str, fix: str) -> None:
+def check_collapse(
+    description: dict[str, float], what: str, fix: str, targets: dict[str, float] | None = None
+) -> None:
     """Stop where `describe` shows vectors that are all alike.
+
+    Args:
+        description: of the vectors.
+        what: they are.
+        fix: what to change.
+        targets: of what they learn. A student leans towards its targets' mean, and where these lie close
+            together it may lie ten times closer.
 
     Raises:
         UserError: saying what has collapsed and what to change.
     """
-    if description["mean_cosine"] > COLLAPSED:
+    limit = max(COLLAPSED, 1 - (1 - targets["mean_cosine"]) / 10) if targets else COLLAPSED
+    if description["mean_cosine"] > limit:
         raise UserError(
-            f"{what} have collapsed: their mean pairwise cosine is {description['mean_cosine']:.3f} "
-            f"(limit {COLLAPSED}), effective rank {description['effective_rank']:.1f}; {fix}"
+            f"{what} have collapsed: their mean pairwise cosine is {description['mean_cosine']:.4f} "
+            f"(limit {limit:.4g}), effective rank {description['effective_rank']:.1f}; {fix}"
         )
 
 

@@ -13,7 +13,7 @@ def vectors(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def setting(dim: int = 4, target_dim: int = 4, rows: int = 20, **more) -> Setting:
-    return Setting(dim, target_dim, rows, **{"teacher": Path("no such folder"), "seed": 0, **more})
+    return Setting(dim, target_dim, rows, **{"longest": 9, "teacher": Path("none"), "seed": 0, **more})
 
 
 def batch(student: torch.Tensor, targets: torch.Tensor | None = None, **more) -> Batch:

@@ -108,17 +108,17 @@ def test_a_student_of_another_width_is_a_users_mistake(parts):
 
 
 @pytest.mark.parametrize(("family", "positions"), [("bert", 64), ("roberta", 64)])
-def test_a_text_beyond_the_teachers_positions_is_a_users_mistake(family, positions, teacher):
+def test_a_text_beyond_the_teachers_positions_is_told_before_the_training(family, positions, teacher):
     encoder = small_encoder(family)
     rows = encoder.embeddings.position_embeddings.num_embeddings
     positions = rows - (0 if family == "bert" else encoder.config.pad_token_id + 1)
-    loss = loss_of(teacher(encoder))
-    width = encoder.config.hidden_size
+    folder, width = teacher(encoder), encoder.config.hidden_size
+    loss = loss_of(folder, longest=positions)
     assert value(loss, tokens_of(2, positions), torch.zeros(positions + 2, width)).isfinite()
     with pytest.raises(
         UserError, match=rf"{positions + 1} tokens, the teacher {positions} positions; .*max_l"
     ):
-        value(loss, tokens_of(2, positions + 1), torch.zeros(positions + 3, width))
+        loss_of(folder, longest=positions + 1)
 
 
 def test_a_teacher_of_an_unknown_family_is_named(teacher):

@@ -227,5 +227,7 @@ def test_an_int8_that_loses_too_much_fails_by_its_score(work):
 
 
 def test_a_student_without_any_of_the_formats(work):
-    with pytest.raises(UserError, match=r"export.formats is model2vec: students.tiny is of kind transformer"):
+    with pytest.raises(
+        UserError, match=r"export.formats is model2vec, which students.tiny of kind transformer"
+    ):
         work("transformer", formats=["model2vec"])

@@ -49,6 +49,16 @@ def test_of_words_that_lowercase_makes_equal_the_first_counts(tmp_path):
     np.testing.assert_array_equal(vectors[2], [4, 5, 6])
 
 
+def test_words_are_composed_as_texts_are(tmp_path):
+    """Hindi's letter U+095C is two characters in NFC, a French e with an accent one."""
+    content = "\u092c\u095c\u093e 1 2\ncafe\u0301 3 4\ncaf\u00e9 5 6\n"
+    words, vectors = read(write(tmp_path, content))
+    assert words == ["\u092c\u0921\u093c\u093e", "caf\u00e9"]
+    assert vectors.tolist() == [[1, 2], [3, 4]]
+    tokenizer = word_tokenizer(words, lowercase=False)
+    assert "[UNK]" not in tokenizer.tokenize("\u092c\u095c\u093e caf\u00e9 cafe\u0301")
+
+
 def test_only_the_first_words_are_kept(tmp_path):
     assert read(write(tmp_path, GLOVE + "broken"), most=4)[0] == ["the", ",", "Cat", "cat"]
 

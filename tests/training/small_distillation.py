@@ -69,7 +69,7 @@ def examples_of(student: Student, block: StudentBlock, texts: list[str]) -> Exam
 
 def objective_of(block: StudentBlock, parts: Path, rows: int, student: Student | None = None) -> Objective:
     target_dim, table = targets(["x"], block).shape[1], getattr(student, "token_table", None)
-    return distillation.objective(block, Setting(block.dim, target_dim, rows, parts, 1, table))
+    return distillation.objective(block, Setting(block.dim, target_dim, rows, 9, parts, 1, table))
 
 
 def distillation_of(

@@ -25,7 +25,7 @@ def test_describe_looks_at_the_first_rows():
 def test_collapsed_vectors_stop_the_run_and_the_fix_is_said():
     vectors = 5 + 0.01 * np.random.default_rng(0).standard_normal((20, 8))
     expected = (
-        r"^the targets of tiny have collapsed: their mean pairwise cosine is 1\.000 \(limit 0\.99\), "
+        r"^the targets of tiny have collapsed: their mean pairwise cosine is 1\.0000 \(limit 0\.99\), "
         r"effective rank \d\.\d; choose another view$"
     )
     with pytest.raises(UserError, match=expected):
@@ -35,6 +35,16 @@ def test_collapsed_vectors_stop_the_run_and_the_fix_is_said():
 def test_equal_vectors_are_a_collapse_too():
     with pytest.raises(UserError, match=r"effective rank 0\.0"):
         check_collapse(describe(np.ones((5, 3))), "they", "x")
+
+
+def test_a_student_of_targets_that_lie_close_together_may_lie_ten_times_closer():
+    noise = np.random.default_rng(0).standard_normal((200, 8))
+    targets, student, collapsed = (describe(np.full(8, 3.0) + share * noise) for share in (0.35, 0.2, 0.05))
+    assert 0.98 < targets["mean_cosine"] < 0.99 < student["mean_cosine"] < collapsed["mean_cosine"]
+    check_collapse(student, "they", "x", targets)
+    for description, beside in ((student, None), (collapsed, targets)):
+        with pytest.raises(UserError, match="they have collapsed"):
+            check_collapse(description, "they", "x", beside)
 
 
 def test_vectors_that_tell_sentences_apart_pass():

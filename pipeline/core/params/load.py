@@ -128,6 +128,11 @@ class Params(Block):
                 f"{where}.train.texts names {', '.join(texts)}, of which nothing is made; add seed, or set "
                 f"augment.{next(iter(texts))}.enabled: true"
             )
+        if {*(self.export.formats or ())} == {"model2vec"} and student.kind != "static":
+            yield (
+                f"export.formats is model2vec, which {where} of kind {student.kind} does not have; add "
+                "sentence-transformers, onnx or onnx-int8"
+            )
         if student.finetune and not any(map(selects_weights, self.evaluate.tasks.values())):
             yield (
                 f"{where}.finetune: there is no dev task to select weights by; give one of evaluate.tasks "
