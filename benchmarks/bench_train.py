@@ -8,6 +8,7 @@ parts are the default run's. sentence-transformers' trainer needs `pip install d
 import argparse
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -37,7 +38,8 @@ from pipeline.training.world import World
 
 PARTS = Path("data/teacher")
 BATCH = 256
-Steps = Callable[[], None]
+Steps = Callable[[], float | None]
+"""Makes the steps of a round; the seconds that they took, where the call sets up more than that."""
 
 
 def main() -> None:
@@ -216,10 +218,24 @@ def naive(student: Student, sentences: list[str], examples: Examples, steps: int
 def sentence_transformers(
     student: Student, sentences: list[str], examples: Examples, steps: int, precision: str, folder: Path
 ) -> Steps:
-    """SentenceTransformerTrainer with MSELoss."""
+    """SentenceTransformerTrainer with MSELoss; its optimizer and its loader, made in each call, do not count."""
     from datasets import Dataset
     from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
     from sentence_transformers.losses import MSELoss
+    from transformers import TrainerCallback
+
+    class Clock(TrainerCallback):
+        """Times the steps of a call."""
+
+        began = seconds = 0.0
+
+        def on_train_begin(self, *_: object, **__: object) -> None:
+            """Before the first step."""
+            self.began = time.perf_counter()
+
+        def on_train_end(self, *_: object, **__: object) -> None:
+            """After the last one."""
+            self.seconds = time.perf_counter() - self.began
 
     rows = np.random.default_rng(0).permutation(len(examples))[: 20 * BATCH]
     data = {
@@ -239,10 +255,12 @@ def sentence_transformers(
         disable_tqdm=True,
     )
     model: Any = student.module.train()
-    trainer = SentenceTransformerTrainer(model, arguments, Dataset.from_dict(data), loss=MSELoss(model))
+    dataset, clock = Dataset.from_dict(data), Clock()
+    trainer = SentenceTransformerTrainer(model, arguments, dataset, loss=MSELoss(model), callbacks=[clock])
 
-    def run() -> None:
+    def run() -> float:
         trainer.train()
+        return clock.seconds
 
     return run
 
