@@ -218,7 +218,7 @@ def naive(student: Student, sentences: list[str], examples: Examples, steps: int
 def sentence_transformers(
     student: Student, sentences: list[str], examples: Examples, steps: int, precision: str, folder: Path
 ) -> Steps:
-    """SentenceTransformerTrainer with MSELoss; its optimizer and its loader, made in each call, do not count."""
+    """SentenceTransformerTrainer with MSELoss; what each call sets up does not count."""
     from datasets import Dataset
     from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
     from sentence_transformers.losses import MSELoss
