@@ -1,7 +1,7 @@
 """The corpus from its sources' texts: cleaned, deduplicated, filtered, decontaminated, split."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -72,10 +72,14 @@ def build(
             f"the corpus is empty after filtering; {_describe(reports)}; see `corpus:` in params.yaml"
         )
     is_dev = share(corpus["text_id"], params.dev_fraction, "dev")
-    split = pl.DataFrame({"dev": is_dev}).select(
-        pl.when("dev").then(pl.lit("dev")).otherwise(pl.lit("train"))
-    )
-    return corpus.with_columns(split.to_series().alias("split")).select(list(SEED_SCHEMA)), reports
+    folded = fold(corpus["text"])
+    twins = ~is_dev & folded.is_in(folded.filter(is_dev).implode())
+    reports = [
+        _without(report, int(twins.filter(corpus["source"] == report.source).sum())) for report in reports
+    ]
+    split = pl.when("dev").then(pl.lit("dev")).otherwise(pl.lit("train")).alias("split")
+    table = corpus.with_columns(is_dev.alias("dev")).filter(~twins).with_columns(split)
+    return table.select(list(SEED_SCHEMA)), reports
 
 
 def say_loss(name: str, rows_in: int, dropped: dict[str, int]) -> None:
@@ -141,6 +145,13 @@ def _joined(table: pl.DataFrame, count: int) -> pl.DataFrame:
     part = (pl.int_range(pl.len()).over("file", "block") // count).alias("part")
     groups = table.group_by("file", "block", part, maintain_order=True)
     return groups.agg(pl.col("text").str.join(" ")).select("text")
+
+
+def _without(report: Report, twins: int) -> Report:
+    """A source's report once its training texts are gone that are dev texts but for case and punctuation."""
+    if not twins:
+        return report
+    return replace(report, rows_out=report.rows_out - twins, dropped={**report.dropped, "dev_text": twins})
 
 
 def _describe(reports: list[Report]) -> str:

@@ -79,6 +79,18 @@ def test_limit_and_split_do_not_depend_on_the_order():
     assert 60 < (forwards["split"] == "dev").sum() < 140
 
 
+def test_no_training_text_is_a_dev_text_but_for_case_and_punctuation():
+    plain = [f"the cat number {number} sat here" for number in range(300)]
+    sources = [source(*plain), source(*[f"{text.capitalize()}!" for text in plain], name="b")]
+    corpus, reports = build(sources, corpus_params(dev_fraction=0.1), NOTHING)
+    parts = {name: part for (name,), part in corpus.partition_by("split", as_dict=True).items()}
+    assert not {*fold(parts["dev"]["text"])} & {*fold(parts["train"]["text"])}
+    gone = 600 - len(corpus)
+    assert 30 < gone < 90
+    assert sum(report.dropped["dev_text"] for report in reports) == gone
+    assert all(report.rows_out + report.dropped["dev_text"] == report.rows_in == 300 for report in reports)
+
+
 def test_no_text_is_joined_to_one_of_another_file():
     rows = ["a b c", "d e f", "g h i", "j k l", "m n o"]
     table, _ = build([source(*rows, joined=2, lengths=(3, 2))], corpus_params(), NOTHING)
