@@ -19,7 +19,7 @@ import polars as pl
 from polars import selectors
 
 from pipeline.artifacts.hub_datasets import is_hub, open_dataset
-from pipeline.artifacts.utf8 import lines_of, read_json_lines, read_utf8
+from pipeline.artifacts.utf8 import lines_of, read_json_lines
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -114,17 +114,20 @@ def read_cells(path: Path, names: Sequence[str], *, surplus: bool = False) -> pl
     Raises:
         UserError: the file is missing or empty, or a line has another number of cells.
     """
-    cells: list[list[str | None]] = [[] for _ in names]
-    for number, line in enumerate(read_lines(path), start=1):
-        row = line.split("\t")
-        if len(row) < len(names) or (len(row) > len(names) and not surplus):
-            raise UserError(
-                f"{path}, line {number}: {len(row)} cells, not {', '.join(names)}, separated by tabs; "
-                "correct the line"
-            )
-        for values, cell in zip(cells, row, strict=False):
-            values.append(cell or None)
-    return pl.DataFrame({name: pl.Series(v, dtype=pl.String) for name, v in zip(names, cells, strict=True)})
+
+    def rows() -> Iterator[list[str]]:
+        for number, line in enumerate(_lines(path), start=1):
+            row = line.split("\t")
+            if len(row) < len(names) or (len(row) > len(names) and not surplus):
+                raise UserError(
+                    f"{path}, line {number}: {len(row)} cells, not {', '.join(names)}, separated by tabs; "
+                    "correct the line"
+                )
+            yield row[: len(names)]
+
+    table = _table(rows(), names)
+    _not_empty(table[names[0]], path)
+    return table
 
 
 def read_lines(path: Path) -> list[str]:
@@ -133,7 +136,7 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         UserError: the file is missing or empty.
     """
-    lines = [line.removesuffix("\r") for line in lines_of(path)]
+    lines = [*_lines(path)]
     if not lines or lines == [""]:
         raise empty(path)
     return lines
@@ -166,11 +169,31 @@ def _not_empty(texts: pl.Series, path: Path) -> pl.Series:
     return texts
 
 
+def _lines(path: Path) -> Iterator[str]:
+    return (line.removesuffix("\r") for line in lines_of(path))
+
+
+def _table(rows: Iterator[Sequence[str | None]], columns: Sequence[str]) -> pl.DataFrame:
+    """Rows as a table of texts, in which an empty cell is null.
+
+    It is put together by parts, for Python's own strings take several times the memory.
+    """
+    parts = [pl.DataFrame(schema=dict.fromkeys(columns, pl.String))]
+    while part := list(islice(rows, LINES_AT_A_TIME)):
+        cells = {name: [row[place] or None for row in part] for place, name in enumerate(columns)}
+        parts.append(pl.DataFrame(cells, schema=parts[0].schema))
+    return pl.concat(parts)
+
+
+def _with_ends(lines: Iterator[str]) -> Iterator[str]:
+    """Lines as csv reads them, which also ends one at a lone carriage return."""
+    for line in lines:
+        yield from io.StringIO(f"{line}\n", newline="") if "\r" in line else [f"{line}\n"]
+
+
 def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
     """The rows of a delimited file, [] for an empty line, with the number of the line on which each ends."""
-    reader = csv.reader(
-        io.StringIO(read_utf8(path), newline=""), delimiter=delimiter, quoting=quoting, strict=True
-    )
+    reader = csv.reader(_with_ends(lines_of(path)), delimiter=delimiter, quoting=quoting, strict=True)
     csv.field_size_limit(MAX_CELL)
     try:
         for row in reader:
@@ -188,29 +211,34 @@ def _read_delimited(
     for column in columns:
         if column not in header:
             raise missing_column(path, column, header)
-    places = [header.index(column) for column in columns]
-    cells: list[list[str | None]] = [[] for _ in columns]
-    for line, found in rows:
-        if not found and len(header) > 1:
-            continue  # of a single column an empty line is an empty cell
-        row = found or [""]
-        if len(row) != len(header):
-            raise UserError(
-                f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line"
-            )
-        for values, place in zip(cells, places, strict=True):
-            values.append(row[place] or None)
-    return pl.DataFrame({name: pl.Series(v, dtype=pl.String) for name, v in zip(columns, cells, strict=True)})
+    names = list(dict.fromkeys(columns))
+    places = [header.index(column) for column in names]
+
+    def cells() -> Iterator[list[str]]:
+        for line, found in rows:
+            if not found and len(header) > 1:
+                continue  # of a single column an empty line is an empty cell
+            row = found or [""]
+            if len(row) != len(header):
+                raise UserError(
+                    f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line"
+                )
+            yield [row[place] for place in places]
+
+    return _table(cells(), names)
 
 
 def _read_jsonl(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    cells: list[list[str | None]] = [[] for _ in columns]
-    for number, value in read_json_lines(path):
-        for values, column in zip(cells, columns, strict=True):
-            if column not in value:
-                raise missing_column(f"{path}, line {number}", column, value)
-            values.append(_cell(value[column], f"{path}, line {number}: {column}"))
-    return pl.DataFrame({name: pl.Series(v, dtype=pl.String) for name, v in zip(columns, cells, strict=True)})
+    names = list(dict.fromkeys(columns))
+
+    def cells() -> Iterator[list[str | None]]:
+        for number, value in read_json_lines(path):
+            for column in names:
+                if column not in value:
+                    raise missing_column(f"{path}, line {number}", column, value)
+            yield [_cell(value[column], f"{path}, line {number}: {column}") for column in names]
+
+    return _table(cells(), names)
 
 
 def _cell(value: object, where: str) -> str | None:

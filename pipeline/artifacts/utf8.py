@@ -1,4 +1,4 @@
-"""Text files of the user's: whole, by the line, or as JSON lines."""
+"""Text files of the user's, by the line, or as JSON lines."""
 
 import gzip
 import json
@@ -29,12 +29,12 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """A file's lines without their line feeds, unpacked and without a byte order mark as `read_utf8` does.
+    """A file's lines without their line feeds, unpacked if it ends in .gz, and without a byte order mark.
 
     One at a time: Python holds a text with a single emoji at four bytes a character.
 
     Raises:
-        UserError: as `read_utf8`.
+        UserError: the file is missing, is not gzip, or is not UTF-8.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     with _readable(path), opener(path, "rb") as file:
@@ -44,20 +44,6 @@ def lines_of(path: Path) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise _no_utf8(path, number, error) from None
             yield text.removesuffix("\n")
-
-
-def read_utf8(path: Path) -> str:
-    """A whole file's text, unpacked if it ends in .gz, without a byte order mark.
-
-    Raises:
-        UserError: the file is missing, is not gzip, or is not UTF-8.
-    """
-    with _readable(path):
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _no_utf8(path, error.object.count(b"\n", 0, error.start) + 1, error) from None
 
 
 @contextmanager

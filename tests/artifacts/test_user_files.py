@@ -44,7 +44,9 @@ def test_lines_of_a_text_file(tmp_path, name, content, monkeypatch):
         ("x.jsonl", '{"id": 1, "text": "a, \\"b\\""}\n\n{"id": 2, "text": null}\n'),
     ],
 )
-def test_a_column_of_each_format(tmp_path, name, content):
+@pytest.mark.parametrize("at_a_time", [1, 100])
+def test_a_column_of_each_format(tmp_path, name, content, at_a_time, monkeypatch):
+    monkeypatch.setattr(user_files, "LINES_AT_A_TIME", at_a_time)
     path = write(tmp_path / name, content)
     assert user_files.read_texts(path, "text").to_list() == ['a, "b"', None]
     assert user_columns.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
