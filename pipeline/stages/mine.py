@@ -7,9 +7,9 @@ import typer
 
 from pipeline.artifacts import metrics, pairs, vectors
 from pipeline.core.atomic import scratch_folder
-from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.errors import report_user_errors
 from pipeline.core.params.load import load
-from pipeline.training.mining import VIEW, Counts, Miner, unit_vectors
+from pipeline.training.mining import Counts, Miner, unit_vectors
 
 
 def main(
@@ -26,11 +26,6 @@ def main(
         counts.triplets = len(table)
     else:
         vector_set = vectors.open_set(finetune_vectors)
-        if VIEW not in vector_set.dims:
-            raise UserError(
-                f"finetune.mine needs the teacher's {VIEW!r} vectors, {finetune_vectors} has "
-                f"{', '.join(vector_set.dims)}; add {VIEW} to encode.views, or set finetune.mine to null"
-            )
         with scratch_folder(Path(params.runtime.cache) / "training" / "mine") as folder:
             ids, unit = unit_vectors(vector_set, folder / "unit.bin")
             table, counts = Miner(table, ids, unit, params.finetune.mine, finetune_vectors).mine()

@@ -101,12 +101,3 @@ def test_a_full_disk_is_told_and_leaves_nothing():
     with disk_of(100), pytest.raises(UserError, match=r"unit\.bin cannot be written \(File too large\)"):
         main(Path("triplets.parquet"), SETS, Path("again/triplets.parquet"), Path("mine.json"))
     assert list(Path(".cache/training").iterdir()) == []
-
-
-def test_without_the_view_sentence_the_message_says_what_to_add():
-    expected = (
-        r"^finetune.mine needs the teacher's 'sentence' vectors, vectors/finetune has token_mean; add sent"
-    )
-    with pytest.raises(UserError, match=expected):
-        mine({}, views=("token_mean",))
-    assert not Path("mined").exists()
