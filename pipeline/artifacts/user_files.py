@@ -188,7 +188,10 @@ def _table(rows: Iterator[Sequence[str | None]], columns: Sequence[str]) -> pl.D
 def _with_ends(lines: Iterator[str]) -> Iterator[str]:
     """Lines as csv reads them, which also ends one at a lone carriage return."""
     for line in lines:
-        yield from io.StringIO(f"{line}\n", newline="") if "\r" in line else [f"{line}\n"]
+        if "\r" in line:
+            yield from io.StringIO(f"{line}\n", newline="")
+        else:
+            yield f"{line}\n"
 
 
 def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:

@@ -21,6 +21,8 @@ from pipeline.core.errors import UserError
 PARTIAL = ".partial-"
 WRITER = re.compile(rf"{re.escape(PARTIAL)}(?:.*-)?([0-9a-f]{{16}})-(\d+)-\w+(?:\..*)?")
 RUST = re.compile(r"\(os error (\d+)\)")
+REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
+"""What the system may say of a write; what such a package reads in the same block may be missing."""
 UNTOUCHED_SECONDS = 24 * 3600
 """How long a partial file is left alone whose writer cannot be seen from here."""
 
@@ -160,10 +162,11 @@ def _told_by_the_system(error: Exception) -> str | None:
 
     What is written in Rust (polars, safetensors, tokenizers) has exceptions of its own for that.
     """
-    if isinstance(error, OSError):
-        return os.strerror(error.errno) if error.errno else str(error)
-    number = RUST.search(str(error))
-    return os.strerror(int(number[1])) if number else None
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    if (number := RUST.search(str(error))) and int(number[1]) in REFUSED:
+        return os.strerror(int(number[1]))
+    return (str(error) or type(error).__name__) if isinstance(error, OSError) else None
 
 
 def _writer() -> str:

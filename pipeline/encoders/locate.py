@@ -151,7 +151,7 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
         # For a branch the hub's cache stands in by itself, for a commit it has to be asked to.
         with suppress(LocalEntryNotFoundError):
             return snapshot(local_files_only=True)
-        reason = str(error).splitlines()[0]
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(f"{key}: {model} is no folder here, and the hub is out of reach ({reason})") from None
     except GatedRepoError:
         raise UserError(

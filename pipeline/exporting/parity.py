@@ -84,39 +84,51 @@ def sts_measure(pairs: pl.DataFrame, params: Evaluate, split: str) -> Measure:
     return AGREEMENT
 
 
-def check(
-    name: Format, found: Difference, texts: list[str], score: float, trained_score: float, gate: Gate
+def check_vectors(
+    name: Format, found: Difference, texts: list[str], gate: Gate, *, alone: bool = False
 ) -> None:
-    """Fail if an export is farther from the trained student than its gate allows.
+    """Fail if an export's vectors are farther from the trained student's than its gate allows.
 
     Args:
         name: the format.
         found: what its vectors differ by.
         texts: of these texts, in order.
-        score: its score.
-        trained_score: the student's, positive.
         gate: what is allowed.
+        alone: each was encoded alone, and not in a batch.
 
     Raises:
         UserError: by how much, and on which text.
     """
-    key = f"export.{'int8' if name == 'onnx-int8' else 'fp32'}"
+    key, how = _key(name), ", one text at a time," if alone else ""
     farthest = float(found.distances[found.worst])
     if not farthest <= gate.distance:
         raise UserError(
-            f"{name} does not give the student's vectors: 1 - cosine is {farthest:.3g} at "
+            f"{name}{how} does not give the student's vectors: 1 - cosine is {farthest:.3g} at "
             f"{texts[found.worst][:60]!r} (mean {found.distances.mean():.3g}), {key}.distance allows "
             f"{gate.distance:g}; raise it, or leave {name} out of export.formats"
         )
     stretch = float(np.sqrt(2 * gate.distance))
     if not found.stretch <= stretch:
         raise UserError(
-            f"{name} does not give the student's vectors: a length differs by {found.stretch:.3g} of itself, "
-            f"{key}.distance {gate.distance:g} allows {stretch:.3g}; leave {name} out of export.formats"
+            f"{name}{how} does not give the student's vectors: a length differs by {found.stretch:.3g} of "
+            f"itself, {key}.distance {gate.distance:g} allows {stretch:.3g}; leave {name} out of "
+            "export.formats"
         )
-    lost = 1 - score / trained_score
+
+
+def check_score(name: Format, score: float, trained_score: float, gate: Gate) -> None:
+    """Fail if an export loses more than its gate allows of the trained student's score, which is positive.
+
+    Raises:
+        UserError: how much.
+    """
+    key, lost = _key(name), 1 - score / trained_score
     if not lost <= gate.loss:
         raise UserError(
             f"{name} scores {score:.4f}, the student {trained_score:.4f}: {lost:.2%} is lost, {key}.loss "
             f"allows {gate.loss:.2%}; raise it, or leave {name} out of export.formats"
         )
+
+
+def _key(name: Format) -> str:
+    return f"export.{'int8' if name == 'onnx-int8' else 'fp32'}"

@@ -25,8 +25,8 @@ class Exported:
     """Largest 1 - cosine to the trained student's vector of a text."""
     mean_distance: float
     """In the batches of stage `export`."""
-    mean_distance_alone: float
-    """Of texts that are encoded one at a time, which int8 alone makes another: it scales by the batch."""
+    mean_distance_alone: float | None
+    """Of texts that are encoded one at a time, of int8, which depends on the batch; else None."""
     score: float
     share: float
     """Score / the trained student's score."""

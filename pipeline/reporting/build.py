@@ -37,7 +37,7 @@ from pipeline.reporting.inputs import (
 )
 from pipeline.reporting.page import Figure, Picture, Report, alternative
 from pipeline.reporting.recommend import front, picks
-from pipeline.reporting.tables import Leaderboard, Row
+from pipeline.reporting.tables import Leaderboard, Row, number
 
 SIZE_TITLE = "MB on disk (log scale)"
 LATENCY_TITLE = "ms for one sentence, median (log scale)"
@@ -240,6 +240,6 @@ def _lines(curve: pl.DataFrame, columns: Mapping[str, str]) -> tuple[Line, ...]:
 
 
 def _curve(panel: Panel, ends_are: str) -> Figure:
-    ends = [f"{line.name} {line.values[0]:#.4g} to {line.values[-1]:#.4g}" for line in panel.lines]
+    ends = [f"{line.name} {number(line.values[0])} to {number(line.values[-1])}" for line in panel.lines]
     caption = f"{ends_are.capitalize()}: {', '.join(ends)}."
     return Figure(figures.curves([panel]), caption, f"{panel.title}. {caption}")

@@ -39,8 +39,8 @@ class Checkpoint:
     def of(cls, cache: Path, name: str, **identity: str | dict[str, Any]) -> "Checkpoint":
         """The checkpoint of a training: another block, input, starting point or code is another file.
 
-        What another training of the same name left is removed once it is untouched for a day: before that it
-        may go on, in another checkout that shares the cache. What killed ones left half-written goes at once.
+        What an earlier, abandoned training of the same name left in this checkout is removed; that of others,
+        which may go on, once it is untouched for a day. What killed ones left half-written goes in any case.
         """
         whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
         path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}.safetensors"
@@ -51,9 +51,10 @@ class Checkpoint:
             for suffix in (path.suffix, LOCK, "")
             for part in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}")
         ]
-        touched = {path.stem, *(part.stem for part in parts if not is_untouched(part))}
-        for stem in {part.stem for part in parts} - touched:
-            cls(path.with_stem(stem)).clear()
+        for stem in {part.stem for part in parts} - {path.stem}:
+            other = cls(path.with_stem(stem))
+            if other._is_of_this_checkout() or all(is_untouched(part) for part in parts if part.stem == stem):
+                other.clear()
         return cls(path)
 
     def hold(self) -> None:
@@ -65,6 +66,7 @@ class Checkpoint:
         with disk_errors(self._lock):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._acquire(wait=True)
+            self._lock.write_text(_checkout(), encoding="ascii")
 
     def _acquire(self, *, wait: bool) -> bool:
         """Whether the lock is ours now."""
@@ -86,6 +88,12 @@ class Checkpoint:
             else:  # whoever held it has removed it
                 os.close(held)
         return True
+
+    def _is_of_this_checkout(self) -> bool:
+        try:
+            return self._lock.read_text(encoding="ascii") == _checkout()
+        except (OSError, UnicodeDecodeError):
+            return False
 
     def _is_at_its_place(self, held: int) -> bool:
         try:
@@ -181,6 +189,11 @@ class Checkpoint:
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+def _checkout() -> str:
+    """The folder that trainings run in, and its machine."""
+    return fingerprint.of_bytes(f"{os.uname().nodename} {Path.cwd()}".encode())[:HASH_LETTERS]
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -49,7 +49,7 @@ def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
         assert state.exists()
         assert lines(cache("prune", index.name, name, *dry_run)) == [
             [done, index.name, "search index", "3"],
-            [done, name, "unfinished training", "8"],
+            [done, name, "unfinished training", str(8 + 16)],  # the lock says which checkout it is of
         ]
     assert not index.exists()
     assert list(Path(".cache/training").iterdir()) == []

@@ -102,6 +102,8 @@ def test_a_full_disk_is_told_whatever_the_library_that_writes_calls_it(tmp_path,
 
 
 def test_a_fault_that_is_not_the_disks_stays_what_it_is(tmp_path):
+    with pytest.raises(Exception, match=r"^No such file.*os error 2"), atomic_file(tmp_path / "file"):
+        Tokenizer.from_file(str(tmp_path / "nothing.json"))
     with pytest.raises(pl.exceptions.ColumnNotFoundError), atomic_file(tmp_path / "file") as temporary:
         pl.DataFrame({"row": [1]}).select("column").write_parquet(temporary)
 

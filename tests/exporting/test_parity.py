@@ -34,7 +34,8 @@ def test_zero_vectors_are_equal_to_zero_vectors_alone():
 
 
 def test_equal_vectors_and_scores_pass():
-    parity.check("onnx", parity.difference(TRAINED, TRAINED), TEXTS, 0.8, 0.8, GATE)
+    parity.check_vectors("onnx", parity.difference(TRAINED, TRAINED), TEXTS, GATE)
+    parity.check_score("onnx", 0.8, 0.8, GATE)
 
 
 def turned(row: int, by: float) -> np.ndarray:
@@ -46,17 +47,27 @@ def turned(row: int, by: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("vectors", "score", "said"),
+    ("vectors", "said"),
     [
-        (turned(3, 1.0), 0.8, r"1 - cosine is 0.293 at 'text 3' .* export.fp32.distance allows 0.001"),
-        (TRAINED * 1.5, 0.8, r"a length differs by 0.5 of itself, .* allows 0.0447"),
-        (TRAINED * np.nan, 0.8, "1 - cosine is nan"),
-        (TRAINED, 0.72, r"scores 0.7200, the student 0.8000: 10.00% is lost, export.fp32.loss allows 1.00%"),
+        (turned(3, 1.0), r"1 - cosine is 0.293 at 'text 3' .* export.fp32.distance allows 0.001"),
+        (TRAINED * 1.5, r"a length differs by 0.5 of itself, .* allows 0.0447"),
+        (TRAINED * np.nan, "1 - cosine is nan"),
     ],
 )
-def test_what_is_too_far_is_told_by_how_much(vectors, score, said):
+def test_what_is_too_far_is_told_by_how_much(vectors, said):
+    found = parity.difference(vectors, TRAINED)
+    with pytest.raises(UserError, match=rf"^onnx does not give the student's vectors: .*{said}"):
+        parity.check_vectors("onnx", found, TEXTS, GATE)
+    with pytest.raises(
+        UserError, match=r"^onnx-int8, one text at a time, does not give .* export\.int8\.dist"
+    ):
+        parity.check_vectors("onnx-int8", found, TEXTS, GATE, alone=True)
+
+
+def test_a_lost_score_is_told_by_how_much():
+    said = r"onnx scores 0.7200, the student 0.8000: 10.00% is lost, export.fp32.loss allows 1.00%"
     with pytest.raises(UserError, match=said):
-        parity.check("onnx", parity.difference(vectors, TRAINED), TEXTS, score, 0.8, GATE)
+        parity.check_score("onnx", 0.72, 0.8, GATE)
 
 
 def pairs(*tasks: tuple[str, str]) -> pl.DataFrame:

@@ -121,7 +121,7 @@ def test_no_file_is_no_state_and_clearing_twice_is_fine(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["state and inputs", "state", "inputs"])
-def test_what_another_training_of_the_same_name_left_is_removed_after_a_day(tmp_path, left):
+def test_what_a_training_of_the_same_name_left_that_may_be_anothers_is_removed_after_a_day(tmp_path, left):
     old = leave(Checkpoint.of(tmp_path, "distill-tiny", train="old"))
     if left == "state":
         (old.inputs / "targets.bin").unlink()
@@ -215,6 +215,21 @@ def test_a_second_run_of_the_same_training_waits_for_the_first(tmp_path, capsys)
     assert [path.suffix for path in (tmp_path / "training").iterdir()] == [".lock"]
 
 
+def test_another_checkout_leaves_a_killed_training_alone_and_its_own_removes_it(tmp_path, monkeypatch):
+    for checkout in ("one", "two"):
+        (tmp_path / checkout).mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    killed = leave(Checkpoint.of(tmp_path, "distill-tiny", train="old"))
+    killed.hold()
+    os.close(killed._held)
+    monkeypatch.chdir(tmp_path / "two")
+    Checkpoint.of(tmp_path, "distill-tiny", train="new")
+    assert Checkpoint(killed.path).load()
+    monkeypatch.chdir(tmp_path / "one")
+    Checkpoint.of(tmp_path, "distill-tiny", train="new")
+    assert list((tmp_path / "training").iterdir()) == []
+
+
 def test_the_lock_of_a_killed_training_is_none(tmp_path):
     child = os.fork()
     if not child:
@@ -226,7 +241,7 @@ def test_the_lock_of_a_killed_training_is_none(tmp_path):
     (state,) = (tmp_path / "training").glob("*.safetensors")
     assert not Checkpoint(state).is_held()
     assert len(list((tmp_path / "training").iterdir())) == 3
-    Checkpoint(state).clear()
+    Checkpoint.of(tmp_path, "distill-tiny", train="new")
     assert list((tmp_path / "training").iterdir()) == []
 
 
