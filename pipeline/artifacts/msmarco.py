@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from pipeline.artifacts.collection import Collection, Texts, collection, packed_or_not
+from pipeline.artifacts.delimited import read_cells
 from pipeline.artifacts.user_columns import filled, numbers
-from pipeline.artifacts.user_files import read_cells
 from pipeline.core.errors import UserError
 
 QRELS_CELLS = ("query id", "iteration", "document id", "relevance")

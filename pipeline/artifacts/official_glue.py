@@ -6,8 +6,8 @@ from typing import Literal
 
 import polars as pl
 
+from pipeline.artifacts.delimited import empty, missing_column, read_cells, read_lines, read_tabbed
 from pipeline.artifacts.user_columns import filled, one_of
-from pipeline.artifacts.user_files import empty, missing_column, read_cells, read_lines, read_tabbed
 from pipeline.core.errors import UserError
 
 GlueSet = Literal["sst2", "mrpc", "qqp", "mnli_matched", "mnli_mismatched"]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import polars as pl
 
+from pipeline.artifacts.delimited import empty, read_cells, read_lines, read_tabbed
 from pipeline.artifacts.user_columns import filled, numbers
-from pipeline.artifacts.user_files import empty, read_cells, read_lines, read_tabbed
 from pipeline.core.errors import UserError
 
 INPUT, GOLD = "STS.input.", "STS.gs."

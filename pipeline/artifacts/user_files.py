@@ -3,21 +3,25 @@
 A path that begins with `hub:` is a dataset of Hugging Face's, whose columns are read likewise.
 """
 
-import csv
-import difflib
 import glob
-import io
 import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import polars as pl
 from polars import selectors
 
+from pipeline.artifacts.delimited import (
+    empty,
+    in_parts,
+    missing_column,
+    read_commas,
+    read_tabbed,
+    table_of,
+)
 from pipeline.artifacts.hub_datasets import is_hub, open_dataset
 from pipeline.artifacts.utf8 import lines_of, read_json_lines
 from pipeline.core.errors import UserError
@@ -26,8 +30,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
-LINES_AT_A_TIME = 100_000
-MAX_CELL = 1 << 24
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -61,11 +63,10 @@ def read_texts(path: Path, column: str) -> pl.Series:
     """
     if _format(path) != ".txt":
         return read_columns(path, [column])[column]
-    lines = lines_of(path)
-    parts = [pl.Series("text", [], dtype=pl.String)]
-    while part := list(islice(lines, LINES_AT_A_TIME)):
-        parts.append(pl.Series("text", part, dtype=pl.String))
-    return _not_empty(pl.concat(parts), path)
+    parts = [pl.Series("text", part, dtype=pl.String) for part in in_parts(lines_of(path))]
+    if not parts:
+        raise empty(path)
+    return pl.concat(parts)
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
@@ -80,79 +81,16 @@ def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
         case ".jsonl":
             table = _read_jsonl(path, columns)
         case ".csv":
-            table = _read_delimited(path, columns, _rows(path, ",", csv.QUOTE_MINIMAL))
+            table = read_commas(path, columns)
         case ".tsv":
             table = read_tabbed(path, columns)
         case ".parquet":
             table = _read_parquet(path, columns)
         case _:
             raise UserError(f"{path} has no columns; use {', '.join(FORMATS[1:])}")
-    _not_empty(table[columns[0]], path)
-    return table
-
-
-def read_tabbed(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """Columns of a tab-separated file with a header, whatever its name; an empty cell is null.
-
-    Raises:
-        UserError: see `read_columns`.
-    """
-    # The official STS files are tab-separated and hold lone quotation marks.
-    table = _read_delimited(path, columns, _rows(path, "\t", csv.QUOTE_NONE))
-    _not_empty(table[columns[0]], path)
-    return table
-
-
-def read_cells(path: Path, names: Sequence[str], *, surplus: bool = False) -> pl.DataFrame:
-    """The tab-separated cells of a file without a header, as text; an empty cell is null.
-
-    Args:
-        path: any name.
-        names: of the columns.
-        surplus: whether a line may have more cells, which are left out.
-
-    Raises:
-        UserError: the file is missing or empty, or a line has another number of cells.
-    """
-
-    def rows() -> Iterator[list[str]]:
-        for number, line in enumerate(_lines(path), start=1):
-            row = line.split("\t")
-            if len(row) < len(names) or (len(row) > len(names) and not surplus):
-                raise UserError(
-                    f"{path}, line {number}: {len(row)} cells, not {', '.join(names)}, separated by tabs; "
-                    "correct the line"
-                )
-            yield row[: len(names)]
-
-    table = _table(rows(), names)
-    _not_empty(table[names[0]], path)
-    return table
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a file, blank ones too.
-
-    Raises:
-        UserError: the file is missing or empty.
-    """
-    lines = [*_lines(path)]
-    if not lines or lines == [""]:
+    if table.is_empty():
         raise empty(path)
-    return lines
-
-
-def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserError:
-    """The error for a column that a file lacks, with the likeliest of those that it has."""
-    names = list(found)
-    close = difflib.get_close_matches(column, names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "rename one of them, or name it in params.yaml"
-    return UserError(f"{path} has no column {column!r}; it has {', '.join(names) or 'none'}; {hint}")
-
-
-def empty(path: Path) -> UserError:
-    """The error for a file without content."""
-    return UserError(f"{path} is empty; remove it from params.yaml or fill it")
+    return table
 
 
 def _format(path: Path) -> str:
@@ -161,74 +99,6 @@ def _format(path: Path) -> str:
         allowed = f"{', '.join(FORMATS)}, each but .parquet also with .gz"
         raise UserError(f"{path}: unknown format; allowed: {allowed}")
     return name.suffix
-
-
-def _not_empty(texts: pl.Series, path: Path) -> pl.Series:
-    if texts.is_empty():
-        raise empty(path)
-    return texts
-
-
-def _lines(path: Path) -> Iterator[str]:
-    return (line.removesuffix("\r") for line in lines_of(path))
-
-
-def _table(rows: Iterator[Sequence[str | None]], columns: Sequence[str]) -> pl.DataFrame:
-    """Rows as a table of texts, in which an empty cell is null.
-
-    It is put together by parts, for Python's own strings take several times the memory.
-    """
-    parts = [pl.DataFrame(schema=dict.fromkeys(columns, pl.String))]
-    while part := list(islice(rows, LINES_AT_A_TIME)):
-        cells = {name: [row[place] or None for row in part] for place, name in enumerate(columns)}
-        parts.append(pl.DataFrame(cells, schema=parts[0].schema))
-    return pl.concat(parts)
-
-
-def _with_ends(lines: Iterator[str]) -> Iterator[str]:
-    """Lines as csv reads them, which also ends one at a lone carriage return."""
-    for line in lines:
-        if "\r" in line:
-            yield from io.StringIO(f"{line}\n", newline="")
-        else:
-            yield f"{line}\n"
-
-
-def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a delimited file, [] for an empty line, with the number of the line on which each ends."""
-    reader = csv.reader(_with_ends(lines_of(path)), delimiter=delimiter, quoting=quoting, strict=True)
-    csv.field_size_limit(MAX_CELL)
-    try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; correct the quotation marks") from None
-
-
-def _read_delimited(
-    path: Path, columns: Sequence[str], rows: Iterator[tuple[int, list[str]]]
-) -> pl.DataFrame:
-    header = next((row for _, row in rows if row), [])
-    if not header:
-        raise empty(path)
-    for column in columns:
-        if column not in header:
-            raise missing_column(path, column, header)
-    names = list(dict.fromkeys(columns))
-    places = [header.index(column) for column in names]
-
-    def cells() -> Iterator[list[str]]:
-        for line, found in rows:
-            if not found and len(header) > 1:
-                continue  # of a single column an empty line is an empty cell
-            row = found or [""]
-            if len(row) != len(header):
-                raise UserError(
-                    f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line"
-                )
-            yield [row[place] for place in places]
-
-    return _table(cells(), names)
 
 
 def _read_jsonl(path: Path, columns: Sequence[str]) -> pl.DataFrame:
@@ -241,7 +111,7 @@ def _read_jsonl(path: Path, columns: Sequence[str]) -> pl.DataFrame:
                     raise missing_column(f"{path}, line {number}", column, value)
             yield [_cell(value[column], f"{path}, line {number}: {column}") for column in names]
 
-    return _table(cells(), names)
+    return table_of(cells(), names, path)
 
 
 def _cell(value: object, where: str) -> str | None:

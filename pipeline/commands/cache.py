@@ -104,9 +104,8 @@ def prune(
     Without names the indexes of `pipeline search` go too, which the next search makes anew, and trainings of
     students that the params do not name, untouched for a day. An API's vectors, which were paid for, those
     whose recipe is lost, and translations and the results of `pipeline mteb`, which take longest to make, go
-    by name alone. What
-    killed runs left half-written goes in any case. Where several checkouts share a cache, only what this one
-    uses is known: name what is to go.
+    by name alone. What killed runs left half-written goes in any case. Where several checkouts share a cache,
+    only what this one uses is known: name what is to go.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
@@ -126,7 +125,7 @@ def prune(
     else:
         used = _users(folder, params_file, vectors)
         unused = [stored for stored in recipes if not used[stored.fingerprint]]
-        # Where a recipe is lost, nobody knows but that it was an API's.
+        # Where a recipe is lost, it may have been an API's.
         chosen = [stored for stored in unused if stored.recipe.get("kind", "openai_api") != "openai_api"]
         others += [(path.name, INDEX, [path]) for path in store_files.indexes(folder)]
         students_now = load(params_file).students

@@ -34,7 +34,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except Exception as error:
+    except Exception as error:  # polars and tokenizers raise no OSError
         if (reason := _told_by_the_system(error)) is None:
             raise
         raise UserError(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.artifacts import user_columns, user_files
+from pipeline.artifacts import delimited, user_columns, user_files
 from pipeline.artifacts.beir import read_beir
 from pipeline.core.errors import UserError
 
@@ -30,7 +30,7 @@ def write(path, content):
     ],
 )
 def test_lines_of_a_text_file(tmp_path, name, content, monkeypatch):
-    monkeypatch.setattr(user_files, "LINES_AT_A_TIME", 2)
+    monkeypatch.setattr(delimited, "LINES_AT_A_TIME", 2)
     texts = user_files.read_texts(write(tmp_path / name, content), "ignored")
     assert texts.to_list() == ["one\r", "", "two \u2028 still two"]
 
@@ -46,7 +46,7 @@ def test_lines_of_a_text_file(tmp_path, name, content, monkeypatch):
 )
 @pytest.mark.parametrize("at_a_time", [1, 100])
 def test_a_column_of_each_format(tmp_path, name, content, at_a_time, monkeypatch):
-    monkeypatch.setattr(user_files, "LINES_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(delimited, "LINES_AT_A_TIME", at_a_time)
     path = write(tmp_path / name, content)
     assert user_files.read_texts(path, "text").to_list() == ['a, "b"', None]
     assert user_columns.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
