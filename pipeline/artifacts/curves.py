@@ -8,6 +8,7 @@ from typing import Protocol
 from pipeline.core.atomic import write_text
 
 COLUMNS = ("step", "examples", "lr", "train_loss")
+PRECISION = "precision"
 SPEED = "examples_per_second"
 
 
@@ -21,17 +22,20 @@ class CurvePoint(Protocol):
     dev_value: float
     measures: dict[str, float]
     """What the losses told beside their sum: a column each."""
+    precision: str
+    """What the products were computed in."""
     examples_per_second: float
 
 
 def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path) -> None:
     """Write a curve; `dev_name` heads the dev values, `dev_sign` is -1 where a score was maximised."""
     names = sorted({name for point in points for name in point.measures})
-    lines = ["\t".join([*COLUMNS, dev_name, *names, SPEED])]
+    lines = ["\t".join([*COLUMNS, dev_name, *names, PRECISION, SPEED])]
     for point in points:
         numbers = [point.lr, point.train_loss, dev_sign * point.dev_value]
-        numbers += [*(point.measures.get(name, math.nan) for name in names), point.examples_per_second]
-        lines.append("\t".join([str(point.step), str(point.examples), *map(_number, numbers)]))
+        numbers += [point.measures.get(name, math.nan) for name in names]
+        told = [*map(_number, numbers), point.precision, _number(point.examples_per_second)]
+        lines.append("\t".join([str(point.step), str(point.examples), *told]))
     write_text(path, "\n".join(lines) + "\n")
 
 

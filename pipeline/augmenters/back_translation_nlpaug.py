@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.augmenters.back_translation_codec import Codec
 from pipeline.augmenters.back_translation_models import Model
-from pipeline.augmenters.back_translation_transformers import load_seq2seq, settings, torch_device
+from pipeline.augmenters.back_translation_transformers import load_seq2seq, settings
+from pipeline.core.machine import find_device
 from pipeline.core.params.augment import BackTranslationAugment
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class Translator:
         from nlpaug.model.lang_models import LanguageModels, MtTransformers
 
         self._budget = params.tokens_per_batch
-        where = torch_device(device)
+        where = find_device(device)
 
         class Loaded(MtTransformers):
             """A pivot's models, whose own loader has no messages that name them."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pipeline.augmenters.back_translation_codec import Codec
 from pipeline.augmenters.back_translation_models import Model
 from pipeline.core.errors import UserError
+from pipeline.core.machine import find_device
 from pipeline.core.params.augment import BackTranslationAugment
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class Translator:
     """A pivot's models in turn."""
 
     def __init__(self, pivot: Sequence[Model], params: BackTranslationAugment, device: str) -> None:
-        self._device = torch_device(device)
+        self._device = find_device(device)
         self._budget = params.tokens_per_batch
         loaded: dict[Path, PreTrainedModel] = {}
         for model in pivot:
@@ -70,7 +71,7 @@ def load_seq2seq(model: Model, device: str) -> "PreTrainedModel":
     """The network in evaluation mode.
 
     Raises:
-        UserError: it cannot be loaded, or not onto the device.
+        UserError: it cannot be loaded.
     """
     from safetensors import SafetensorError
     from transformers import AutoModelForSeq2SeqLM
@@ -79,10 +80,7 @@ def load_seq2seq(model: Model, device: str) -> "PreTrainedModel":
         found = AutoModelForSeq2SeqLM.from_pretrained(model.folder, use_safetensors=True, dtype="float32")
     except (OSError, ValueError, SafetensorError) as error:
         raise UserError(f"{model.key}.model: {model.folder.name} cannot be loaded: {error}") from None
-    try:
-        return found.to(device).eval()
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"runtime.device is {device!r}, which torch cannot use: {error}") from None
+    return found.to(device).eval()
 
 
 def settings(
@@ -111,12 +109,3 @@ def settings(
             chosen |= {"top_k": draw.top_k, "top_p": 1.0, "temperature": draw.temperature}
     config.update(**chosen)
     return config
-
-
-def torch_device(wanted: str) -> str:
-    """The device of `runtime.device`."""
-    import torch
-
-    if wanted != "auto":
-        return wanted
-    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from pipeline.commands import computing
 from pipeline.core.params.load import load
 from pipeline.core.progress import say
 
@@ -13,5 +14,7 @@ def check(
     params: Annotated[Path, typer.Option(help="The params file.")] = Path("params.yaml"),
 ) -> None:
     """Check the params file and tell every fault at once, before DVC reads it."""
-    students = ", ".join(load(params).students)
-    say(f"{params} is in order; students: {students}")
+    found = load(params)
+    if slow := computing.slow_teacher(found.teacher):
+        say(slow)
+    say(f"{params} is in order; students: {', '.join(found.students)}")

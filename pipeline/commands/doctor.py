@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.commands import needs, system
+from pipeline.commands import computing, needs, system
 from pipeline.commands.finding import Finding
 from pipeline.core.params.load import load
 
@@ -17,6 +17,10 @@ SIGNS = {True: "ok", False: "missing"}
 def doctor(
     params_file: Annotated[Path, typer.Option("--params", help="The params file.")] = Path("params.yaml"),
     nltk_data: Annotated[Path, typer.Option(help="Where WordNet lies.")] = Path("data/raw/nltk_data"),
+    curves: Annotated[Path, typer.Option(help="Where the training curves lie.")] = Path("reports/curves"),
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also measure how fast this machine is in bfloat16.")
+    ] = False,
 ) -> None:
     """Check this machine against the params; exit code 1 if something that they need is missing."""
     params = load(params_file)
@@ -31,7 +35,8 @@ def doctor(
         *needs.back_translation(params.augment.back_translation),
         system.disk(Path()),
         system.processor(),
-        needs.device(params.runtime.device),
+        computing.device(params.runtime.device),
+        computing.precision(curves, params, measure=measure),
         system.dvc(Path()),
     ]
     _show(findings)

@@ -16,9 +16,10 @@ import typer
 from numpy.typing import NDArray
 
 from pipeline.artifacts.onnx_folder import is_onnx
-from pipeline.commands.encoders import Encode, Precision, open_encoders
+from pipeline.commands.encoders import Encode, open_encoders
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
+from pipeline.core.machine import Precision
 from pipeline.core.progress import progress, say
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
@@ -49,8 +50,8 @@ def embed(
     precision: Annotated[
         Precision,
         typer.Option(
-            help="Of a transformer student's products; auto: bfloat16 where the processor multiplies it, "
-            "which moves a cosine by some thousandths at most."
+            help="Of a transformer student's products; auto: bfloat16 where it is faster here, which moves a "
+            "cosine by some thousandths at most."
         ),
     ] = "auto",
 ) -> None:

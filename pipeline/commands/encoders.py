@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from pipeline.artifacts.onnx_folder import is_onnx
 from pipeline.commands.model_folder import modules, read_object
 from pipeline.core.errors import UserError
+from pipeline.core.machine import Precision, find_device
+from pipeline.encoders import shipped
 from pipeline.exporting.session import OnnxEncoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-Precision = Literal["auto", "float32", "bfloat16"]
-BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
-"""Any of these makes a CPU multiply bfloat16 faster than float32."""
 Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to vectors (n, dim)."""
 
@@ -44,7 +43,7 @@ def open_encoders(folder: Path, device: str, batch_size: int, precision: Precisi
         device: `auto`, or torch's name of one.
         batch_size: texts a batch, of a model that sentence-transformers or onnxruntime runs.
         precision: of a packed transformer's products; other models have float32 alone. `auto`: bfloat16
-            where the processor multiplies it.
+            where it is faster here.
 
     Raises:
         UserError: it is damaged, there is no such device, or the model does not run in that precision.
@@ -59,35 +58,20 @@ def open_encoders(folder: Path, device: str, batch_size: int, precision: Precisi
         return _alike(partial(OnnxEncoder(folder, device).encode, batch_size=batch_size))
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{folder} holds no .safetensors weights; distil it again")
-    if device not in ("auto", "cpu"):
-        _check_device(device)
+    if _is_table(folder) and device in ("auto", "cpu"):
+        return _alike(_table(folder))
+    device = find_device(device, "--device")
     if _tells_queries_apart(folder):
         model = load_student(folder, device)
         ways = (model.encode, model.encode_query, model.encode_document)
         return Encoders(*(_batched(way, batch_size) for way in ways))
-    if _is_table(folder) and device in ("auto", "cpu"):
-        encode = _table(folder)
-    elif packed:
-        encode = _packed(folder, device, _fastest(device) if precision == "auto" else precision)
-    else:
-        encode = _batched(load_student(folder, device).encode, batch_size)
-    return _alike(encode)
+    model = load_student(folder, device)
+    encode = shipped.packed(model.eval(), precision, "--precision") if packed else None
+    return _alike(encode or _batched(model.encode, batch_size))
 
 
 def _alike(encode: Encode) -> Encoders:
     return Encoders(encode, encode, encode)
-
-
-def _check_device(device: str) -> None:
-    import torch
-
-    try:
-        torch.zeros(1, device=device).cpu()
-    except (RuntimeError, AssertionError, ImportError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0]
-        raise UserError(
-            f"device {device!r}: torch cannot use it ({reason}); use --device cpu, or auto"
-        ) from None
 
 
 def load_student(folder: Path, device: str) -> "SentenceTransformer":
@@ -95,7 +79,7 @@ def load_student(folder: Path, device: str) -> "SentenceTransformer":
 
     Args:
         folder: where it is.
-        device: `auto`, or torch's name of one.
+        device: torch's name of one.
 
     Raises:
         UserError: it is damaged.
@@ -104,9 +88,7 @@ def load_student(folder: Path, device: str) -> "SentenceTransformer":
     from sentence_transformers import SentenceTransformer
 
     try:
-        return SentenceTransformer(
-            str(folder), device=None if device == "auto" else device, local_files_only=True
-        )
+        return SentenceTransformer(str(folder), device=device, local_files_only=True)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise _damaged(folder, device, error) from None
 
@@ -143,32 +125,6 @@ def _runs_packed(folder: Path) -> bool:
     from pipeline.encoders.packing import FAMILIES
 
     return set(read_object(place / "config.json").get("architectures") or ()) <= FAMILIES.keys()
-
-
-def _fastest(device: str) -> Literal["float32", "bfloat16"]:
-    import torch
-
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device.startswith("cuda"):
-        native = torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        capabilities = torch.cpu.get_capabilities() if device == "cpu" else {}
-        native = any(capabilities.get(name) for name in BFLOAT16)
-    return "bfloat16" if native else "float32"
-
-
-def _packed(folder: Path, device: str, precision: Literal["float32", "bfloat16"]) -> Encode:
-    from pipeline.core.params.runtime import Runtime
-    from pipeline.core.params.teacher import TransformerTeacher
-    from pipeline.teachers.transformer import Transformer
-
-    try:
-        params = TransformerTeacher(kind="transformer", model=str(folder), precision=precision)
-        model = Transformer(params, Runtime.model_construct(device=device))
-    except UserError as error:
-        raise _damaged(folder, device, error) from None
-    return lambda texts: model.encode(texts, ["sentence"])["sentence"]
 
 
 def _batched(encode: Callable[..., NDArray[np.floating]], batch_size: int) -> Encode:

@@ -29,7 +29,7 @@ def teacher(params: Teacher) -> Finding:
     if isinstance(params, OpenAiApiTeacher):
         return _api(params)
     try:
-        folder = _model_folder(params)
+        folder = teacher_folder(params)
         if folder is None:
             return Finding("teacher", f"{params.model}: {NOT_HERE}")
         length = params.max_length or model_folder.max_length(folder)
@@ -50,7 +50,7 @@ def _api(params: OpenAiApiTeacher) -> Finding:
     key = f"key in {variable}, which is {'not ' * unset}set" if variable else "no key"
     found = f"{params.model} at {params.url}, {key}"
     try:
-        _model_folder(TransformerTeacher(kind="transformer", model=params.parts))
+        teacher_folder(TransformerTeacher(kind="transformer", model=params.parts))
     except UserError as error:
         parts = str(error).replace("teacher.model", "teacher.parts")
         return Finding("teacher", f"{found}; {parts}", "edit teacher.parts in the params file")
@@ -82,7 +82,7 @@ def _layers(params: Params) -> Iterator[Finding]:
         parts = (
             TransformerTeacher(kind="transformer", model=model.parts) if model.kind == "openai_api" else model
         )
-        folder = _model_folder(parts)
+        folder = teacher_folder(parts)
         count = model_folder.layers(folder) if folder else None
     except UserError:
         return  # `teacher` says it
@@ -132,7 +132,7 @@ def _local(step: TranslationStep) -> TranslationStep:
     return step.model_copy(update={"model": str(folder), "revision": None}) if folder else step
 
 
-def _model_folder(params: TransformerTeacher) -> Path | None:
+def teacher_folder(params: TransformerTeacher) -> Path | None:
     """The teacher's folder; None where it is a hub model that is not in the hub's cache."""
     return _folder(params.model, "teacher.model", params.revision)
 
@@ -201,17 +201,3 @@ def extras(params: Params) -> list[Finding]:
         else Finding(name, f"not installed, but used by {user}", f"pip install -e '.[{name}]'")
         for name, user in users.items()
     ]
-
-
-def device(wanted: str) -> Finding:
-    """The GPUs that torch sees, and whether `runtime.device` is among them."""
-    import torch
-
-    count = torch.cuda.device_count()
-    names = [torch.cuda.get_device_properties(index).name for index in range(count)]
-    found = ", ".join(names) or "none that torch sees; the CPU is used"
-    index = int(wanted.partition(":")[2] or 0)
-    if wanted.startswith("cuda") and index >= count:
-        fix = "set runtime.device to auto, or install torch for CUDA: make setup TORCH=..."
-        return Finding("gpu", f"{', '.join(names) or 'none'}, but runtime.device is {wanted!r}", fix)
-    return Finding("gpu", found)

@@ -1,10 +1,47 @@
-"""What a process runs on."""
+"""What a process runs on, and what that is good at."""
 
 import os
 import platform
+import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from pipeline.core.errors import UserError
+from pipeline.core.progress import say
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
 CPU_INFO = Path("/proc/cpuinfo")
+
+Precision = Literal["auto", "float32", "bfloat16"]
+"""What params ask for: `auto` is whichever of the two is faster here."""
+Half = Literal["bfloat16", "float16"]
+
+FASTER = 1.1
+"""How many times as fast bfloat16 has to be for `auto` to take it: below, it saves less than it rounds."""
+SMALLEST = 128 * 128
+"""Weights of a layer below which `auto` is float32: its products are over before a precision matters."""
+MOST_ROWS = 1024
+"""Tokens that a layer is timed on: about those of a small training step."""
+FEWEST_ROWS = 8
+"""Tokens that are tried first: where bfloat16 is computed number by number, more take seconds."""
+SLOW_SECONDS = 0.05
+"""A pass that takes so long is compared as it is, without more tokens."""
+ROUNDS = 3
+"""Passes in each precision, in turn; the fastest counts, for it was disturbed least."""
+
+
+class Layer(NamedTuple):
+    """What most of a model's time goes into, as far as the choice of a precision asks."""
+
+    kind: Literal["linear", "lstm"]
+    inputs: int
+    outputs: int
+    """Of an LSTM: units a direction."""
 
 
 def cpu() -> str:
@@ -17,3 +54,153 @@ def cpu() -> str:
 def cpus() -> int:
     """CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def find_device(wanted: str, key: str = "runtime.device") -> str:
+    """Torch's name of the device to compute on.
+
+    Args:
+        wanted: `auto`, an accelerator that torch sees (CUDA, MPS, ...) or else the CPU; or a device's name.
+        key: what asks for it, for messages.
+
+    Raises:
+        UserError: torch sees no such device.
+    """
+    import torch
+
+    found = torch.accelerator.current_accelerator(check_available=True)
+    kind, _, number = wanted.partition(":")
+    if wanted == "auto":
+        return found.type if found else "cpu"
+    if kind == "cpu":
+        return wanted
+    if found is None or kind != found.type or int(number or 0) >= torch.accelerator.device_count():
+        there = f"{torch.accelerator.device_count()} of {found.type}" if found else "no GPU"
+        raise UserError(f"{key} is {wanted!r}, and torch sees {there}; set it to auto or cpu")
+    return wanted
+
+
+def precision(
+    wanted: Precision, module: "nn.Module", device: str, key: str
+) -> Literal["float32", "bfloat16"]:
+    """The precision that a model's products are computed in.
+
+    Args:
+        wanted: what the params say. An explicit bfloat16 that is slower here is told, and taken.
+        module: the model; one without products, a table, computes in float32.
+        device: where it runs.
+        key: where the params say so, for messages.
+    """
+    layer = largest_layer(module)
+    if wanted == "float32" or layer is None:
+        return "float32"
+    if wanted == "auto" and layer.inputs * layer.outputs < SMALLEST:
+        return "float32"
+    speed = gain(layer, device)
+    if wanted == "auto":
+        return "bfloat16" if speed >= FASTER else "float32"
+    if speed == 0:
+        say(f"{key}: torch has no LSTM of bfloat16 on this machine's {device}; float32 it is")
+        return "float32"
+    if slower := how_much_slower(wanted, layer, device):
+        say(f"{key}: {slower}; `auto` takes the faster of the two")
+    return "bfloat16"
+
+
+def how_much_slower(half: Half, layer: Layer, device: str) -> str:
+    """What to tell of a precision that is slower than float32 on this machine; empty where it is not."""
+    speed = gain(layer, device, half)
+    if speed >= 1:
+        return ""
+    return f"{half} is {1 / speed:,.1f} times slower than float32 on this machine's {device}"
+
+
+def largest_layer(module: "nn.Module") -> Layer | None:
+    """A model's largest LSTM or else its largest matrix that is no table of embeddings; None without any."""
+    from torch import nn
+
+    tables = (nn.Embedding, nn.EmbeddingBag)
+    modules = list(module.modules())
+    lstms = [Layer("lstm", one.input_size, one.hidden_size) for one in modules if isinstance(one, nn.LSTM)]
+    matrices = [
+        Layer("linear", parameter.shape[1], parameter.shape[0])
+        for one in modules
+        if not isinstance(one, tables)
+        for parameter in one.parameters(recurse=False)
+        if parameter.ndim == 2
+    ]
+    return max(lstms or matrices, key=lambda layer: layer.inputs * layer.outputs, default=None)
+
+
+@cache
+def gain(layer: Layer, device: str, half: Half = "bfloat16") -> float:
+    """How many times as fast a training pass through a layer is in a half precision as in float32 here.
+
+    It is measured, a fraction of a second once a process, and not looked up: instructions that a processor
+    has, a library may not use. 0 where torch cannot compute the layer in it.
+    """
+    import torch
+
+    dtype = getattr(torch, half)
+    one_pass, seconds_of = _training_pass(layer, device), _clock(device)
+    threads, rows = torch.get_num_threads(), FEWEST_ROWS
+    torch.set_num_threads(1)  # what runs beside this process then hardly changes the ratio
+    try:
+        while True:
+            one_pass(rows, dtype)  # libraries prepare themselves for a shape at its first product
+            seconds = seconds_of(one_pass, rows, dtype)
+            if seconds > SLOW_SECONDS or rows >= MOST_ROWS:
+                break
+            rows = min(MOST_ROWS, rows * 8)
+        one_pass(rows, torch.float32)
+        times: dict[torch.dtype, list[float]] = {dtype: [seconds], torch.float32: []}
+        for _ in range(1 if seconds > SLOW_SECONDS else ROUNDS):
+            for one, taken in times.items():
+                taken.append(seconds_of(one_pass, rows, one))
+    except RuntimeError:  # oneDNN's LSTM, without AVX-512
+        return 0.0
+    finally:
+        torch.set_num_threads(threads)
+    return min(times[torch.float32]) / min(times[dtype])
+
+
+Pass = Callable[[int, "torch.dtype"], None]
+"""Forward and backward through a layer: tokens, and the dtype of its products."""
+
+
+def _training_pass(layer: Layer, device: str) -> Pass:
+    """As training computes it: float32 weights, autocast."""
+    import torch
+    from torch import nn
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = nn.LSTM if layer.kind == "lstm" else nn.Linear
+        module = made(layer.inputs, layer.outputs).to(device)
+        inputs = torch.randn(MOST_ROWS, layer.inputs).to(device)
+
+    def one_pass(rows: int, dtype: torch.dtype) -> None:
+        given = inputs[:rows].clone().requires_grad_()
+        shaped = given.view(8, rows // 8, -1) if layer.kind == "lstm" else given  # eight tokens a text
+        with torch.autocast(torch.device(device).type, dtype, enabled=dtype != torch.float32):
+            found = module(shaped)
+        (found[0] if layer.kind == "lstm" else found).float().sum().backward()
+
+    return one_pass
+
+
+def _clock(device: str) -> Callable[[Pass, int, "torch.dtype"], float]:
+    """What times a pass: on a CPU by the time that it computes, not that it waits for the CPU."""
+    import torch
+
+    on_cpu = torch.device(device).type == "cpu"
+    now = time.thread_time if on_cpu else time.perf_counter
+
+    def seconds(one_pass: Pass, rows: int, dtype: torch.dtype) -> float:
+        started = now()
+        one_pass(rows, dtype)
+        if not on_cpu:
+            torch.accelerator.synchronize()
+        return now() - started
+
+    return seconds

@@ -8,10 +8,12 @@ import polars as pl
 from pipeline.reporting.tables import NOTHING, number
 
 SPEED = "examples_per_second"
+PRECISION = "precision"
 COLUMNS = ("step", "examples", SPEED)
 NOTE = (
     "Examples are texts, and triplets in fine-tuning. Of the steps alone, by the speeds in the training "
-    "curves: without loading, evaluations and what a resumed run had done before."
+    "curves: without loading, evaluations and what a resumed run had done before. Precision: of the "
+    "products; `auto` takes the one that is faster on the processor."
 )
 
 
@@ -21,6 +23,7 @@ class Effort:
 
     student: str
     stage: str
+    precision: str
     steps: str
     examples: str
     speed: str
@@ -38,17 +41,18 @@ def effort(student: str, stage: str, curve: pl.DataFrame) -> Effort | None:
     """
     if not curve.height:
         return None
+    precision = curve[PRECISION][-1] if PRECISION in curve.columns else NOTHING
     steps = number(curve["step"][-1])
     if not set(COLUMNS) <= set(curve.columns):
-        return Effort(student, stage, steps, NOTHING, NOTHING, NOTHING, 0.0)
+        return Effort(student, stage, precision, steps, NOTHING, NOTHING, NOTHING, 0.0)
     passed = curve.select(examples=pl.col("examples").diff().fill_null(pl.col("examples")), speed=SPEED)
     timed = passed.filter(pl.col("speed") > 0)
     seconds = float((timed["examples"] / timed["speed"]).to_numpy().sum())
     examples = number(curve["examples"][-1])
     if not seconds:
-        return Effort(student, stage, steps, examples, NOTHING, NOTHING, 0.0)
+        return Effort(student, stage, precision, steps, examples, NOTHING, NOTHING, 0.0)
     speed = number(float(timed["examples"].to_numpy().sum()) / seconds)
-    return Effort(student, stage, steps, examples, speed, duration(seconds), seconds)
+    return Effort(student, stage, precision, steps, examples, speed, duration(seconds), seconds)
 
 
 def total(efforts: Sequence[Effort]) -> str:

@@ -18,6 +18,7 @@ from pipeline.students.interface import LearnsVocabulary
 from pipeline.training import distillation, guard
 from pipeline.training.checkpoint import Checkpoint, of_tensors
 from pipeline.training.data import materialise, open_corpus, teacher_sample
+from pipeline.training.precision import takes_bfloat16
 from pipeline.training.world import World
 
 
@@ -82,7 +83,11 @@ def main(
     with under(f"students.{name}"):
         objective = distillation.objective(block, setting).to(world.device)
     portions = tuple(source.portion() for source in opened.train)
-    trainer = distillation.Distillation(learner, objective, train, dev, block.train, world, portions)
+    key = f"students.{name}.train.precision"
+    bfloat16 = takes_bfloat16(block.train.precision, learner.module, world, checkpoint, key)
+    trainer = distillation.Distillation(
+        learner, objective, train, dev, block.train, world, portions, bfloat16=bfloat16
+    )
     with under(f"students.{name}"):
         points = trainer.run(name, checkpoint, params.runtime.checkpoint_seconds)
     world.wait()  # the others may still read the inputs that the first one clears away

@@ -10,6 +10,7 @@ import typer
 from pipeline.artifacts import examined, metrics, pairs, pca, texts, vectors
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.machine import Precision
 from pipeline.core.params.load import Params, load
 from pipeline.core.params.students import Student
 from pipeline.core.progress import say
@@ -58,7 +59,8 @@ def main(
         return Scored(one.vectors.shape[1], *items.score_tasks(test, scoring, one))
 
     ids = table["text_id"].to_numpy()
-    shipped = _encode(finetuned, f"finetune@{name}", table)
+    precision = params.evaluate.precision
+    shipped = _encode(finetuned, f"finetune@{name}", table, precision)
     teacher, target = _teacher(block.view, shipped.vectors.shape[1], ids, eval_vectors, pca_folder)
     models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
     by_model = {"teacher": scored(teacher)}
@@ -70,7 +72,7 @@ def main(
     for stage, folder in (("untrained", untrained), ("distilled", distilled), ("finetuned", finetuned)):
         files = fingerprint.of_folder(folder)
         if files not in by_files:
-            by_files[files] = scored(_encode(folder, f"distill@{name}", table))
+            by_files[files] = scored(_encode(folder, f"distill@{name}", table, precision))
         by_model[stage] = by_files[files]
     summary = _summary({model: found.scores for model, found in by_model.items()}, params)
     summary["geometry"] = _geometry(models, test, scoring)
@@ -109,8 +111,8 @@ def _vectors_of(vector_set: vectors.VectorSet, view: str, ids: np.ndarray) -> np
     return np.concatenate([*vector_set.of(ids, view)]).astype(np.float32)
 
 
-def _encode(folder: Path, stage: str, table: pl.DataFrame) -> Embeddings:
-    encode = open_student(folder, stage)
+def _encode(folder: Path, stage: str, table: pl.DataFrame, precision: Precision) -> Embeddings:
+    encode = open_student(folder, stage, precision)
     return Embeddings(table["text_id"].to_numpy(), encode(table["text"].to_list()))
 
 

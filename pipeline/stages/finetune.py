@@ -27,6 +27,7 @@ from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.finetuning import Finetuning, append_projection, chosen_triplets
 from pipeline.training.loop import Point
 from pipeline.training.objective import autocast
+from pipeline.training.precision import takes_bfloat16
 from pipeline.training.world import World, processes
 
 
@@ -62,8 +63,6 @@ def main(
     finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune, triplets)
     asked = params.evaluate.tasks
     dev = _dev_tasks(pairs.read(tasks), tasks, name)
-    bfloat16 = block.finetune.precision == "bfloat16"
-    dev_score = _DevScore(learner, dev, asked, texts.read_labelled(eval_texts), bfloat16=bfloat16)
     identity: dict[str, Any] = {
         "block": block.finetune.model_dump(mode="json"),
         "scoring": {name: task.model_dump(mode="json") for name, task in asked.items()},
@@ -77,12 +76,18 @@ def main(
     checkpoint.hold()
     projection = block.finetune.projection
     before = None
-    learner.module.to(World.join(params.runtime.device).device)
+    world = World.join(params.runtime.device)
+    learner.module.to(world.device)
+    key = f"students.{name}.finetune.precision"
+    bfloat16 = takes_bfloat16(block.finetune.precision, learner.module, world, checkpoint, key)
+    dev_score = _DevScore(learner, dev, asked, texts.read_labelled(eval_texts), bfloat16=bfloat16)
     if projection:
         before = dev_score()
         append_projection(learner, finetuning.tokens, projection)
     with under(f"students.{name}"):
-        points = finetuning.run(name, dev_score, checkpoint, params.runtime.checkpoint_seconds)
+        points = finetuning.run(
+            name, dev_score, checkpoint, params.runtime.checkpoint_seconds, bfloat16=bfloat16
+        )
     learner.module.to("cpu")
     best = min(points, key=lambda point: point.dev_value)
     if projection or best.step > 0:

@@ -55,7 +55,7 @@ def _models(
     teacher = vectors.open_set(eval_vectors)
     yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher.main_view)]))
     for name in params.students:
-        encode = open_student(students / name, f"finetune@{name}")
+        encode = open_student(students / name, f"finetune@{name}", params.evaluate.precision)
         yield name, Embeddings(ids, encode(sentences))
 
 

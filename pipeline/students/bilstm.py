@@ -162,23 +162,8 @@ def packed(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
 
 
 def filled_up(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
-    """The states by texts that are filled up at their ends; for the backward direction reversed before that.
-
-    In autocast to bfloat16 they are so where oneDNN's LSTM is fast in it, and of float32 elsewhere.
-    """
-    bfloat16 = (
-        torch.is_autocast_enabled("cpu")
-        and torch.get_autocast_dtype("cpu") == torch.bfloat16
-        and has_bfloat16()
-    )
-    with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
-        return torch.cat([_one_way(lstm, words, lengths, backward=backward) for backward in (False, True)], 1)
-
-
-def has_bfloat16() -> bool:
-    """Whether oneDNN's LSTM is fast in bfloat16: without AVX-512 it has none, on Arm it is not tried."""
-    capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(name) for name in ("amx_bf16", "avx512_bf16"))
+    """The states by texts that are filled up at their ends, for the backward direction reversed before."""
+    return torch.cat([_one_way(lstm, words, lengths, backward=backward) for backward in (False, True)], 1)
 
 
 def _one_way(lstm: nn.LSTM, words: Tensor, lengths: Lengths, *, backward: bool) -> Tensor:

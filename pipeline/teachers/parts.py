@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from pipeline.core.errors import UserError
+from pipeline.core.machine import find_device
 from pipeline.core.params.teacher import TransformerTeacher
 from pipeline.encoders.locate import check_modules, find_model
 from pipeline.encoders.packed_model import encoder_of, special_around
@@ -47,11 +48,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
             f"teacher.model: {params.model} has no modules.json, so it does not say how to pool; "
             "set teacher.pooling (mean, cls, max, lasttoken)"
         )
-    where = None if device == "auto" else device
-    try:
-        torch.empty(0, device=where)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"runtime.device is {where!r}, which torch cannot use: {error}") from None
+    where = find_device(device)
     weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
     try:
         with torch.random.fork_rng(devices=[]):

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
+from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.params.runtime import Runtime
 from pipeline.core.params.teacher import TransformerTeacher
 from pipeline.core.progress import say
 from pipeline.encoders.locate import unused_prompts, weights_hash
-from pipeline.encoders.packed_model import PackedModel
+from pipeline.encoders.packed_model import PackedModel, encoder_of
 from pipeline.teachers.parts import find_teacher, load_model, save_parts
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Transformer:
         folder = find_teacher(params)
         self.folder = folder
         self.module = load_model(folder, params, runtime.device)
+        if params.precision != "float32":
+            _tell_if_slower(params.precision, self.module)
         self.prompt = _prompt(self.module, params, folder)
         self.max_length = _max_length(self.module, params)
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
@@ -88,6 +91,12 @@ def _prompt(model: "SentenceTransformer", params: TransformerTeacher, folder: Pa
         say(said + "texts are encoded without; teacher.prompt puts one before all texts")
     name = model.default_prompt_name
     return (model.prompts[name] or "") if name else ""
+
+
+def _tell_if_slower(precision: Half, model: "SentenceTransformer") -> None:
+    layer = largest_layer(encoder_of(model).model)
+    if layer and (said := how_much_slower(precision, layer, str(model.device))):
+        say(f"teacher.precision: {said}")
 
 
 def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:

@@ -135,6 +135,14 @@ class Checkpoint:
             save_file(_apart(tensors), written, metadata={"state": json.dumps(state)})
             written.replace(temporary)
 
+    def state(self) -> dict[str, Any] | None:
+        """The loop's state; None without a file, or where it is damaged."""
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                return json.loads(file.metadata()["state"])
+        except (FileNotFoundError, SafetensorError):
+            return None
+
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The tensors by group and the loop's state; None without a file.
 

@@ -17,7 +17,7 @@ from pipeline.training.checkpoint import Checkpoint
 from pipeline.training.data import Examples
 from pipeline.training.loop import Point, Settings, fit
 from pipeline.training.mixture import Portion
-from pipeline.training.objective import Objective, Step, Term
+from pipeline.training.objective import Objective, Step, Term, autocast
 from pipeline.training.world import World
 
 
@@ -45,7 +45,10 @@ def objective(block: StudentBlock, setting: Setting) -> Objective:
 
 
 class Distillation:
-    """One student, its objective and its data; without `portions`, an epoch reads every training row once."""
+    """One student, its objective and its data.
+
+    Without `portions`, an epoch reads every training row once. `bfloat16` is of dev values too.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,8 @@ class Distillation:
         params: Train,
         world: World,
         portions: tuple[Portion, ...] | None = None,
+        *,
+        bfloat16: bool = False,
     ) -> None:
         self._student = student
         self._objective = objective
@@ -64,18 +69,19 @@ class Distillation:
         self._params = params
         self._world = world
         self._portions = portions or (Portion(len(train)),)
-        self._step = Step(
-            student, objective, train, world, params.micro_batch, bfloat16=params.precision == "bfloat16"
-        )
+        self._bfloat16 = bfloat16
+        self._step = Step(student, objective, train, world, params.micro_batch, bfloat16=bfloat16)
 
     def run(self, name: str, checkpoint: Checkpoint, checkpoint_seconds: float) -> list[Point]:
         """Train, and leave the student with the weights of the best dev value; the curve."""
-        fields = set(Settings.__dataclass_fields__) - {"name", "portions", "average", "interpolation"}
+        own = {"name", "portions", "average", "interpolation", "bfloat16"}
+        fields = set(Settings.__dataclass_fields__) - own
         average = self._params.average
         settings = Settings(
             name=name,
             portions=self._portions,
             average=average.decay if average else None,
+            bfloat16=self._bfloat16,
             **self._params.model_dump(include=fields),
         )
         return fit(
@@ -93,8 +99,9 @@ class Distillation:
     def dev_vectors(self, most: int | None = None) -> NDArray[np.float32]:
         """The student's vectors of the dev texts, or of the first of them, (n, dim)."""
         tokens = self._dev.tokens.select(np.arange(len(self._dev))[:most])
-        found = (self._student.encode(part).vectors for part in tokens.in_parts())
-        return np.concatenate([part.float().cpu().numpy() for part in found])
+        with autocast(self._student.module, bfloat16=self._bfloat16):
+            found = [self._student.encode(part).vectors.float().cpu().numpy() for part in tokens.in_parts()]
+        return np.concatenate(found)
 
     def mean_predictor_loss(self) -> float | None:
         """The dev loss of giving every text the mean training target: what a student must beat.
@@ -119,7 +126,14 @@ class Distillation:
             )
         self._objective.eval()
         total = torch.zeros((), dtype=torch.float64)
-        step = Step(self._student, self._objective, self._dev, World(), self._params.micro_batch)
+        step = Step(
+            self._student,
+            self._objective,
+            self._dev,
+            World(),
+            self._params.micro_batch,
+            bfloat16=self._bfloat16,
+        )
         rows = np.arange(len(self._dev))
         for part in np.split(rows, range(self._params.batch_size, len(rows), self._params.batch_size)):
             total += step.value(part).double() * len(part)

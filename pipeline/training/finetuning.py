@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,13 @@ class Finetuning:
         self._examples = Examples(self.tokens, np.empty((len(texts), 0), np.float32))
 
     def run(
-        self, name: str, dev_score: Callable[[], float], checkpoint: Checkpoint, seconds: float
+        self,
+        name: str,
+        dev_score: Callable[[], float],
+        checkpoint: Checkpoint,
+        seconds: float,
+        *,
+        bfloat16: bool = False,
     ) -> list[Point]:
         """Train and leave the student with the weights of the best dev score, those before included."""
         fields = {"epochs", "batch_size", "lr", "warmup", "evaluations", "seed", "interpolation"}
@@ -79,11 +86,13 @@ class Finetuning:
             schedule="linear",
             clip_norm=CLIP_NORM,
             sparse=bool(sparse_parameters(self._student.module)),
+            bfloat16=bfloat16,
             **self._params.model_dump(include=fields),
         )
-        return fit(self._student.module, self._backward, lambda: -dev_score(), settings, checkpoint, seconds)
+        backward = partial(self._backward, bfloat16=bfloat16)
+        return fit(self._student.module, backward, lambda: -dev_score(), settings, checkpoint, seconds)
 
-    def _backward(self, rows: Rows) -> dict[str, float]:
+    def _backward(self, rows: Rows, *, bfloat16: bool) -> dict[str, float]:
         texts, left_out = self._batch(rows)
         contrast = _Contrast(self._params, torch.from_numpy(left_out))
         step = Step(
@@ -92,7 +101,7 @@ class Finetuning:
             self._examples,
             World(),
             self._params.micro_batch,
-            bfloat16=self._params.precision == "bfloat16",
+            bfloat16=bfloat16,
         )
         return step.backward(texts)
 

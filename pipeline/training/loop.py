@@ -51,6 +51,9 @@ class Settings:
     """Where in `students.NAME` they are, for messages."""
     interpolation: float = 1.0
     """Share of the trained weights in those that the dev value is of, beside the weights at the start."""
+    bfloat16: bool = False
+    """Whether the products are of bfloat16: `backward` and `dev_value` see to it; here it is kept, for a
+    resumed run and for the curve."""
 
     @property
     def rows(self) -> int:
@@ -93,6 +96,8 @@ class Point:
     dev_value: float
     measures: dict[str, float] = field(default_factory=dict)
     """Means since the last point of what the losses tell beside their sum."""
+    precision: str = "float32"
+    """Of the products."""
     examples_per_second: float = field(default=float("nan"), compare=False, repr=False)
     """Since the last point, or since the run was resumed."""
 
@@ -219,7 +224,8 @@ class _Run:
         epochs, batches = divmod(at.step, self.settings.steps_per_epoch)
         examples = epochs * self.settings.rows + batches * self.settings.batch_size
         speed = self.seen / (now - self.since) if self.seen else float("nan")
-        self.curve.append(Point(at.step, examples, self.learning_rate(), loss, value, means, speed))
+        products = "bfloat16" if self.settings.bfloat16 else "float32"
+        self.curve.append(Point(at.step, examples, self.learning_rate(), loss, value, means, products, speed))
         at.sums, at.count = {}, 0
         self.seen = 0
         if value < at.best:
@@ -234,7 +240,11 @@ class _Run:
         return self.settings.patience is not None and self.at.since_best >= self.settings.patience
 
     def save(self, checkpoint: Checkpoint) -> None:
-        state = {"progress": asdict(self.at), "curve": [asdict(point) for point in self.curve]}
+        state = {
+            "progress": asdict(self.at),
+            "curve": [asdict(point) for point in self.curve],
+            "bfloat16": self.settings.bfloat16,
+        }
         averaging = self.averaging.tensors if self.averaging else {}
         checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, averaging)
 

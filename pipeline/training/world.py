@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
+from pipeline.core.machine import find_device
 
 Rows = NDArray[np.int64]
 
@@ -31,21 +32,16 @@ class World:
         """The world that torchrun has started this process in; alone without it.
 
         Args:
-            device: `runtime.device`; auto is a GPU where torch sees one. Several processes take a GPU each.
+            device: `runtime.device`. Several processes take a GPU each.
 
         Raises:
             UserError: torch sees no such device.
         """
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if not _is_there(device):
-            raise UserError(
-                f"runtime.device is {device!r}, and torch sees no such GPU; set it to auto or cpu"
-            )
+        device = find_device(device)
         if processes() == 1:
             return cls(device=device)
-        on_gpus = device.startswith("cuda")
-        here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+        on_gpus = device != "cpu"
+        here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.accelerator.device_count()
         if on_gpus and here > gpus:
             raise UserError(
                 f"torchrun has started {here} processes on a machine of {gpus} GPUs, and each takes one; "
@@ -130,10 +126,3 @@ class World:
 def processes() -> int:
     """As many as torchrun has started; one without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def _is_there(device: str) -> bool:
-    kind, _, number = device.partition(":")
-    if kind == "cuda":
-        return int(number or 0) < torch.cuda.device_count()
-    return kind != "mps" or torch.backends.mps.is_available()

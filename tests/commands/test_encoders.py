@@ -4,13 +4,13 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from sentence_transformers import SentenceTransformer
 from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
 
 from pipeline.artifacts import student
 from pipeline.commands import encoders
 from pipeline.commands.encoders import open_encoders
+from pipeline.core import machine
 from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
 
@@ -34,8 +34,8 @@ def students(parts, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_the_vectors_are_those_of_sentence_transformers(students, kind, monkeypatch):
-    slow, by_library = [], encoders.load_student
-    monkeypatch.setattr(encoders, "load_student", lambda *args: slow.append(kind) or by_library(*args))
+    slow, by_library = [], encoders._batched
+    monkeypatch.setattr(encoders, "_batched", lambda *args: slow.append(kind) or by_library(*args))
     found = open_encoders(students / kind, "cpu", 64)
     assert (slow == []) == (kind in FAST)
     expected = SentenceTransformer(str(students / kind), device="cpu").encode(WANTED)
@@ -62,11 +62,10 @@ def test_a_transformer_runs_in_bfloat16_near_by(students):
     assert 0 < np.abs(near - exact).max() < 0.02 * np.abs(exact).max()
 
 
-@pytest.mark.parametrize(
-    ("has", "chosen"), [({"avx512_bf16": True}, "bfloat16"), ({"avx2": True}, "float32")]
-)
-def test_auto_takes_bfloat16_where_the_processor_multiplies_it(students, monkeypatch, has, chosen):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+@pytest.mark.parametrize(("gain", "chosen"), [(2.0, "bfloat16"), (0.5, "float32")])
+def test_auto_takes_bfloat16_where_it_is_faster(students, monkeypatch, gain, chosen):
+    monkeypatch.setattr(machine, "gain", lambda *_: gain)
+    monkeypatch.setattr(machine, "SMALLEST", 1)
     found = [
         open_encoders(students / "transformer", "cpu", 64, precision).texts(WANTED)
         for precision in ("auto", chosen)
@@ -127,5 +126,5 @@ def test_a_list_of_modules_that_is_none_is_told(tmp_path, listed):
 @pytest.mark.parametrize("kind", BLOCKS)
 @pytest.mark.parametrize("device", ["cuda:99", "abacus", "hpu", "meta"])
 def test_a_device_that_is_not_there_is_told(students, kind, device):
-    with pytest.raises(UserError, match=rf"device '{device}': torch cannot use it \(.+\); use --device cpu"):
+    with pytest.raises(UserError, match=rf"--device is '{device}', and torch sees .+; set it to auto or cpu"):
         open_encoders(students / kind, device, 64)

@@ -1,4 +1,18 @@
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
 from pipeline.core import machine
+from pipeline.core.errors import UserError
+from pipeline.core.machine import Layer
+
+AVX2_ALONE = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+"""What makes an x86 processor compute as one without AVX-512."""
 
 
 def test_the_processor_is_called_what_the_system_calls_it(tmp_path, monkeypatch):
@@ -14,3 +28,84 @@ def test_the_processor_is_called_what_the_system_calls_it(tmp_path, monkeypatch)
 
 def test_there_is_a_cpu():
     assert machine.cpus() >= 1
+
+
+def test_the_cpu_is_the_device_where_torch_sees_no_other(monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: None)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 0)
+    assert machine.find_device("auto") == machine.find_device("cpu") == "cpu"
+    for wanted in ("cuda", "mps"):
+        with pytest.raises(
+            UserError, match=f"runtime.device is '{wanted}', and torch sees no GPU; set it to"
+        ):
+            machine.find_device(wanted)
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps", "xpu"])
+def test_auto_is_whatever_accelerator_torch_sees(kind, monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device(kind))
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    assert machine.find_device("auto") == kind
+    assert machine.find_device(f"{kind}:1") == f"{kind}:1"
+    for wanted in (f"{kind}:2", "abacus"):
+        with pytest.raises(
+            UserError, match=rf"--device is '{wanted}', and torch sees 2 of {kind}; set it to"
+        ):
+            machine.find_device(wanted, "--device")
+
+
+def test_the_largest_layer_is_no_table_and_an_lstm_before_all_else():
+    table, small, large = nn.Embedding(9000, 30), nn.Linear(30, 20), nn.Linear(20, 90)
+    assert machine.largest_layer(nn.Sequential(table, small, large)) == Layer("linear", 20, 90)
+    assert machine.largest_layer(nn.Sequential(table, large, nn.LSTM(7, 5))) == Layer("lstm", 7, 5)
+    assert machine.largest_layer(nn.Sequential(table, nn.EmbeddingBag(10, 3), nn.LayerNorm(4))) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gain", "found", "said"),
+    [
+        ("auto", 2.0, "bfloat16", ""),
+        ("auto", 1.05, "float32", ""),
+        ("auto", 0.02, "float32", ""),
+        ("float32", 2.0, "float32", ""),
+        ("bfloat16", 2.0, "bfloat16", ""),
+        ("bfloat16", 0.02, "bfloat16", "here: bfloat16 is 50.0 times slower than float32 on"),
+        ("bfloat16", 0.0, "float32", "here: torch has no LSTM of bfloat16 on"),
+    ],
+)
+def test_the_faster_precision_is_taken_and_a_slow_one_told(wanted, gain, found, said, monkeypatch, capsys):
+    monkeypatch.setattr(machine, "gain", lambda *_: gain)
+    assert machine.precision(wanted, nn.Linear(128, 128), "cpu", "here") == found
+    told = capsys.readouterr().err
+    assert told.startswith(said)
+    assert told.count("\n") == bool(said)
+
+
+def test_nothing_is_measured_of_a_table_or_a_tiny_model(monkeypatch):
+    monkeypatch.delattr(machine, "gain")
+    assert machine.precision("bfloat16", nn.Embedding(9, 3), "cpu", "here") == "float32"
+    assert machine.precision("auto", nn.Linear(127, 129), "cpu", "here") == "float32"
+
+
+def test_the_measurement_leaves_threads_and_random_numbers_alone():
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    assert machine.gain(Layer("linear", 40, 30), "cpu") > 0
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the switch is for x86 alone")
+def test_without_avx_512_auto_is_float32_and_bfloat16_is_told():
+    code = (
+        "from torch import nn; from pipeline.core.machine import precision\n"
+        "for layer in (nn.Linear(384, 1536), nn.LSTM(384, 64)):\n"
+        "    print(precision('auto', layer, 'cpu', 'x'), precision('bfloat16', layer, 'cpu', 'x'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **AVX2_ALONE}
+    )
+    assert done.stdout == "float32 bfloat16\nfloat32 float32\n", done.stderr
+    slow, none = done.stderr.splitlines()
+    assert slow.startswith("x: bfloat16 is ")
+    assert "times slower than float32" in slow
+    assert none.startswith("x: torch has no LSTM of bfloat16")

@@ -29,7 +29,7 @@ def test_the_vectors_are_those_of_sentence_transformers(parts, tmp_path, kind, m
     monkeypatch.setattr(
         packed_model.PackedModel, "encode", lambda *args: packed.append(kind) or encode(*args)
     )
-    found = open_student(folder, "distill@x")(WANTED)
+    found = open_student(folder, "distill@x", "float32")(WANTED)
     assert bool(packed) == (kind in ("transformer", "compact"))
     expected = SentenceTransformer(str(folder), device="cpu").encode(WANTED)
     np.testing.assert_allclose(found, expected, atol=2e-6)
@@ -37,4 +37,14 @@ def test_the_vectors_are_those_of_sentence_transformers(parts, tmp_path, kind, m
 
 def test_where_no_student_is(tmp_path):
     with pytest.raises(UserError, match=r"is no student .*; run `dvc repro distill@x`"):
-        open_student(tmp_path, "distill@x")
+        open_student(tmp_path, "distill@x", "auto")
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_bfloat16_is_of_transformers_and_near_by(parts, tmp_path, kind):
+    folder = tmp_path / kind
+    student.write(implementation("students", kind).build(BLOCKS[kind], parts), "a card", folder)
+    exact, near = (open_student(folder, "distill@x", one)(WANTED) for one in ("float32", "bfloat16"))
+    most = 0.02 * np.abs(exact).max() if kind in ("transformer", "compact") else 1e-12
+    assert 0 <= np.abs(near - exact).max() < most
+    assert (near == exact).all() == (kind in ("static", "bilstm"))

@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+from pipeline.core import machine
 from pipeline.students import bilstm
 
 WIDTH, UNITS = 12, 8
@@ -72,8 +73,9 @@ def test_a_cpu_computes_them_by_onednn(lstm, words):
     assert calls["aten::mkldnn_rnn_layer"] == 2 * -(-len(LENGTHS) // bilstm.GROUP)
 
 
-@pytest.mark.skipif(not bilstm.has_bfloat16(), reason="this CPU does not multiply bfloat16")
 def test_in_autocast_it_computes_in_bfloat16(lstm, words, pull):
+    if not machine.gain(machine.Layer("lstm", 16, 8), "cpu"):
+        pytest.skip("torch has no LSTM of bfloat16 on this CPU")
     expected, expected_gradients = with_gradients(one_by_one, lstm, words, pull)
     with torch.autocast("cpu", torch.bfloat16):
         found, gradients = with_gradients(bilstm.states, lstm, words, pull)
@@ -91,10 +93,3 @@ def test_packed_sequences_stay_in_float32_whatever_autocast_says(lstm, words, pu
     found, expected = (with_gradients(way, lstm, words, pull) for way in (in_autocast, bilstm.packed))
     assert found[0].dtype == torch.float32
     assert_alike(found, expected)
-
-
-def test_without_bfloat16_it_stays_in_float32(lstm, words, monkeypatch):
-    monkeypatch.setattr(bilstm, "has_bfloat16", lambda: False)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = bilstm.states(lstm, words, LENGTHS)
-    torch.testing.assert_close(found, bilstm.states(lstm, words, LENGTHS), atol=0, rtol=0)

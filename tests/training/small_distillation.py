@@ -78,7 +78,8 @@ def distillation_of(
     student = student_of(block, parts)
     objective = objective_of(block, parts, len(texts), student)
     train, dev = examples_of(student, block, texts), examples_of(student, block, DEV)
-    made = Distillation(student, objective, train, dev, block.train, world or World())
+    bfloat16 = block.train.precision == "bfloat16"
+    made = Distillation(student, objective, train, dev, block.train, world or World(), bfloat16=bfloat16)
     return student, objective, made
 
 

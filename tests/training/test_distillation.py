@@ -90,12 +90,15 @@ def test_the_dev_vectors_do_not_depend_on_how_many_are_computed_at_a_time(parts,
 def test_the_dev_loss_over_the_batch_is_that_of_batches_of_the_training_size(parts, tmp_path, precision):
     block = block_of("transformer", INFONCE, batch_size=3, micro_batch=1, precision=precision)
     student, objective, made = distillation_of(block, parts)
-    projected = own_vectors(student, DEV) @ objective.losses[0].projection.weight.detach().numpy().T
+    projected = made.dev_vectors() @ objective.losses[0].projection.weight.detach().numpy().T
     sides = [side / np.linalg.norm(side, axis=1)[:, None] for side in (projected, targets(DEV, block))]
     costs = []
     for rows in (slice(0, 3), slice(3, 5)):
         logits = sides[0][rows] @ sides[1][rows].T / INFONCE["temperature"]
         costs += list(np.log(np.exp(logits).sum(axis=1)) - logits.diagonal())
+    exact, near = own_vectors(student, DEV), made.dev_vectors()
+    assert (near == exact).all() == (precision == "float32")
+    np.testing.assert_allclose(near, exact, atol=0.02 * np.abs(exact).max())
     assert run(made, tmp_path)[0].dev_value == pytest.approx(np.mean(costs), rel=1e-5)
 
 

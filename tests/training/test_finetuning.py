@@ -67,7 +67,9 @@ def finetuning(student, **changes) -> Finetuning:
 
 def run(student, scores, checkpoint: Path, **changes):
     left = iter(scores)
-    return finetuning(student, **changes).run("tiny", lambda: next(left), Checkpoint(checkpoint), 1e9)
+    made, state = finetuning(student, **changes), Checkpoint(checkpoint)
+    bfloat16 = changes.get("precision") == "bfloat16"
+    return made.run("tiny", lambda: next(left), state, 1e9, bfloat16=bfloat16)
 
 
 def loss_by_hand(student, rows: list[int], most: int = 8) -> float:

@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from train_in_world import CASES, LENGTHS
 
 from pipeline.core.errors import UserError
+from pipeline.training import world as world_module
 from pipeline.training.world import World
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
@@ -144,29 +145,16 @@ def test_alone_there_is_nothing_to_exchange(monkeypatch):
     assert total.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(
-    ("gpus", "wanted", "found"), [(0, "auto", "cpu"), (1, "auto", "cuda"), (2, "cuda:1", "cuda:1")]
-)
-def test_training_takes_a_gpu_where_there_is_one(gpus, wanted, found, monkeypatch):
+def test_training_takes_the_device_that_there_is(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    assert World.join(wanted).device == found
+    monkeypatch.setattr(world_module, "find_device", {"auto": "mps"}.get)
+    assert World.join("auto").device == "mps"
 
 
 def test_more_processes_than_gpus(monkeypatch):
     for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         monkeypatch.setenv(name, "4")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(world_module, "find_device", lambda _: "cuda")
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     with pytest.raises(UserError, match=r"4 processes on a machine of 2 GPUs.*--nproc-per-node"):
         World.join()
-
-
-def test_a_gpu_that_is_not_there(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(UserError, match=r"runtime\.device is 'cuda:1'.*set it to auto or cpu"):
-        World.join("cuda:1")
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(UserError, match=r"runtime\.device is 'mps'.*set it to auto or cpu"):
-        World.join("mps")

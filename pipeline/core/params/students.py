@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pipeline.core.machine import Precision
 from pipeline.core.params.base import Block, Count, Fraction, Name, Positive, Seed
 from pipeline.core.params.losses import HsicLoss, Loss
 from pipeline.core.params.teacher import View
@@ -43,9 +44,8 @@ class Finetune(Block):
     projection: Count | None = None
     """Dimension that a linear layer, trained along and shipped, brings the vectors down to (IBKD eq. 11), and
     which ships even where no dev score rises; null: there is none."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the forward and backward passes, and of those that dev tasks are scored with; weights and optimizer
-    stay float32."""
+    precision: Precision = "auto"
+    """Of the forward and backward passes, and of those that dev tasks are scored with, as in `train`."""
     interpolation: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Share of the fine-tuned weights in those that are scored and kept; the others are the distilled ones
     (WiSE-FT, Wortsman et al. 2022). Below 1 more is left of what fine-tuning costs elsewhere."""

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from pipeline.core.machine import Precision
 from pipeline.core.params.base import Block, Count, Fraction, NonNegative, Positive, Seed
 from pipeline.core.params.mixture import Texts
 
@@ -67,9 +68,10 @@ class Train(Block):
     of pairs of dev texts with their targets'."""
     patience: Count | None = None
     """Stop after this many evaluations without a better dev value; null: never."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the forward and backward passes; weights and optimizer stay float32. So does a BiLSTM's LSTM on
-    a CPU that has no fast one of bfloat16."""
+    precision: Precision = "auto"
+    """Of the forward and backward passes, and of those that the dev value is taken with; weights and
+    optimizer stay float32. `auto`: bfloat16 where this machine is faster in it, which is measured. A table is
+    trained in float32, and so is a BiLSTM where torch has no LSTM of bfloat16."""
     seed: Seed = 0
     """Seed of the order of the texts and of random weights."""
 

@@ -1,0 +1,30 @@
+"""The precision that a training's products are computed in: chosen once, and kept by a resumed run."""
+
+from torch import nn
+
+from pipeline.core import machine
+from pipeline.training.checkpoint import Checkpoint
+from pipeline.training.world import World
+
+
+def takes_bfloat16(
+    wanted: machine.Precision, module: nn.Module, world: World, checkpoint: Checkpoint, key: str
+) -> bool:
+    """Whether a student is trained in bfloat16.
+
+    Another precision gives other weights: a resumed run takes that of the interrupted one, and all processes
+    of a run that of the leading one.
+
+    Args:
+        wanted: what the params say.
+        module: the student, on its device.
+        world: the processes that train it.
+        checkpoint: where an interrupted run's state lies.
+        key: where the params say so, for messages.
+    """
+    interrupted = checkpoint.state()
+    if interrupted is not None:
+        found = bool(interrupted["bfloat16"])
+    else:
+        found = machine.precision(wanted, module, world.device, key) == "bfloat16"
+    return bool(world.of_the_leader(found))
