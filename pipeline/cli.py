@@ -1,36 +1,78 @@
-"""`pipeline`: what a person calls. The stages are called by DVC."""
+"""`pipeline`: what a person calls. The stages are called by DVC.
+
+A command is imported when it is called: `--help` needs none of them.
+"""
+
+import gc
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperGroup
 
-from pipeline.commands import cache
-from pipeline.commands.check import check
-from pipeline.commands.compare import compare
-from pipeline.commands.doctor import doctor
-from pipeline.commands.embed import embed
-from pipeline.commands.inspect import inspect
-from pipeline.commands.mteb import mteb
-from pipeline.commands.schema import schema
-from pipeline.commands.search import search
+from pipeline.core import quick_imports
 from pipeline.core.errors import report_user_errors
+
+COMMANDS = {
+    "check": "Check the params file and tell every fault at once, before DVC reads it.",
+    "doctor": "Check this machine against the params; exit code 1 if something that they need is missing.",
+    "inspect": "Show what an artifact holds: schema, rows, dimension, geometry, recipe, sample rows.",
+    "embed": "Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the "
+    "input.",
+    "search": "Find the texts nearest to each query: rank, cosine, text; before them the query, if there are "
+    "several.",
+    "compare": "Compare what two students ship, or all students of two reports: B's difference from A, and "
+    "B / A.",
+    "mteb": "Score models on MTEB's tasks, or on your own: a row a task, a column a model.",
+    "schema": "Write the JSON Schema of params.yaml.",
+    "cache": "Vectors, indexes, translations, results that are kept.",
+}
+"""Each with the first line of its own help: the function of this name in pipeline/commands/NAME.py, or its
+commands."""
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+SETTINGS: dict[str, Any] = {
+    "rich_markup_mode": "markdown",  # joins the lines of a docstring's paragraphs
+    "no_args_is_help": True,
+    "pretty_exceptions_enable": False,
+    "add_completion": False,
+}
+
+
+class Commands(TyperGroup):
+    """Commands that are listed by name and imported when they are called."""
+
+    def resolve_command(
+        self, ctx: "Context", args: list[str]
+    ) -> tuple[str | None, "Command | None", list[str]]:
+        """The command that the arguments name, and their rest."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, typer.main.get_command(_load(str(name))), rest
+
+
+def _load(name: str) -> typer.Typer:
+    gc.disable()  # until the command's work begins: nothing that an import makes is garbage
+    module = import_module(f"pipeline.commands.{name}")
+    found = typer.Typer(**SETTINGS | {"no_args_is_help": hasattr(module, "COMMANDS")})
+    for command, function in getattr(module, "COMMANDS", {name: getattr(module, name, None)}).items():
+        found.command(command)(report_user_errors(function))
+    return found
+
 
 app = typer.Typer(
     help="Distil sentence-embedding models. `dvc repro` runs it; these look at it and use what it made.",
-    rich_markup_mode="markdown",  # joins the lines of a docstring's paragraphs
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+    cls=Commands,
+    **SETTINGS,
 )
-for command in (check, doctor, inspect, embed, search, compare, mteb, schema):
-    app.command()(report_user_errors(command))
-
-cache_app = typer.Typer(no_args_is_help=True)
-for name, cache_command in cache.COMMANDS.items():
-    cache_app.command(name)(report_user_errors(cache_command))
-app.add_typer(cache_app, name="cache", help="Vectors, indexes, translations, results that are kept.")
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help)(lambda: None)
 
 
 def main() -> None:
     """Run the command that the arguments name."""
+    quick_imports.install()
     app()
 
 

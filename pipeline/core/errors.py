@@ -1,6 +1,7 @@
 """The one error a user's mistake raises, and the wrapper that turns it into one line and exit code 1."""
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +68,9 @@ def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         for name, value in QUIET.items():
             os.environ.setdefault(name, value)
+        if not gc.isenabled():  # a quick start ends here
+            gc.freeze()
+            gc.enable()
         try:
             command(*args, **kwargs)
         except UserError as error:

@@ -3,6 +3,7 @@
 It stands in a file of its own, so that equal inputs give equal results; DVC restores it along with them.
 """
 
+import gc
 import json
 import resource
 import runpy
@@ -10,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from pipeline.core import quick_imports
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import report_user_errors
 from pipeline.core.machine import cpu, cpus
@@ -35,6 +37,8 @@ def main() -> None:
     out, module = Path(sys.argv[1]), sys.argv[2]
     del sys.argv[1:3]
     started = time.monotonic()
+    quick_imports.install()
+    gc.disable()  # until the stage's work begins: nothing that its imports make is garbage
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:

@@ -1,0 +1,68 @@
+"""What is put off is there when it is asked for, and models compute as without."""
+
+import subprocess
+import sys
+
+INSTALL = "from pipeline.core import quick_imports; quick_imports.install()\n"
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_nobody_needs_is_not_imported():
+    code = (
+        INSTALL + "import sys, sentence_transformers, transformers.models.bert.modeling_bert\n"
+        "print(*(name for name in ('sklearn', 'scipy.stats', 'scipy.optimize', 'torch._dynamo.config',\n"
+        "    'torch.distributed.tensor', 'torch.distributed.fsdp') if name in sys.modules))"
+    )
+    assert run(code) == "\n"
+
+
+def test_what_was_put_off_is_imported_by_its_use():
+    code = (
+        INSTALL + "import sys, torch, sentence_transformers\n"
+        "from sentence_transformers.util import euclidean_sim, manhattan_sim, pairwise_manhattan_sim\n"
+        "a, b = torch.tensor([[0.0, 3.0]]), torch.tensor([[4.0, 0.0]])\n"
+        "print(euclidean_sim(a, b).item(), manhattan_sim(a, b).item())\n"
+        "from transformers.data.metrics import glue_compute_metrics\n"
+        "import numpy as np\n"
+        "rising = np.arange(5)\n"
+        "print(glue_compute_metrics('sts-b', rising, -rising)['spearmanr'].round(6))\n"
+        "from sentence_transformers.util.similarity import pairwise_distances\n"
+        "print(pairwise_distances([[0.0]], [[2.0]])[0, 0], 'sklearn' in sys.modules)"
+    )
+    assert run(code).splitlines() == ["-5.0 -7.0", "-1.0", "2.0 True"]
+
+
+def test_the_compiler_and_sharding_are_there_for_who_asks_for_them():
+    code = (
+        INSTALL + "import sys, torch, sentence_transformers\n"
+        "stand_in = sys.modules['torch._dynamo']\n"
+        "import torch._dynamo.testing\n"
+        "print(torch._dynamo is not stand_in, torch._dynamo.testing.__name__)\n"
+        "print(stand_in.eval_frame is torch._dynamo.eval_frame)\n"
+        "print(torch.compile(lambda x: x + 1, backend='eager')(torch.ones(1)).item())\n"
+        "from torch.distributed.fsdp import FullyShardedDataParallel\n"
+        "print(issubclass(FullyShardedDataParallel, torch.nn.Module))\n"
+        "import torch.distributed.tensor\n"
+        "print(torch.distributed.tensor.DTensor.__name__)"
+    )
+    assert run(code).splitlines() == ["True torch._dynamo.testing", "True", "2.0", "True", "DTensor"]
+
+
+def test_a_trained_model_has_the_same_vectors_as_without(bert):
+    code = (
+        "import torch; from transformers import AutoModel\n"
+        "torch.set_num_threads(1); torch.manual_seed(0)\n"
+        f"model = AutoModel.from_pretrained({str(bert)!r}).train(False)\n"
+        "optimizer = torch.optim.AdamW(model.parameters(), 0.1)\n"
+        "ids = torch.arange(5, 12)[None]\n"
+        "for _ in range(3):\n"
+        "    optimizer.zero_grad()\n"
+        "    model(ids).last_hidden_state.square().sum().backward(); optimizer.step()\n"
+        "print(model(ids).last_hidden_state.detach().flatten().tolist())"
+    )
+    assert run(INSTALL + code) == run(code)
