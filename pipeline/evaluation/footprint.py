@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.evaluation.rounds import spread
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -48,16 +50,18 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
 
     Returns:
         A model's parameters, embedding_parameters, megabytes, dim, sentences_per_second (median of the
-        rounds), speedup over the reference model (median of the rounds' ratios), latency_ms_p50 and _p95.
+        rounds), speedup over the reference model (median of the rounds' ratios), latency_ms_p50 and _p95;
+        batch_spread and latency_spread, by how much a round's time, or its median latency, differs from the
+        median round's.
     """
     seconds: dict[str, list[float]] = {name: [] for name in models}
-    latencies: dict[str, list[float]] = {name: [] for name in models}
+    latencies: dict[str, list[list[float]]] = {name: [] for name in models}
     for name in models:
         _time(models[name].encode, plan.texts[:8], plan.threads)
     for _ in range(plan.rounds):
         for name, model in models.items():
             seconds[name].append(_time(model.encode, plan.texts, plan.threads))
-            latencies[name] += [_time(model.encode, [text], plan.threads) for text in plan.single_texts]
+            latencies[name].append([_time(model.encode, [text], plan.threads) for text in plan.single_texts])
     return {
         name: {
             "parameters": model.parameters,
@@ -66,8 +70,10 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
             "dim": model.dim,
             "sentences_per_second": float(len(plan.texts) / np.median(seconds[name])),
             "speedup": float(np.median(np.divide(seconds[reference], seconds[name]))),
+            "batch_spread": spread(seconds[name]),
             "latency_ms_p50": float(np.percentile(latencies[name], 50) * 1000),
             "latency_ms_p95": float(np.percentile(latencies[name], 95) * 1000),
+            "latency_spread": spread(np.median(latencies[name], axis=1).tolist()),
         }
         for name, model in models.items()
     }

@@ -16,6 +16,7 @@ from pipeline.evaluation import indexes, ranking
 from pipeline.evaluation.embeddings import Embeddings
 from pipeline.evaluation.indexes import Row
 from pipeline.evaluation.ranking import Unit
+from pipeline.evaluation.rounds import spread
 
 QUERIES = 1000
 """Most queries that are searched for in one timed call: HPD gives the time of as many."""
@@ -65,7 +66,8 @@ def measure(
 
     Returns:
         Rows of task, model, index and its settings, documents and dim as in `indexes.score_tasks`, queries,
-        build_seconds, and ms_per_1000_queries, of one call with all queries at once. Medians of the rounds.
+        build_seconds, and ms_per_1000_queries, of one call with all queries at once: medians of the rounds.
+        build_spread and search_spread, by how much a round's time differs from them.
     """
     from threadpoolctl import threadpool_limits
 
@@ -93,7 +95,9 @@ def measure(
                     **indexes.described(spec, vectors[model].documents),
                     "queries": queries,
                     "build_seconds": float(build),
+                    "build_spread": spread([built for built, _ in measured]),
                     "ms_per_1000_queries": float(search / queries * 1e6),
+                    "search_spread": spread([searched for _, searched in measured]),
                 }
             )
     return rows

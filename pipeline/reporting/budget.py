@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from pipeline.reporting.figures import Line, Panel
 from pipeline.reporting.inputs import FINETUNED, TEACHER, Budget, Searches, StudentMetrics
-from pipeline.reporting.tables import number, percent, score
+from pipeline.reporting.tables import number, percent, score, steadiness
 
 ROLES = {"float32": "ink", "float16": "muted", "int8": "accent", "binary": "warm"}
 AXIS = "MB for a million vectors (log scale)"
 INDEX_SCORES = ("headline", "recall@10", "exact@10")
-INDEX_TIMES = ("queries", "build_seconds", "ms_per_1000_queries")
+INDEX_TIMES = ("queries", "build_seconds", "build_spread", "ms_per_1000_queries", "search_spread")
 INDEX_SHAPE = ("task", "model", "index", "bytes", "documents", "dim")
 
 
@@ -71,11 +71,19 @@ def indexes(students: Sequence[StudentMetrics], searches: Searches) -> list[Inde
                     index=", ".join([str(row["index"]), *settings]),
                     megabytes=number(float(row["bytes"] or 0) / 1e6),
                     scores=tuple(_score(row.get(name)) for name in (headline, *INDEX_SCORES[1:])),
-                    build=number(1000 * float(time["build_seconds"])) if time else "",
-                    search=number(float(time["ms_per_1000_queries"])) if time else "",
+                    build=_time(time, "build_seconds", 1000, "build_spread"),
+                    search=_time(time, "ms_per_1000_queries", 1, "search_spread"),
                 )
             )
     return rows
+
+
+def _time(time: Mapping[str, object], name: str, factor: int, spread: str) -> str:
+    """Milliseconds, and by how much their rounds differ."""
+    if not time:
+        return ""
+    shown = number(factor * float(str(time[name])))
+    return f"{shown} {steadiness(float(str(time.get(spread, 0))))}"
 
 
 def panels(metrics: StudentMetrics) -> list[Panel]:

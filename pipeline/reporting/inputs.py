@@ -85,6 +85,10 @@ class Size(_Read):
     sentences_per_second: float
     latency_ms_p50: float
     latency_ms_p95: float
+    batch_spread: float = 0.0
+    """By how much a round's time differs from the median round's, as a share."""
+    latency_spread: float = 0.0
+    """The same of a round's median latency."""
     speedup: float
     dim: int
 

@@ -22,11 +22,15 @@ NOTHING = "–"
 SHIPPED = "shipped"
 REFERENCES = {TEACHER: "as it is", TEACHER_PCA: "after PCA"}
 READS_SAME_DIGITS = 3
+SPEED, LATENCY = "sentences/s (speedup)", "ms/sentence p50 (p95)"
+NOISY = 0.15
+"""Spread of a time's rounds beyond which it is not to be relied on."""
+NOISE = "noisy: other work was running"
 NOTES = (
     "Average: the mean of the tasks' headline scores. Kept: the mean over the tasks of score / teacher's "
     f"score, {NOTHING} where the teacher's cannot be told from zero. Speed: sentences a second in batches "
     "(times the teacher's: the median of the rounds' ratios), and the time of one sentence alone, median "
-    "(95th percentile). Size and speed are measured on what ships, speed in float32 (but an API's)."
+    "(95th percentile), ± by how much a round differs from the median round. Size and speed are measured on what ships, speed in float32 (but an API's)."
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "
@@ -119,7 +123,7 @@ def leaderboard(
 def headings(board: Leaderboard) -> list[str]:
     """Titles of the columns, the two that name the model included."""
     scores = [f"{task.name} ({task.metric}){'*' if task.builtin else ''}" for task in board.tasks]
-    footprint = ["parameters", "MB", "sentences/s (speedup)", "ms/sentence p50 (p95)"]
+    footprint = ["parameters", "MB", SPEED, LATENCY]
     return ["model", "variant", "dim", *scores, AVERAGE, KEPT, *footprint]
 
 
@@ -210,6 +214,11 @@ def percent_span(interval: Interval | None) -> str:
     return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}%" if interval else ""
 
 
+def steadiness(spread: float) -> str:
+    """By how much the rounds of a time differ; beyond NOISY it says why."""
+    return f"±{spread:.0%}" if spread <= NOISY else f"{NOISE} (±{spread:.0%})"
+
+
 def number(value: float) -> str:
     """A measured quantity at three significant digits; whole above a hundred."""
     if abs(value) >= 100 or value == int(value):
@@ -269,6 +278,7 @@ def _references(
 def _footprint(size: Size | None) -> list[Cell]:
     if size is None:
         return [Cell("", None)] * 4
+    speed = f"{number(size.sentences_per_second)} ({number(size.speedup)}×)"
     latency = f"{number(size.latency_ms_p50)} ({number(size.latency_ms_p95)})"
     return [
         # A teacher behind an API has a size, but nobody here knows it.
@@ -276,8 +286,8 @@ def _footprint(size: Size | None) -> list[Cell]:
         if size.parameters
         else Cell(NOTHING, None),
         Cell(number(size.megabytes), size.megabytes) if size.megabytes else Cell(NOTHING, None),
-        Cell(f"{number(size.sentences_per_second)} ({number(size.speedup)}×)", size.sentences_per_second),
-        Cell(latency, size.latency_ms_p50),
+        Cell(speed, size.sentences_per_second, steadiness(size.batch_spread)),
+        Cell(latency, size.latency_ms_p50, steadiness(size.latency_spread)),
     ]
 
 
@@ -291,7 +301,9 @@ def _digits(value: float) -> float:
 
 def _inline(title: str, cell: Cell) -> str:
     """A cell on one line; the intervals of single tasks would make the table too wide."""
-    return f"{cell.text} ({cell.quiet})" if cell.quiet and title in (AVERAGE, KEPT) else cell.text
+    if not cell.quiet or title not in (AVERAGE, KEPT, SPEED, LATENCY):
+        return cell.text
+    return f"{cell.text} {cell.quiet}" if title in (SPEED, LATENCY) else f"{cell.text} ({cell.quiet})"
 
 
 def _escape(text: str) -> str:

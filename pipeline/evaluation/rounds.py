@@ -1,0 +1,14 @@
+"""Times that are measured in rounds: their median, and how far a round lay from it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def spread(seconds: Sequence[float]) -> float:
+    """How far the farthest round lies from the median, as a share of the median; 0 for a single round.
+
+    What runs beside a measurement meets some of its rounds: a large spread tells of it.
+    """
+    median = float(np.median(seconds))
+    return float(np.abs(np.asarray(seconds) - median).max() / median)
