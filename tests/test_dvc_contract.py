@@ -37,6 +37,7 @@ NEUTRAL = {
     "pipeline/core/params/teacher.py",
     "pipeline/core/params/train.py",
     "pipeline/core/progress.py",
+    "pipeline/core/quick_imports.py",
     "pipeline/core/registry.py",
     "pipeline/core/timed.py",
 }

@@ -193,9 +193,7 @@ def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> No
         say(f"speeds are of two runs: compare the speedup, which is over the {TEACHER} in the same run")
     sizes_of = {row.model: row.size for board in (mine, theirs) for row in board.rows if row.size}
     noisy = [
-        name
-        for name, size in sizes_of.items()
-        if max(size.batch_spread, size.latency_spread) > tables.NOISY
+        name for name, size in sizes_of.items() if max(size.batch_spread, size.latency_spread) > tables.NOISY
     ]
     if noisy:
         say(f"speeds of {', '.join(noisy)} are {tables.NOISE}; `dvc repro -f footprint` measures again")

@@ -31,6 +31,8 @@ class Model:
     megabytes: float
     """On disk, everything that is needed to load it (1 MB = 1,000,000 bytes)."""
     dim: int
+    repeats: bool = True
+    """Whether the same texts may be encoded again: an API's calls cost money, and it may remember answers."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Plan:
     """Encoded in one call."""
     single_texts: Sequence[str]
     """Encoded one at a time."""
+    batch_seconds: float = 0.0
+    """A batch run of less is repeated, within its round, until so many have passed; its mean counts."""
 
 
 def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str, dict[str, float]]:
@@ -60,7 +64,8 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
         _time(models[name].encode, plan.texts[:8], plan.threads)
     for _ in range(plan.rounds):
         for name, model in models.items():
-            seconds[name].append(_time(model.encode, plan.texts, plan.threads))
+            least = plan.batch_seconds if model.repeats else 0.0
+            seconds[name].append(_time(model.encode, plan.texts, plan.threads, least))
             latencies[name].append([_time(model.encode, [text], plan.threads) for text in plan.single_texts])
     return {
         name: {
@@ -80,7 +85,10 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
 
 
 def describe(encode: Encode, module: "nn.Module | None", folder: Path | None, dim: int) -> Model:
-    """A model to be measured, by its modules' parameters and folder's bytes; without either they are 0."""
+    """A model to be measured, by its modules' parameters and folder's bytes.
+
+    Without either they are 0, and calls are not repeated.
+    """
     from torch import nn
 
     modules = list(module.modules()) if module else []
@@ -91,6 +99,7 @@ def describe(encode: Encode, module: "nn.Module | None", folder: Path | None, di
         embedding_parameters=sum(table.weight.numel() for table in tables),
         megabytes=megabytes(folder) if folder else 0.0,
         dim=dim,
+        repeats=module is not None,
     )
 
 
@@ -100,15 +109,17 @@ def megabytes(folder: Path) -> float:
     return sum(file.stat().st_size for file in files) / 1e6
 
 
-def _time(encode: Encode, texts: Sequence[str], threads: int) -> float:
-    """Seconds of one call: an API's costs money, and of a second one it may remember the answer."""
+def _time(encode: Encode, texts: Sequence[str], threads: int, least: float = 0.0) -> float:
+    """Seconds of a call: the mean of as many as take at least so long, of one without."""
     import torch
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        started = time.perf_counter()
-        encode(texts)
-        return time.perf_counter() - started
+        started, calls, taken = time.perf_counter(), 0, 0.0
+        while not calls or taken < least:
+            encode(texts)
+            calls, taken = calls + 1, time.perf_counter() - started
+        return taken / calls
     finally:
         torch.set_num_threads(before)

@@ -30,7 +30,8 @@ NOTES = (
     "Average: the mean of the tasks' headline scores. Kept: the mean over the tasks of score / teacher's "
     f"score, {NOTHING} where the teacher's cannot be told from zero. Speed: sentences a second in batches "
     "(times the teacher's: the median of the rounds' ratios), and the time of one sentence alone, median "
-    "(95th percentile), ± by how much a round differs from the median round. Size and speed are measured on what ships, speed in float32 (but an API's)."
+    "(95th percentile), ± by how much a round differs from the median round. Size and speed are measured on "
+    "what ships, speed in float32 (but an API's)."
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "

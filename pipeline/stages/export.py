@@ -76,7 +76,8 @@ def main(
                 parity.check_vectors(format_name, alone, shown, gate, alone=True)
                 farthest, mean_alone = max(farthest, alone.distances.max()), _rounded(alone.distances.mean())
             score = measure.score(found, vectors, reference)
-            parity.check_score(format_name, score, trained_score, gate)
+            least = measure.least_loss(found, vectors, trained, reference)
+            parity.check_score(format_name, score, trained_score, least, gate)
             exports[format_name] = Exported(
                 megabytes=megabytes(folder / format_name),
                 max_distance=_rounded(farthest),

@@ -160,7 +160,8 @@ def _read_curve(path: Path, stage: str, dev: str) -> pl.DataFrame:
     try:
         curve = pl.read_csv(path, separator="\t", infer_schema=False)
         told = [name for name in effort.COLUMNS if name in curve.columns and name not in columns]
-        return curve.select(pl.col(name).cast(pl.Float64) for name in [*columns, *told])
+        words = [effort.PRECISION] if effort.PRECISION in curve.columns else []
+        return curve.select(*(pl.col(name).cast(pl.Float64) for name in [*columns, *told]), *words)
     except pl.exceptions.PolarsError as error:
         reason = str(error).splitlines()[0]
         raise UserError(

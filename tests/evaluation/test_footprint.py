@@ -68,7 +68,7 @@ def test_speeds_by_hand(monkeypatch):
         "fast": [9.0, 0.5, 0.01, 0.01, 2.0, 0.01, 0.03],
     }
     left = {name: iter(of_one) for name, of_one in seconds.items()}
-    monkeypatch.setattr(footprint, "_time", lambda encode, _texts, _threads: next(left[encode]))
+    monkeypatch.setattr(footprint, "_time", lambda encode, *_: next(left[encode]))
     models = {name: model(name) for name in seconds}
     measured = measure(models, plan(rounds=2), "teacher")
     assert measured["teacher"]["speedup"] == 1
@@ -76,6 +76,8 @@ def test_speeds_by_hand(monkeypatch):
     assert measured["teacher"]["sentences_per_second"] == pytest.approx(10 / 3)
     assert measured["teacher"]["latency_ms_p50"] == pytest.approx(250)
     assert measured["teacher"]["latency_ms_p95"] == pytest.approx(385)
+    assert measured["teacher"]["batch_spread"] == pytest.approx(1 / 3)  # 2 and 4 seconds, 3 between them
+    assert measured["teacher"]["latency_spread"] == pytest.approx(0.1 / 0.25)  # 150 and 350 ms
 
 
 def test_real_speeds_have_their_units():
@@ -106,3 +108,14 @@ def test_models_run_on_the_planned_threads_and_the_threads_are_restored():
     )
     assert set(seen) == {before + 1}
     assert torch.get_num_threads() == before
+
+
+def test_a_short_batch_is_repeated_and_an_api_is_asked_once():
+    calls: list[int] = []
+    plan_of_a_while = Plan(1, 1, TEXTS, TEXTS[:1], batch_seconds=0.05)
+    for repeats in (True, False):
+        calls.clear()
+        once = Model(lambda texts: calls.append(len(texts)), 0, 0, 0, 3, repeats)
+        found = measure({"teacher": once}, plan_of_a_while, "teacher")
+        assert (calls.count(10) > 1) == repeats
+        assert found["teacher"]["sentences_per_second"] > 10 / 0.05

@@ -45,6 +45,7 @@ def test_times_are_medians_of_rounds_that_take_turns(monkeypatch, tmp_path):
         order == [((64, 12), (30, 12)), ((64, 6), (30, 6))] + [((250, 12), (30, 12)), ((250, 6), (30, 6))] * 3
     )
     assert (tiny["build_seconds"], teacher["build_seconds"]) == (2, 20)
+    assert tiny["build_spread"] == pytest.approx(1.5)  # 1, 5 and 2 seconds
     assert tiny["ms_per_1000_queries"] == pytest.approx(0.6 / 30 * 1000 * 1000)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import onnx as onnx_library
 import pytest
 from exported_students import BUILDS, HARD, saved, trained_vectors
+from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from sentence_transformers import SentenceTransformer
 
@@ -60,11 +61,24 @@ def test_int8_is_near_and_smaller(exported, kind):
     cosines = (expected * found).sum(axis=1)[there] / (lengths * np.linalg.norm(found, axis=1))[there]
     assert cosines.min() > 0.97  # a few units: at real widths errors average out
     assert not np.array_equal(expected, found)
-    types = {
-        initializer.name: initializer.data_type
-        for initializer in onnx_library.load(quantised / "model_int8.onnx").graph.initializer
-    }
-    assert onnx_library.TensorProto.INT8 in types.values()
+    graph = onnx_library.load(quantised / "model_int8.onnx").graph
+    assert onnx_library.TensorProto.INT8 in {one.data_type for one in graph.initializer}
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_no_int8_product_overflows_16_bits_on_a_processor_without_vnni(exported, kind):
+    graph = onnx_library.load(exported(kind)[2] / "model_int8.onnx").graph
+    weights = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
+    quantised = [node for node in graph.node if node.op_type in ("MatMulInteger", "DynamicQuantizeLSTM")]
+    assert bool(quantised) == (kind != "static")
+    for node in quantised:
+        for name in node.input[1 : 3 if node.op_type == "DynamicQuantizeLSTM" else 2]:
+            assert weights[name].dtype == np.int8
+            assert np.abs(weights[name].astype(int)).max() * 2 * 255 < 2**15
+
+
+def test_an_8_bit_quantisation_would_overflow():
+    assert 127 * 2 * 255 >= 2**15
 
 
 def test_a_row_of_a_table_is_off_by_half_a_step_at_most():

@@ -219,9 +219,14 @@ def test_indexes_are_shown_once_for_the_teacher_with_their_settings():
         for name in NAMES
     ]
     of_hpd = {**row, "model": "hpd", "queries": 5, "build_seconds": 0.0125, "ms_per_1000_queries": 3.2}
+    of_hpd |= {"build_spread": 0.04, "search_spread": 0.31}
     times = searches({"searches": [{**of_hpd, "nprobe": 1, "build_seconds": 9.0}, of_hpd], "rounds": 3})
     shown = budget.indexes(scored, times)
-    assert [(row.build, row.search) for row in shown] == [("", ""), ("12.5", "3.20"), ("", "")]
+    assert [(row.build, row.search) for row in shown] == [
+        ("", ""),
+        ("12.5 ±4%", "3.20 noisy: other work was running (±31%)"),
+        ("", ""),
+    ]
     assert [row.model for row in shown] == ["teacher", "hpd", "potion"]
     assert (shown[0].index, shown[0].megabytes) == ("ivf, nlist 8, nprobe 2", "2.50")
     assert shown[0].scores == ("0.500", "0.750", "0.900")

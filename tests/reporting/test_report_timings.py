@@ -85,7 +85,9 @@ def test_the_page_has_both_tables_with_the_total_at_the_foot():
     assert "<td>&lt;1%</td>" in each
     assert "examples/s" in steps
     assert re.search(
-        r'<th scope="row">hpd</th><td class="text">distillation</td><td>[\d,]+</td><td>\d', steps
+        r'<th scope="row">hpd</th><td class="text">distillation</td><td class="text">bfloat16</td>'
+        r"<td>[\d,]+</td><td>\d",
+        steps,
     )
     assert "<details>" in shown[: shown.index("encode@eval")]
 
@@ -101,6 +103,9 @@ def test_the_time_of_a_training_is_the_sum_over_its_evaluations():
     found = effort.effort("hpd", "distillation", curve)
     assert found.seconds == pytest.approx(640 / 64 + 640 / 6.4)
     assert (found.steps, found.examples, found.speed, found.time) == ("20", "1,280", "11.6", "1 min 50 s")
+    assert found.precision == "–"
+    of_precision = curve.with_columns(precision=pl.lit("float32"))
+    assert effort.effort("hpd", "distillation", of_precision).precision == "float32"
     unknown = effort.effort("hpd", "fine-tuning", curve.select("step"))
     assert (unknown.steps, unknown.time) == ("20", "–")
     assert effort.effort("hpd", "fine-tuning", curve.head(0)) is None

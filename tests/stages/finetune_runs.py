@@ -92,5 +92,7 @@ def finetune_slowly(folder: Path, log: Path, seconds: float) -> None:
         return backward(self, rows)
 
     Step.backward = slow_backward
-    Finetuning.run = lambda self, name, score, checkpoint, _seconds: run(self, name, score, checkpoint, 0)
+    Finetuning.run = lambda self, name, score, checkpoint, _seconds, **precision: run(
+        self, name, score, checkpoint, 0, **precision
+    )
     report_user_errors(finetune)()
