@@ -1,4 +1,4 @@
-# make setup | repro | recipe | test | check | bench | lock | lock-check | clean
+# make setup | repro | recipe | test | test-avx2 | check | bench | lock | lock-check | clean
 #
 #   RECIPE  a file of recipes/ to take as params.yaml   make repro RECIPE=ten_minutes
 #   PYTHON  the interpreter of the environment          make setup PYTHON=python3.13
@@ -25,7 +25,7 @@ NLTK_DATA := data/raw/nltk_data
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup environment python repro recipe test check bench lock lock-check clean
+.PHONY: setup environment python repro recipe test test-avx2 check bench lock lock-check clean
 
 setup: environment
 	@"$(BIN)/python" -m pipeline.corpus.obtain_wordnet $(NLTK_DATA)
@@ -41,6 +41,15 @@ recipe:
 
 test: setup
 	"$(BIN)/python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# What multiplies matrices, trains and exports, once more as on an x86 processor without AVX-512. onnxruntime does not
+# know these switches: what it computes there is the concern of tests/exporting and benchmarks/bench_int8.py.
+AVX2_TESTS := tests/core/test_machine.py tests/commands/test_embed.py tests/commands/test_encoders.py tests/encoders \
+  tests/exporting tests/losses tests/stages tests/students tests/teachers tests/training
+test-avx2: export ONEDNN_MAX_CPU_ISA := AVX2
+test-avx2: export ATEN_CPU_CAPABILITY := avx2
+test-avx2: setup
+	"$(BIN)/python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS) $(AVX2_TESTS)
 
 check: environment
 	"$(BIN)/ruff" check
