@@ -1,9 +1,9 @@
 """Do the int8 exports give the same vectors on a processor without VNNI and AVX-512 as on this one?
 
-`python benchmarks/bench_int8.py [--texts N]`, after `make repro`; the other processor is a Haswell (AVX2 alone)
-that QEMU emulates (`apt-get install qemu-user`): onnxruntime chooses its kernels by what the processor says it
-has. Distances are 1 - cosine over the first texts of the evaluation, the worst of them; beside those between
-the two processors stand those to the float32 ONNX student here.
+`python benchmarks/bench_int8.py [--texts N]`, after `make repro`; the other processor is a Haswell (AVX2
+alone) that QEMU emulates (`apt-get install qemu-user`): onnxruntime chooses its kernels by what the processor
+says it has. Distances are 1 - cosine over the first texts of the evaluation, the worst of them; beside those
+between the two processors stand those to the float32 ONNX student here.
 """
 
 import argparse

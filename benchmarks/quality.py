@@ -109,6 +109,7 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
                 command = f"python benchmarks/quality.py {args.name} --students {found['model']}{seeds}"
                 trained = found["model"] in run["students"]  # the teacher's row comes with any of them
                 told = {"settings": settings(found["model"], run), "command": command if trained else None}
+                told["precision"] = trained_in(place, found["model"]) if trained else None
                 yield {**found, **told, **machine()}
 
 
@@ -238,6 +239,11 @@ def scores(metrics: Row, state: str) -> dict[str, float]:
 def seconds(folder: Path, stage: str, student: str) -> float:
     """What a stage took."""
     return float(json.loads((folder / "data" / "timings" / f"{stage}_{student}.json").read_text())["seconds"])
+
+
+def trained_in(folder: Path, student: str) -> str:
+    """The precision of a student's distillation, by its curve."""
+    return str(pl.read_csv(folder / "reports" / "curves" / f"{student}.tsv", separator="\t")["precision"][-1])
 
 
 def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:

@@ -5,7 +5,7 @@ from typing import Any
 
 Row = dict[str, Any]
 Key = tuple[str, str | None]
-ABOUT = ("settings", "command")
+ABOUT = ("settings", "command", "precision")
 """What tells where a row comes from, and no table shows."""
 FIRST = (
     "model",
