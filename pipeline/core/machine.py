@@ -72,10 +72,12 @@ def find_device(wanted: str, key: str = "runtime.device") -> str:
     kind, _, number = wanted.partition(":")
     if wanted == "auto":
         return found.type if found else "cpu"
-    if kind == "cpu":
+    if wanted == "cpu":
         return wanted
-    if found is None or kind != found.type or int(number or 0) >= torch.accelerator.device_count():
-        there = f"{torch.accelerator.device_count()} of {found.type}" if found else "no GPU"
+    count = torch.accelerator.device_count()
+    numbers = {"", *map(str, range(count))}
+    if found is None or kind != found.type or number not in numbers:
+        there = f"{count} of {found.type}" if found else "no GPU"
         raise UserError(f"{key} is {wanted!r}, and torch sees {there}; set it to auto or cpu")
     return wanted
 
@@ -99,12 +101,10 @@ def precision(
     speed = gain(layer, device)
     if wanted == "auto":
         return "bfloat16" if speed >= FASTER else "float32"
-    if speed == 0:
-        say(f"{key}: torch has no LSTM of bfloat16 on this machine's {device}; float32 it is")
-        return "float32"
     if slower := how_much_slower(wanted, layer, device):
-        say(f"{key}: {slower}; `auto` takes the faster of the two")
-    return "bfloat16"
+        said = "`auto` takes the faster of the two" if speed else "float32 it is"
+        say(f"{key}: {slower}; {said}")
+    return "bfloat16" if speed else "float32"
 
 
 def how_much_slower(half: Half, layer: Layer, device: str) -> str:
@@ -112,6 +112,8 @@ def how_much_slower(half: Half, layer: Layer, device: str) -> str:
     speed = gain(layer, device, half)
     if speed >= 1:
         return ""
+    if speed == 0:
+        return f"torch has no {layer.kind} layer of {half} on this machine's {device}"
     return f"{half} is {1 / speed:,.1f} times slower than float32 on this machine's {device}"
 
 
@@ -142,21 +144,23 @@ def gain(layer: Layer, device: str, half: Half = "bfloat16") -> float:
     import torch
 
     dtype = getattr(torch, half)
-    one_pass, seconds_of = _training_pass(layer, device), _clock(device)
+    with torch.inference_mode(mode=False):
+        one_pass, seconds_of = _training_pass(layer, device), _clock(device)
     threads, rows = torch.get_num_threads(), FEWEST_ROWS
     torch.set_num_threads(1)  # what runs beside this process then hardly changes the ratio
     try:
-        while True:
-            one_pass(rows, dtype)  # libraries prepare themselves for a shape at its first product
-            seconds = seconds_of(one_pass, rows, dtype)
-            if seconds > SLOW_SECONDS or rows >= MOST_ROWS:
-                break
-            rows = min(MOST_ROWS, rows * 8)
-        one_pass(rows, torch.float32)
-        times: dict[torch.dtype, list[float]] = {dtype: [seconds], torch.float32: []}
-        for _ in range(1 if seconds > SLOW_SECONDS else ROUNDS):
-            for one, taken in times.items():
-                taken.append(seconds_of(one_pass, rows, one))
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            while True:
+                one_pass(rows, dtype)  # libraries prepare themselves for a shape at its first product
+                seconds = seconds_of(one_pass, rows, dtype)
+                if seconds > SLOW_SECONDS or rows >= MOST_ROWS:
+                    break
+                rows = min(MOST_ROWS, rows * 8)
+            one_pass(rows, torch.float32)
+            times: dict[torch.dtype, list[float]] = {dtype: [seconds], torch.float32: []}
+            for _ in range(1 if seconds > SLOW_SECONDS else ROUNDS):
+                for one, taken in times.items():
+                    taken.append(seconds_of(one_pass, rows, one))
     except RuntimeError:  # oneDNN's LSTM, without AVX-512
         return 0.0
     finally:

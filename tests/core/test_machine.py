@@ -47,7 +47,7 @@ def test_auto_is_whatever_accelerator_torch_sees(kind, monkeypatch):
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     assert machine.find_device("auto") == kind
     assert machine.find_device(f"{kind}:1") == f"{kind}:1"
-    for wanted in (f"{kind}:2", "abacus"):
+    for wanted in (f"{kind}:2", f"{kind}:x", "abacus", "cpu:1"):
         with pytest.raises(
             UserError, match=rf"--device is '{wanted}', and torch sees 2 of {kind}; set it to"
         ):
@@ -70,7 +70,7 @@ def test_the_largest_layer_is_no_table_and_an_lstm_before_all_else():
         ("float32", 2.0, "float32", ""),
         ("bfloat16", 2.0, "bfloat16", ""),
         ("bfloat16", 0.02, "bfloat16", "here: bfloat16 is 50.0 times slower than float32 on"),
-        ("bfloat16", 0.0, "float32", "here: torch has no LSTM of bfloat16 on"),
+        ("bfloat16", 0.0, "float32", "here: torch has no linear layer of bfloat16 on"),
     ],
 )
 def test_the_faster_precision_is_taken_and_a_slow_one_told(wanted, gain, found, said, monkeypatch, capsys):
@@ -89,7 +89,8 @@ def test_nothing_is_measured_of_a_table_or_a_tiny_model(monkeypatch):
 
 def test_the_measurement_leaves_threads_and_random_numbers_alone():
     threads, state = torch.get_num_threads(), torch.get_rng_state()
-    assert machine.gain(Layer("linear", 40, 30), "cpu") > 0
+    with torch.inference_mode():
+        assert machine.gain(Layer("linear", 40, 30), "cpu") > 0
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -108,4 +109,4 @@ def test_without_avx_512_auto_is_float32_and_bfloat16_is_told():
     slow, none = done.stderr.splitlines()
     assert slow.startswith("x: bfloat16 is ")
     assert "times slower than float32" in slow
-    assert none.startswith("x: torch has no LSTM of bfloat16")
+    assert none.startswith("x: torch has no lstm layer of bfloat16 on this machine's cpu; float32 it is")
