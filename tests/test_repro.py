@@ -1,6 +1,7 @@
 """A real `dvc repro` on the hashing teacher, in a copy of the repository; the README's commands run in it."""
 
 import json
+import sys
 
 import pytest
 from readme import blocks
@@ -76,4 +77,4 @@ def test_the_readmes_python_snippets(repository, project, number):
     snippets = blocks(repository, "python")
     assert len(snippets) == 2
     (project.root / "snippet.py").write_text(f"{snippets[number]}\nprint(vectors.shape)\n")
-    assert project.shell("python snippet.py").endswith("(2, 16)\n")
+    assert project.shell(f"{sys.executable} snippet.py").endswith("(2, 16)\n")

@@ -5,22 +5,29 @@ equal those of the model's own forward, but for rounding. The teacher encodes wi
 through it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import gelu, linear, pad
 
+from pipeline.core.progress import say
 from pipeline.encoders.attention import Group, Packing, attend, rounded_length
-from pipeline.encoders.products import Activation, Transform, prepared, trained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+PREPACKED_ROWS = 2048
+"""Tokens that oneDNN lays a weight out for; other numbers work too."""
+
+Transform = Callable[[Tensor], Tensor]
+"""(tokens, d_in) -> (tokens, d_out)."""
+Activation = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -212,5 +219,44 @@ def _side_by_side(parts: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
 
 
 def _trained(parts: Sequence[nn.Linear], activation: Activation | None, states: Tensor) -> Tensor:
-    out = trained(states, *_side_by_side(parts))
+    out = linear(states, *_side_by_side(parts))
     return activation(out) if activation else out
+
+
+def prepared(weight: Tensor, bias: Tensor, activation: Activation | None = None) -> Transform:
+    """A linear layer with an optional activation, its weight laid out for oneDNN where that can be done."""
+    if weight.device.type == "cpu":
+        try:
+            return _prepacked(weight, bias, activation)
+        except (RuntimeError, AttributeError, NotImplementedError):
+            _say_slower()  # _prepacked is of private parts of torch
+
+    def plain(states: Tensor) -> Tensor:
+        out = linear(states, weight, bias)
+        return activation(out) if activation else out
+
+    return plain
+
+
+@cache
+def _say_slower() -> None:
+    say(f"warning: torch {torch.__version__} cannot lay weights out for oneDNN: the same vectors, slower")
+
+
+def _prepacked(weight: Tensor, bias: Tensor, activation: Activation | None) -> Transform:
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight, PREPACKED_ROWS)
+    fused = is_gelu(activation)
+    name, algorithm = ("gelu", "none") if fused else ("none", None)
+
+    def product(states: Tensor) -> Tensor:
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(states, packed, bias, name, [], algorithm)
+        return out if fused or activation is None else activation(out)
+
+    product(weight.new_zeros(1, weight.shape[1]))
+    return product
+
+
+def is_gelu(activation: Activation | None) -> bool:
+    """Whether an activation is the exact GELU, which oneDNN computes along with the product."""
+    probe = torch.linspace(-4, 4, 33)
+    return activation is not None and torch.equal(activation(probe), gelu(probe))

@@ -81,3 +81,22 @@ def test_another_architecture_takes_its_own_forward():
     assert packing.can_pack(BertModel(config))
     assert not packing.can_pack(Other(config))
     assert not packing.can_pack(BertModel(BertConfig(vocab_size=10, is_decoder=True, **SHAPE)))
+
+
+@pytest.mark.parametrize("activation", [None, torch.nn.functional.gelu, torch.nn.functional.relu])
+def test_without_torchs_private_part_the_numbers_are_the_same(activation, monkeypatch, capsys):
+    packing._say_slower.cache_clear()
+    weight, bias, states = torch.randn(8, 4), torch.randn(8), torch.randn(5, 4)
+    fast = packing.prepared(weight, bias, activation)(states)
+
+    def absent(*_args):
+        raise AttributeError
+
+    monkeypatch.setattr(packing, "_prepacked", absent)
+    plain = packing.prepared(weight, bias, activation)(states)
+    expected = torch.nn.functional.linear(states, weight, bias)
+    expected = activation(expected) if activation else expected
+    torch.testing.assert_close(plain, expected)
+    torch.testing.assert_close(fast, expected, atol=1e-5, rtol=1e-5)
+    packing.prepared(weight, bias)
+    assert capsys.readouterr().err.count("the same vectors, slower") == 1
