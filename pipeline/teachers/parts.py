@@ -13,10 +13,15 @@ from pipeline.core.machine import find_device
 from pipeline.core.params.teacher import TransformerTeacher
 from pipeline.encoders.locate import check_modules, find_model
 from pipeline.encoders.packed_model import encoder_of, special_around
+from pipeline.encoders.packing import PackedEncoder, can_pack
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Module
+    from transformers import PreTrainedModel
+
+SEQUENCES_AT_A_TIME = 1024
+"""Tokens of the vocabulary, each with the special tokens around it, that go through the encoder at a time."""
 
 
 def find_teacher(params: TransformerTeacher, key: str = "teacher.model") -> Path:
@@ -109,8 +114,6 @@ def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32
 
     Tokens that the encoder has no embedding for (of images, say) have zeros.
     """
-    from model2vec.distill.inference import create_embeddings
-
     encoder, tokenizer = encoder_of(model).model, model.tokenizer
     encoder.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -118,6 +121,23 @@ def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32
     tokens = max(tokenizer.get_vocab().values()) + 1
     embedded = min(tokens, getattr(encoder.config, "vocab_size", tokens))
     sequences = [[*before, token, *after] for token in range(embedded)]
-    device = str(next(encoder.parameters()).device)
-    found = create_embeddings(encoder, sequences, device, tokenizer.pad_token_id or 0).astype(np.float32)
+    found = _means(encoder, sequences, tokenizer.pad_token_id or 0)
     return np.pad(found, ((0, tokens - embedded), (0, 0)))
+
+
+def _means(encoder: "PreTrainedModel", sequences: list[list[int]], pad_id: int) -> NDArray[np.float32]:
+    """Mean last hidden states (n, d) of sequences of one length, as model2vec has them; packed if possible."""
+    import torch
+
+    device, length = next(encoder.parameters()).device, len(sequences[0])
+    if not can_pack(encoder):
+        from model2vec.distill.inference import create_embeddings
+
+        return create_embeddings(encoder, sequences, str(device), pad_id).astype(np.float32)
+    packed, parts = PackedEncoder(encoder), []
+    with torch.inference_mode():
+        for start in range(0, len(sequences), SEQUENCES_AT_A_TIME):
+            ids = torch.tensor(sequences[start : start + SEQUENCES_AT_A_TIME], device=device)
+            hidden = packed(ids.flatten(), [length] * len(ids)).float()
+            parts.append(hidden.unflatten(0, (len(ids), length)).mean(1).cpu().numpy())
+    return np.concatenate(parts)
