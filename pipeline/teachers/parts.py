@@ -126,7 +126,7 @@ def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32
 
 
 def _means(encoder: "PreTrainedModel", sequences: list[list[int]], pad_id: int) -> NDArray[np.float32]:
-    """Mean last hidden states (n, d) of sequences of one length, as model2vec has them; packed if possible."""
+    """Mean last hidden states (n, d) of sequences of one length, as model2vec has them; packed if can be."""
     import torch
 
     device, length = next(encoder.parameters()).device, len(sequences[0])
