@@ -130,7 +130,7 @@ def _student(name: str, students: Path, device: str) -> _Model:
 
     @cache
     def opened() -> Encode:
-        ways = open_encoders(folder, device, BATCH_SIZE)
+        ways = open_encoders(folder, device, BATCH_SIZE, "auto")
         how = {"query": ways.queries, "document": ways.documents}
         return lambda texts, role: how.get(getattr(role, "value", ""), ways.texts)(texts)
 

@@ -66,7 +66,7 @@ def search(
     key = _key(texts, folder)
     place = index or Path(load(params_file).runtime.cache) / INDEXES / key[:KEY_LETTERS]
     kept = _is_kept(place, key)
-    encoders = open_encoders(folder, device, batch_size)
+    encoders = open_encoders(folder, device, batch_size, "auto")
     if not kept:
         built = _build(encoders.documents, texts, folder)
         if not ((place / MANIFEST).exists() and _manifest(place).get("key") == key):  # by another, meanwhile
