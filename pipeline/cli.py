@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from pipeline.core import quick_imports
 from pipeline.core.errors import report_user_errors
+from pipeline.core.machine import let_the_cpu_help
 
 COMMANDS = {
     "check": "Check the params file and tell every fault at once, before DVC reads it.",
@@ -73,6 +74,7 @@ for _name, _help in COMMANDS.items():
 def main() -> None:
     """Run the command that the arguments name."""
     quick_imports.install()
+    let_the_cpu_help()
     app()
 
 

@@ -56,6 +56,11 @@ def cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def let_the_cpu_help() -> None:
+    """Let the CPU compute what torch has no MPS kernel of (segment_reduce); torch asks once, at its import."""
+    os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
+
+
 def find_device(wanted: str, key: str = "runtime.device") -> str:
     """Torch's name of the device to compute on.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from pipeline.core import quick_imports
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import report_user_errors
-from pipeline.core.machine import cpu, cpus
+from pipeline.core.machine import cpu, cpus, let_the_cpu_help
 
 USAGE = "usage: python -m pipeline.core.timed OUT MODULE [ARGUMENT ...]"
 STATUS = Path("/proc/self/status")
@@ -38,6 +38,7 @@ def main() -> None:
     del sys.argv[1:3]
     started = time.monotonic()
     quick_imports.install()
+    let_the_cpu_help()
     gc.disable()  # until the stage's work begins: nothing that its imports make is garbage
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
