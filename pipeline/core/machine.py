@@ -57,7 +57,7 @@ def cpus() -> int:
 
 
 def let_the_cpu_help() -> None:
-    """Let the CPU compute what torch has no MPS kernel of (segment_reduce); torch asks once, at its import."""
+    """The CPU computes what torch has no MPS kernel of (segment_reduce); torch asks at its import."""
     os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "1")
 
 
