@@ -243,7 +243,11 @@ def seconds(folder: Path, stage: str, student: str) -> float:
 
 def trained_in(folder: Path, student: str) -> str:
     """The precision of a student's distillation, by its curve."""
-    return str(pl.read_csv(folder / "reports" / "curves" / f"{student}.tsv", separator="\t")["precision"][-1])
+    return str(
+        pl.read_csv(folder / "reports" / "curves" / f"{student}.tsv", separator="\t", infer_schema=False)[
+            "precision"
+        ][-1]
+    )
 
 
 def over_seeds(found: list[Row], students: dict[str, Row]) -> list[Row]:

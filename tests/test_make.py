@@ -32,7 +32,7 @@ def make(repository, tmp_path):
             place.write_text(script)
             place.chmod(0o755)
         command = ["make", "--no-print-directory", "-C", repository, target, *arguments]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHON"))}
         return subprocess.run(
             command, env={**clean, "PATH": str(tools)}, capture_output=True, text=True, check=False
         )

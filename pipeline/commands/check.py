@@ -15,6 +15,6 @@ def check(
 ) -> None:
     """Check the params file and tell every fault at once, before DVC reads it."""
     found = load(params)
-    if slow := computing.slow_teacher(found.teacher):
+    if slow := computing.slow_teacher(found.teacher, found.runtime.device):
         say(slow)
     say(f"{params} is in order; students: {', '.join(found.students)}")

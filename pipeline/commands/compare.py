@@ -191,10 +191,8 @@ def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> No
         say(f"the {TEACHER}'s scores differ: another {TEACHER}, or other data; kept does not compare")
     if left.report.resolve() != right.report.resolve():
         say(f"speeds are of two runs: compare the speedup, which is over the {TEACHER} in the same run")
-    sizes_of = {row.model: row.size for board in (mine, theirs) for row in board.rows if row.size}
-    noisy = [
-        name for name, size in sizes_of.items() if max(size.batch_spread, size.latency_spread) > tables.NOISY
-    ]
+    rows = [row for board in (mine, theirs) for row in board.rows]
+    noisy = dict.fromkeys(row.model for row in rows if row.size and tables.is_noisy(row.size))
     if noisy:
         say(f"speeds of {', '.join(noisy)} are {tables.NOISE}; `dvc repro -f footprint` measures again")
 

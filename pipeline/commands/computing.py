@@ -60,17 +60,19 @@ def precision(curves: Path, params: Params, *, measure: bool) -> Finding:
     """
     found = []
     if measure:
-        where, layer = find_device(params.runtime.device), _layer(params.teacher)
+        try:
+            where, layer = find_device(params.runtime.device), _layer(params.teacher)
+        except UserError as error:  # `device` says what to do
+            return Finding("precision", f"not measured: {error}")
         speed = gain(layer, where)
         taken = "bfloat16" if speed >= FASTER else "float32"
         shape = f"{layer.inputs} x {layer.outputs}"
         found.append(f"auto takes {taken}: bfloat16 is {speed:.2g} times as fast on {where} ({shape})")
-    files = {name: curves / f"{name}.tsv" for name in params.students}
-    tables = {name: pl.read_csv(file, separator="\t") for name, file in files.items() if file.exists()}
     used = {
-        name: table[PRECISION][-1]
-        for name, table in tables.items()
-        if PRECISION in table.columns and table.height
+        name: one
+        for student in params.students
+        for name in (student, f"{student}_finetune")
+        if (one := _trained_in(curves / f"{name}.tsv"))
     }
     if used:
         listed = ", ".join(f"{name} {one}" for name, one in used.items())
@@ -80,19 +82,32 @@ def precision(curves: Path, params: Params, *, measure: bool) -> Finding:
     return Finding("precision", "; ".join(found))
 
 
-def slow_teacher(params: Teacher) -> str:
-    """What to tell of a teacher's precision that is slower here than float32; empty where it is not."""
+def _trained_in(curve: Path) -> str:
+    """The precision of a training by its curve; empty where there is none, or it does not say."""
+    try:
+        table = pl.read_csv(curve, separator="\t", infer_schema=False)
+    except (OSError, pl.exceptions.PolarsError):
+        return ""
+    return str(table[PRECISION][-1]) if PRECISION in table.columns and table.height else ""
+
+
+def slow_teacher(params: Teacher, device: str) -> str:
+    """What to tell of a teacher's precision that is slower than float32 there; empty where it is not."""
     if not isinstance(params, TransformerTeacher) or params.precision == "float32":
         return ""
-    said = how_much_slower(params.precision, _layer(params), find_device("auto"))
-    return f"teacher.precision: {said}, and so is encoding" if said else ""
+    said = how_much_slower(params.precision, _layer(params), find_device(device))
+    return f"teacher.precision: {said}; float32 encodes faster here" if said else ""
 
 
 def _layer(params: Teacher) -> Layer:
     """The teacher's largest layer, by its config."""
     if not isinstance(params, TransformerTeacher):
         return TYPICAL
-    folder = teacher_folder(params)
-    config = model_folder.read_object(model_folder.modules(folder)[0][1] / "config.json") if folder else {}
+    try:
+        folder = teacher_folder(params)
+        place = model_folder.modules(folder)[0][1] if folder else None
+        config = model_folder.read_object(place / "config.json") if place else {}
+    except UserError:  # whoever loads it says so
+        return TYPICAL
     width = config.get("hidden_size", TYPICAL.inputs)
     return Layer("linear", width, config.get("intermediate_size", 4 * width))

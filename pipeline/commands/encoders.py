@@ -67,6 +67,8 @@ def open_encoders(folder: Path, device: str, batch_size: int, precision: Precisi
         return Encoders(*(_batched(way, batch_size) for way in ways))
     model = load_student(folder, device)
     encode = shipped.packed(model.eval(), precision, "--precision") if packed else None
+    if precision == "bfloat16" and encode is None:
+        raise UserError(f"--precision {precision}: {folder} is no transformer that runs in it; use float32")
     return _alike(encode or _batched(model.encode, batch_size))
 
 

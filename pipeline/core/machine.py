@@ -27,6 +27,8 @@ SMALLEST = 128 * 128
 """Weights of a layer below which `auto` is float32: its products are over before a precision matters."""
 MOST_ROWS = 1024
 """Tokens that a layer is timed on: about those of a small training step."""
+MOST_ROWS_ON_A_GPU = 65_536
+"""The same there, where a pass over fewer is over before it is launched."""
 FEWEST_ROWS = 8
 """Tokens that are tried first: where bfloat16 is computed number by number, more take seconds."""
 SLOW_SECONDS = 0.05
@@ -98,24 +100,34 @@ def precision(
         device: where it runs.
         key: where the params say so, for messages.
     """
-    layer = largest_layer(module)
+    chosen[key] = "bfloat16" if _takes_bfloat16(wanted, largest_layer(module), device, key) else "float32"
+    return chosen[key]
+
+
+chosen: dict[str, Literal["float32", "bfloat16"]] = {}
+"""What this process computes in, by where the params say so."""
+
+
+def _takes_bfloat16(wanted: Precision, layer: Layer | None, device: str, key: str) -> bool:
     if wanted == "float32" or layer is None:
-        return "float32"
+        return False
+    if layer.kind == "lstm" and device != "cpu":
+        return False  # students/bilstm.py: packed sequences, which are of float32
     if wanted == "auto" and layer.inputs * layer.outputs < SMALLEST:
-        return "float32"
+        return False
     speed = gain(layer, device)
     if wanted == "auto":
-        return "bfloat16" if speed >= FASTER else "float32"
+        return speed >= FASTER
     if slower := how_much_slower(wanted, layer, device):
         said = "`auto` takes the faster of the two" if speed else "float32 it is"
         say(f"{key}: {slower}; {said}")
-    return "bfloat16" if speed else "float32"
+    return speed > 0
 
 
 def how_much_slower(half: Half, layer: Layer, device: str) -> str:
     """What to tell of a precision that is slower than float32 on this machine; empty where it is not."""
     speed = gain(layer, device, half)
-    if speed >= 1:
+    if speed > 1 / FASTER:
         return ""
     if speed == 0:
         return f"torch has no {layer.kind} layer of {half} on this machine's {device}"
@@ -152,15 +164,16 @@ def gain(layer: Layer, device: str, half: Half = "bfloat16") -> float:
     with torch.inference_mode(mode=False):
         one_pass, seconds_of = _training_pass(layer, device), _clock(device)
     threads, rows = torch.get_num_threads(), FEWEST_ROWS
+    most = _most_rows(device)
     torch.set_num_threads(1)  # what runs beside this process then hardly changes the ratio
     try:
         with torch.inference_mode(mode=False), torch.enable_grad():
             while True:
                 one_pass(rows, dtype)  # libraries prepare themselves for a shape at its first product
                 seconds = seconds_of(one_pass, rows, dtype)
-                if seconds > SLOW_SECONDS or rows >= MOST_ROWS:
+                if seconds > SLOW_SECONDS or rows >= most:
                     break
-                rows = min(MOST_ROWS, rows * 8)
+                rows = min(most, rows * 8)
             one_pass(rows, torch.float32)
             times: dict[torch.dtype, list[float]] = {dtype: [seconds], torch.float32: []}
             for _ in range(1 if seconds > SLOW_SECONDS else ROUNDS):
@@ -186,7 +199,7 @@ def _training_pass(layer: Layer, device: str) -> Pass:
         torch.manual_seed(0)
         made = nn.LSTM if layer.kind == "lstm" else nn.Linear
         module = made(layer.inputs, layer.outputs).to(device)
-        inputs = torch.randn(MOST_ROWS, layer.inputs).to(device)
+        inputs = torch.randn(_most_rows(device), layer.inputs).to(device)
 
     def one_pass(rows: int, dtype: torch.dtype) -> None:
         given = inputs[:rows].clone().requires_grad_()
@@ -209,7 +222,11 @@ def _clock(device: str) -> Callable[[Pass, int, "torch.dtype"], float]:
         started = now()
         one_pass(rows, dtype)
         if not on_cpu:
-            torch.accelerator.synchronize()
+            torch.accelerator.synchronize(torch.device(device))
         return now() - started
 
     return seconds
+
+
+def _most_rows(device: str) -> int:
+    return MOST_ROWS if device == "cpu" else MOST_ROWS_ON_A_GPU

@@ -14,7 +14,7 @@ from pathlib import Path
 from pipeline.core import quick_imports
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import report_user_errors
-from pipeline.core.machine import cpu, cpus, let_the_cpu_help
+from pipeline.core.machine import chosen, cpu, cpus, let_the_cpu_help
 
 USAGE = "usage: python -m pipeline.core.timed OUT MODULE [ARGUMENT ...]"
 STATUS = Path("/proc/self/status")
@@ -24,9 +24,9 @@ MEGABYTE = 1e6
 def main() -> None:
     """Run a module as `python -m` does, in this process; write OUT where it succeeds, and only there.
 
-    OUT is {"seconds", "peak_megabytes", "machine"}: wall-clock time, the most memory that one process held,
-    and the processor. Of the processes that torchrun starts each writes it, whole, and the slowest has the
-    last word.
+    OUT is {"seconds", "peak_megabytes", "machine", "precision"}: wall-clock time, the most memory that one
+    process held, the processor, and what students were computed in, if any were. Of the processes that
+    torchrun starts each writes it, whole, and the slowest has the last word.
 
     Raises:
         UserError: OUT cannot be written.
@@ -49,6 +49,7 @@ def main() -> None:
         "seconds": round(time.monotonic() - started, 2),
         "peak_megabytes": round(_peak() / MEGABYTE),
         "machine": f"{cpu()}, {cpus()} cores",
+        "precision": ", ".join(sorted(set(chosen.values()))),
     }
     write_text(out, f"{json.dumps(took, indent=2)}\n")
 

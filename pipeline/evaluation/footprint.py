@@ -49,7 +49,7 @@ class Plan:
     """A batch run of less is repeated, within its round, until so many have passed; its mean counts."""
 
 
-def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str, dict[str, float]]:
+def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str, dict[str, float | None]]:
     """Measure all models in turn, round after round, so that a drift of the machine meets all alike.
 
     Returns:

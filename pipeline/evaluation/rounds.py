@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def spread(seconds: Sequence[float]) -> float:
-    """How far the farthest round lies from the median, as a share of the median; 0 for a single round.
+def spread(seconds: Sequence[float]) -> float | None:
+    """How far the farthest round lies from the median, as a share of the median; None of a single round.
 
     What runs beside a measurement meets some of its rounds: a large spread tells of it.
     """
+    if len(seconds) < 2:
+        return None
     median = float(np.median(seconds))
     return float(np.abs(np.asarray(seconds) - median).max() / median)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import count, product
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,8 @@ from pipeline.evaluation.rounds import spread
 
 QUERIES = 1000
 """Most queries that are searched for in one timed call: HPD gives the time of as many."""
+Found = TypeVar("Found")
+
 LEAST_SECONDS = 0.05
 """What takes less is repeated: a single time of it would be the system's own work."""
 WARM_UP = 64
@@ -131,14 +134,15 @@ def _read(stored: Unit, room: NDArray[np.float32]) -> Unit:
 
 def _time(spec: Index, documents: Unit, queries: Unit) -> tuple[float, float]:
     """Seconds to build an index, and to search it: the means of as many as take LEAST_SECONDS."""
-    build = _mean(lambda: indexes.build(spec, documents))
-    index = indexes.build(spec, documents)
-    return build, _mean(lambda: indexes.search(index, queries))
+    build, index = _mean(lambda: indexes.build(spec, documents))
+    return build, _mean(lambda: indexes.search(index, queries))[0]
 
 
-def _mean(call: Callable[[], object]) -> float:
-    started, calls, taken = perf_counter(), 0, 0.0
-    while taken < LEAST_SECONDS:
-        call()
+def _mean(call: Callable[[], Found]) -> tuple[float, Found]:
+    """Seconds of a call, and what the last one gave."""
+    started, calls = perf_counter(), 0
+    while True:
+        found = call()
         calls, taken = calls + 1, perf_counter() - started
-    return taken / calls
+        if taken >= LEAST_SECONDS:
+            return taken / calls, found

@@ -22,8 +22,8 @@ def quantise(student: OnnxFolder) -> OnnxFolder:
     """The same student with int8 weights; activations are quantised as they come (dynamic quantisation).
 
     Matrices have 7 bits (-64 to 64): without VNNI an x86 processor adds two products of a uint8 activation
-    and an int8 weight in 16 bits, which 8 bits overflow and 7 cannot (2 * 255 * 64 < 2**15). So all
-    processors give the same vectors.
+    and an int8 weight in 16 bits, which 8 bits overflow and 7 cannot (2 * 255 * 64 < 2**15). So processors
+    differ in the rounding of float32 alone (`benchmarks/bench_int8.py`).
 
     onnxruntime's own quantisation of a table has one scale for all rows, which rare tokens with long vectors
     spoil; here every row has its own.

@@ -83,7 +83,8 @@ def _time(time: Mapping[str, object], name: str, factor: int, spread: str) -> st
     if not time:
         return ""
     shown = number(factor * float(str(time[name])))
-    return f"{shown} {steadiness(float(str(time.get(spread, 0))))}"
+    differs = time.get(spread)
+    return f"{shown} {steadiness(differs)}" if isinstance(differs, float) else shown
 
 
 def panels(metrics: StudentMetrics) -> list[Panel]:

@@ -85,9 +85,9 @@ class Size(_Read):
     sentences_per_second: float
     latency_ms_p50: float
     latency_ms_p95: float
-    batch_spread: float = 0.0
-    """By how much a round's time differs from the median round's, as a share."""
-    latency_spread: float = 0.0
+    batch_spread: float | None = None
+    """By how much a round's time differs from the median round's, as a share; None: of a single round."""
+    latency_spread: float | None = None
     """The same of a round's median latency."""
     speedup: float
     dim: int
@@ -182,6 +182,8 @@ class Timing(_Read):
     peak_megabytes: float
     machine: str = ""
     """The processor."""
+    precision: str = ""
+    """What it computed students in; empty where it did not."""
 
 
 Model = TypeVar("Model", bound=_Read)

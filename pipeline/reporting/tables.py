@@ -215,8 +215,15 @@ def percent_span(interval: Interval | None) -> str:
     return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}%" if interval else ""
 
 
-def steadiness(spread: float) -> str:
-    """By how much the rounds of a time differ; beyond NOISY it says why."""
+def is_noisy(size: Size) -> bool:
+    """Whether a model's speed or latency is not to be relied on."""
+    return max(size.batch_spread or 0, size.latency_spread or 0) > NOISY
+
+
+def steadiness(spread: float | None) -> str:
+    """By how much the rounds of a time differ; beyond NOISY it says why, where it is unknown nothing."""
+    if spread is None:
+        return ""
     return f"±{spread:.0%}" if spread <= NOISY else f"{NOISE} (±{spread:.0%})"
 
 

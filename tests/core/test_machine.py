@@ -69,6 +69,7 @@ def test_the_largest_layer_is_no_table_and_an_lstm_before_all_else():
         ("auto", 0.02, "float32", ""),
         ("float32", 2.0, "float32", ""),
         ("bfloat16", 2.0, "bfloat16", ""),
+        ("bfloat16", 0.95, "bfloat16", ""),
         ("bfloat16", 0.02, "bfloat16", "here: bfloat16 is 50.0 times slower than float32 on"),
         ("bfloat16", 0.0, "float32", "here: torch has no linear layer of bfloat16 on"),
     ],
@@ -79,6 +80,7 @@ def test_the_faster_precision_is_taken_and_a_slow_one_told(wanted, gain, found, 
     told = capsys.readouterr().err
     assert told.startswith(said)
     assert told.count("\n") == bool(said)
+    assert machine.chosen["here"] == found
 
 
 def test_nothing_is_measured_of_a_table_or_a_tiny_model(monkeypatch):
@@ -110,3 +112,9 @@ def test_without_avx_512_auto_is_float32_and_bfloat16_is_told():
     assert slow.startswith("x: bfloat16 is ")
     assert "times slower than float32" in slow
     assert none.startswith("x: torch has no lstm layer of bfloat16 on this machine's cpu; float32 it is")
+
+
+def test_an_lstm_on_a_gpu_is_of_float32_as_it_computes_there(monkeypatch):
+    monkeypatch.delattr(machine, "gain")
+    for wanted in ("auto", "bfloat16"):
+        assert machine.precision(wanted, nn.LSTM(200, 200), "cuda", "here") == "float32"

@@ -36,6 +36,8 @@ def test_a_resumed_training_computes_as_the_interrupted_one(chosen, tmp_path, mo
     for gain in (3.0, 0.3):  # another measurement does not change it
         monkeypatch.setattr(machine, "gain", lambda *_, gain=gain: gain)
         assert takes_bfloat16("auto", module, World(), state, KEY) == chosen
+    monkeypatch.setattr(machine, "gain", lambda *_: 0.0)  # resumed where torch has no bfloat16
+    assert not takes_bfloat16("auto", module, World(), state, KEY)
 
 
 @pytest.mark.parametrize(("gain", "taken"), [(3.0, True), (0.3, False)])
@@ -47,11 +49,11 @@ def test_a_new_training_takes_what_is_faster(gain, taken, tmp_path, monkeypatch)
     assert takes_bfloat16("auto", nn.Linear(200, 200), World(), state, KEY) == taken
 
 
-def test_the_leading_process_decides_for_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "gain", lambda *_: 3.0)
-    monkeypatch.setattr(World, "of_the_leader", lambda _, number: 1 - number)
+def test_the_leading_process_decides_for_all_and_no_other_measures(tmp_path, monkeypatch):
+    monkeypatch.delattr(machine, "gain")
+    monkeypatch.setattr(World, "of_the_leader", lambda *_: 1.0)
     state = Checkpoint(tmp_path / "state.safetensors")
-    assert not takes_bfloat16("auto", nn.Linear(200, 200), World(), state, KEY)
+    assert takes_bfloat16("auto", nn.Linear(200, 200), World(rank=1, size=2), state, KEY)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
