@@ -150,6 +150,7 @@ def sweep(quality, tmp_path, monkeypatch):
     monkeypatch.setattr(quality, "RESULTS", tmp_path)
     monkeypatch.setattr(quality, "lay_out", lambda *_: None)
     monkeypatch.setattr(quality, "reproduce", lambda *_: None)
+    monkeypatch.setattr(quality, "trained_in", lambda *_: "float32")
 
     def found(_: object, params: dict) -> list[dict]:
         return [{"model": "teacher", "stsb": 80.0}] + [
@@ -245,3 +246,11 @@ def test_data_that_is_not_there_and_a_run_that_fails_are_told(quality, sweep, mo
     monkeypatch.undo()
     with pytest.raises(SystemExit, match=r"`dvc repro` failed in .*; mend what it says"):
         quality.reproduce(tmp_path, ["a"])
+
+
+def test_the_precision_of_a_row_is_that_of_the_curve(quality, tmp_path):
+    curves = tmp_path / "reports/curves"
+    curves.mkdir(parents=True)
+    lines = ["step\tlr\tprecision", *(f"{step}\t0\tbfloat16" for step in range(200)), "200\t1e-3\tfloat32"]
+    (curves / "a.tsv").write_text("\n".join(lines))
+    assert quality.trained_in(tmp_path, "a") == "float32"

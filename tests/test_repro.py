@@ -1,7 +1,6 @@
 """A real `dvc repro` on the hashing teacher, in a copy of the repository; the README's commands run in it."""
 
 import json
-import sys
 
 import pytest
 from readme import blocks
@@ -44,7 +43,7 @@ def test_the_first_run_runs_every_stage_and_ends_with_a_report_of_every_model(fi
     timed = {path.stem for path in (project.root / "data/timings").iterdir()}
     untimed = {"report", "export@hpd", "export@potion"}
     assert timed == {stage.replace("@", "_") for stage in ALL_STAGES - untimed}
-    assert all(f'<th scope="row">{stage}</th>' in page for stage in ALL_STAGES - untimed)
+    assert all(f'<th scope="row">{stage}<' in page for stage in ALL_STAGES - untimed)
 
 
 def test_the_metrics_of_dvc_are_a_line_a_model(project):
@@ -77,4 +76,4 @@ def test_the_readmes_python_snippets(repository, project, number):
     snippets = blocks(repository, "python")
     assert len(snippets) == 2
     (project.root / "snippet.py").write_text(f"{snippets[number]}\nprint(vectors.shape)\n")
-    assert project.shell(f"{sys.executable} snippet.py").endswith("(2, 16)\n")
+    assert project.shell("python snippet.py").endswith("(2, 16)\n")

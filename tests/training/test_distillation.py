@@ -99,7 +99,9 @@ def test_the_dev_loss_over_the_batch_is_that_of_batches_of_the_training_size(par
     exact, near = own_vectors(student, DEV), made.dev_vectors()
     assert (near == exact).all() == (precision == "float32")
     np.testing.assert_allclose(near, exact, atol=0.02 * np.abs(exact).max())
-    assert run(made, tmp_path)[0].dev_value == pytest.approx(np.mean(costs), rel=1e-5)
+    assert run(made, tmp_path)[0].dev_value == pytest.approx(
+        np.mean(costs), rel=1e-5 if precision == "float32" else 1e-3
+    )
 
 
 def test_taking_the_dev_value_changes_neither_the_losses_nor_a_gradient(parts, tmp_path):
