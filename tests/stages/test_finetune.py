@@ -11,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 from pipeline.artifacts import pairs
 from pipeline.artifacts.texts import text_id
+from pipeline.core import machine
 from pipeline.core.errors import UserError
 from pipeline.stages.finetune import main
 
@@ -55,7 +56,8 @@ def test_better_weights_ship_with_their_card(run):
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_dev_tasks_are_scored_in_the_precision_of_the_training(run, precision):
+def test_dev_tasks_are_scored_in_the_precision_of_the_training(run, precision, monkeypatch):
+    monkeypatch.setattr(machine, "gain", lambda *_: 2.0)  # measuring calls layers of its own
     given = set()
 
     def note(module: torch.nn.Module, _inputs: tuple, output: torch.Tensor) -> None:
