@@ -2,14 +2,16 @@
 
 `python benchmarks/bench_start.py [--against REVISION] [--rounds N]`: the small project of the tests (400
 texts, the hashing teacher, a one-layer transformer and a table) is run once with the code of each of the two,
-in folders of their own; then each command is run by both in turn. Seconds are of user and system together,
-medians of the rounds. `import torch` alone stands beside them.
+in folders of their own; then each command is run by both in turn. Seconds are of user and system, and
+medians of the rounds. `import torch` alone stands beside them. A stage has two: until its work begins,
+at the call of a function (until.py), and as a whole, with next to no work.
 """
 
 import argparse
 import io
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -34,24 +36,26 @@ COMMANDS = {
         "embed data/raw/texts.txt --student data/exported/hpd/onnx",
     )
 } | {"import torch": "python -c 'import torch'"}
-STAGES = (
-    "prepare",
-    "augment@wordnet",
-    "encode@seed",
-    "teacher_parts",
-    "fit_pca",
-    "gate@wordnet",
-    "mine",
-    "distill@hpd",
-    "distill@potion",
-    "finetune@hpd",
-    "evaluate@hpd",
-    "significance",
-    "footprint",
-    "search_speed",
-    "report",
-    "export@hpd",
-)
+STAGES = {
+    "prepare": "pipeline.corpus.tasks:evaluation",
+    "augment@wordnet": None,
+    "encode@seed": None,
+    "teacher_parts": "transformers.modeling_utils:PreTrainedModel.save_pretrained",
+    "fit_pca": "pipeline.training.pca:fit_pca",
+    "gate@wordnet": "pipeline.artifacts.texts:read_augmented",
+    "mine": "pipeline.training.mining:Miner.mine",
+    "distill@hpd": "pipeline.training.data:materialise",
+    "distill@potion": "pipeline.training.data:materialise",
+    "finetune@hpd": "pipeline.training.finetuning:chosen_triplets",
+    "evaluate@hpd": "pipeline.encoders.packed_model:PackedModel.encode",
+    "significance": "pipeline.artifacts.examined:read_scores",
+    "footprint": "pipeline.evaluation.footprint:measure",
+    "search_speed": None,
+    "report": "pipeline.reporting.figures:_svg",
+    "export@hpd": "sentence_transformers.sentence_transformer.model:SentenceTransformer.encode",
+}
+"""Where a stage's work begins, after its imports and the building or reading of a model; None: not told."""
+UNTIL = Path(__file__).resolve().with_name("until.py")
 
 
 def main() -> None:
@@ -89,15 +93,31 @@ def _commands(roots: dict[str, Path], what: str) -> dict[str, tuple[Path, str]]:
 
 
 def _row(what: str, commands: dict[str, tuple[Path, str]], rounds: int) -> dict[str, object]:
-    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    root, command = commands["now"]
+    place = STAGES.get(what)
+    measured = commands | ({"start": (root, _until(place, command))} if place else {})
+    seconds: dict[str, list[float]] = {name: [] for name in measured}
     for number in range(rounds + 1):
-        for name, (root, command) in commands.items():
-            taken = _cpu_seconds(root, command)
+        for name, (folder, line) in measured.items():
+            taken = _cpu_seconds(folder, line)
             if number:  # the first compiles byte-code and reads files into memory
                 seconds[name].append(taken)
-    now, before = (float(np.median(seconds[name])) for name in ("now", "before"))
-    ratio = float(np.median(np.divide(seconds["before"], seconds["now"])))
-    return {"what": what, "CPU seconds": now, "before": before, "times as fast": ratio}
+    median = {name: float(np.median(taken)) for name, taken in seconds.items()}
+    return {
+        "what": what,
+        "until its work": median.get("start"),
+        "CPU seconds": median["now"],
+        "before": median["before"],
+        "times as fast": float(np.median(np.divide(seconds["before"], seconds["now"]))),
+    }
+
+
+def _until(place: str, command: str) -> str:
+    """A stage's command that ends where its work begins."""
+    start = "python -m "
+    if not command.startswith(start):
+        raise ValueError(f"{command!r} does not start with {start!r}")
+    return f"python {shlex.quote(str(UNTIL))} {place} {command.removeprefix(start)}"
 
 
 def _cpu_seconds(root: Path, command: str) -> float:

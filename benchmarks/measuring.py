@@ -55,4 +55,4 @@ def report(name: str, rows: Sequence[Mapping[str, object]], command: str) -> Non
 
 
 def _cell(value: object) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else f"{value:,.4g}" if isinstance(value, float) else str(value)

@@ -8,16 +8,25 @@ sentence-transformers spends its time on, beside torch:
   object detection, sentence-transformers scikit-learn for distances other than the cosine.
 - transformers and torch's optimizers import torch's compiler to say what it is to leave alone, and for a
   context manager of masks; transformers imports torch.distributed.tensor for a debugger, accelerate FSDP.
+- transformers searches its 2,600 files for the names that they offer, and forgets half before it asks again.
+- An embedding without memory (`device="meta"`, as transformers makes them before it reads the weights) is
+  filled with random numbers by torch's decompositions, which import sympy.
 """
 
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
 
 LARGE = (
     "altair",
@@ -68,25 +77,53 @@ class _Finder(MetaPathFinder):
 
 def _within(run: Callable[[ModuleType], None], *, defers: bool) -> Callable[[ModuleType], None]:
     def exec_module(module: ModuleType) -> None:
-        with _uncollected():
-            if not defers:
-                run(module)
-                return
-            with _deferred():
-                run(module)
+        with _uncollected(), _deferred() if defers else nullcontext():
+            run(module)
+        if change := CHANGED.get(module.__name__):
+            change(module)
 
     return exec_module
 
 
+def _remember_all(import_utils: ModuleType) -> None:
+    """Keep what each of transformers' folders offers, by the folder, however it is named."""
+    of_folder = cache(import_utils.create_import_structure_from_path.__wrapped__)
+
+    def create_import_structure_from_path(path: str) -> object:
+        return of_folder(os.path.dirname(path) if os.path.isfile(path) else str(path))
+
+    setattr(import_utils, "create_import_structure_from_path", create_import_structure_from_path)  # noqa: B010
+
+
+def _fill_no_meta_tensors(torch: ModuleType) -> None:
+    """Spare embeddings without memory their random numbers."""
+    reset = torch.nn.Embedding.reset_parameters
+
+    @wraps(reset)
+    def reset_parameters(self: "nn.Embedding") -> None:
+        if not self.weight.is_meta:
+            reset(self)
+
+    torch.nn.Embedding.reset_parameters = reset_parameters
+
+
+CHANGED: Mapping[str, Callable[[ModuleType], None]] = {
+    "torch": _fill_no_meta_tensors,
+    "transformers.utils.import_utils": _remember_all,
+}
+"""What is done to a module once it is imported."""
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector off."""
+    """Keep the garbage collector off, and what is there afterwards out of its sight."""
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
+            gc.freeze()
             gc.enable()
 
 

@@ -10,6 +10,7 @@ import polars as pl
 import typer
 
 from pipeline.artifacts import metrics, pairs, student, texts
+from pipeline.core import quick_imports
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.params.export import Format
@@ -149,4 +150,5 @@ def megabytes(folder: Path) -> float:
 
 
 if __name__ == "__main__":
+    quick_imports.install()  # as core/timed.py does, through which this stage is not run
     typer.run(report_user_errors(main))

@@ -53,6 +53,35 @@ def test_the_compiler_and_sharding_are_there_for_who_asks_for_them():
     assert run(code).splitlines() == ["True torch._dynamo.testing", "True", "2.0", "True", "DTensor"]
 
 
+def test_the_folders_of_transformers_offer_the_same_names():
+    code = (
+        "import transformers.models, transformers.models.bert\n"
+        "from transformers.utils import import_utils\n"
+        "here = transformers.models.bert.__path__[0]\n"
+        "for path in (here, here + '/__init__.py'):\n"
+        "    for backends, offered in import_utils.define_import_structure(path).items():\n"
+        "        print(sorted(backends), sorted((k, *sorted(v)) for k, v in offered.items()))\n"
+        "print(sorted(dir(transformers.models)))"
+    )
+    found = run(INSTALL + code)
+    assert found == run(code)
+    assert "BertModel" in found
+
+
+def test_an_embedding_is_random_but_where_it_has_no_memory():
+    code = (
+        "import sys, torch\n"
+        "torch.manual_seed(0)\n"
+        "with torch.device('meta'):\n"
+        "    print(torch.nn.Embedding(3, 2, padding_idx=1).weight.shape, 'sympy' in sys.modules)\n"
+        "print(torch.nn.Embedding(3, 2, padding_idx=1).weight.tolist())"
+    )
+    with_it, without = run(INSTALL + code).splitlines(), run(code).splitlines()
+    assert with_it[0].endswith("False")
+    assert without[0].endswith("True")
+    assert with_it[1] == without[1]
+
+
 def test_a_trained_model_has_the_same_vectors_as_without(bert):
     code = (
         "import torch; from transformers import AutoModel\n"
