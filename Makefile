@@ -28,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: setup environment python repro recipe test test-avx2 check bench lock lock-check clean
 
 setup: environment
-	@"$(BIN)/python" -m pipeline.corpus.obtain_wordnet $(NLTK_DATA)
+	@"$(BIN)/python" -m pipeline.cli.obtain_wordnet $(NLTK_DATA)
 
 repro: setup $(if $(RECIPE),recipe)
 	@"$(BIN)/pipeline" check

@@ -28,12 +28,12 @@ import polars as pl
 from nltk.tag import RegexpTagger
 from nltk.tag.perceptron import PerceptronTagger
 
-from pipeline.augmenters.interface import Resources
-from pipeline.augmenters.wordnet import augment, rewriter, substitute
-from pipeline.augmenters.wordnet_nlpaug import Synonyms, substitute_synonyms
-from pipeline.core.params.augment import WordNetAugment
-from pipeline.corpus.cleaning import ids
-from pipeline.corpus.wordnet_files import open_wordnet
+from pipeline.augment.interface import Resources
+from pipeline.augment.wordnet.augmenter import augment, rewriter, substitute
+from pipeline.augment.wordnet.nlpaug import Synonyms, substitute_synonyms
+from pipeline.params.augment import WordNetAugment
+from pipeline.prepare.cleaning import ids
+from pipeline.prepare.wordnet.files import open_wordnet
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 NLTK_DATA = REPOSITORY / "data" / "raw" / "nltk_data"

@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    glosses = pl.read_parquet("data/corpus/seed.parquet", columns=["text"])["text"].to_list()
+    glosses = pl.read_parquet("data/corpus/corpus.parquet", columns=["text"])["text"].to_list()
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder:
         for student, count in TEXTS.items():

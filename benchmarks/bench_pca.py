@@ -18,8 +18,8 @@ import numpy as np
 from measuring import report, speedup
 from vector_sets import publish, random_ids
 
-from pipeline.artifacts.vectors import VectorSet, open_set
-from pipeline.training.pca import fit_pca
+from pipeline.select.principal_components import fit_pca
+from pipeline.vectors.sets.published import VectorSet, open_set
 
 VIEW, DIM = "sentence", 384
 OURS = "ours, streamed"

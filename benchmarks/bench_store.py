@@ -16,9 +16,9 @@ import torch
 from measuring import Contenders, interleaved, report, speedup
 from vector_sets import publish, random_ids
 
-from pipeline.artifacts.shards import column
-from pipeline.artifacts.vectors import VectorSet
 from pipeline.core import fingerprint
+from pipeline.vectors.sets.published import VectorSet
+from pipeline.vectors.sets.shards import column
 
 VIEW, DIM = "sentence", 384
 COLUMNS = ["text_id", VIEW]

@@ -23,18 +23,18 @@ from measuring import interleaved, report, speedup
 from numpy.typing import NDArray
 from torch.nn.functional import mse_loss
 
-from pipeline.artifacts import texts
-from pipeline.core.params.students import BilstmStudent, StaticStudent, StudentBlock, TransformerStudent
-from pipeline.losses.interface import Setting
-from pipeline.students import bilstm, static, transformer
-from pipeline.students.interface import Student
-from pipeline.training.data import Examples, materialise, open_corpus
-from pipeline.training.distillation import objective
-from pipeline.training.loop import Settings
-from pipeline.training.mixture import Portion
-from pipeline.training.objective import Step
-from pipeline.training.optimizers import Optimizers, clip_gradients
-from pipeline.training.world import World
+from pipeline.data.common import texts
+from pipeline.params.students import BilstmStudent, StaticStudent, StudentBlock, TransformerStudent
+from pipeline.train.distillation import objective
+from pipeline.train.loop.data import Examples, materialise, open_corpus
+from pipeline.train.loop.loop import Settings
+from pipeline.train.loop.loss import Setting
+from pipeline.train.loop.mixture import Portion
+from pipeline.train.loop.objective import Step
+from pipeline.train.loop.optimizers import Optimizers, clip_gradients
+from pipeline.train.loop.world import World
+from pipeline.train.students.kinds import bilstm, static, transformer
+from pipeline.train.students.shared.interface import Student
 
 PARTS = Path("data/teacher")
 BATCH = 256
@@ -104,7 +104,7 @@ def bilstms(folder: Path, steps: int) -> dict[str, Steps]:
 
 def common(**own: float | str) -> dict[str, Any]:
     """What the students have in common, beside their own settings of the training."""
-    train = {"texts": ["seed"], "epochs": 1, "batch_size": BATCH, **own}
+    train = {"texts": ["corpus"], "epochs": 1, "batch_size": BATCH, **own}
     return {"view": "sentence", "loss": {"kind": "mse"}, "train": train, "finetune": None}
 
 
@@ -113,7 +113,7 @@ def beside_naive(
 ) -> tuple[dict[str, Steps], list[str], Examples]:
     """Our trainer of a student and a naive loop, the training texts, and these as our trainer reads them."""
     ours, examples, _ = prepared(block, kind, folder)
-    sentences = [text for part in texts.stream(Path("data/corpus/seed.parquet"), "train") for text in part]
+    sentences = [text for part in texts.stream(Path("data/corpus/corpus.parquet"), "train") for text in part]
     contenders = {
         "ours": ours_steps(block, ours, examples, steps),
         "naive loop, float32": naive(kind.build(block, PARTS), sentences, examples, steps),
@@ -161,7 +161,7 @@ def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Stude
     corpus = open_corpus(
         "student",
         block,
-        Path("data/corpus/seed.parquet"),
+        Path("data/corpus/corpus.parquet"),
         Path("data/gated"),
         Path("data/vectors"),
         Path("data/pca"),

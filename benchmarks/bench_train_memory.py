@@ -19,8 +19,9 @@ from measuring import report
 from ruamel.yaml import YAML
 from vector_sets import publish, random_ids
 
-from pipeline.artifacts import pca, texts
-from pipeline.training.pca import fit_pca
+from pipeline.data.common import texts
+from pipeline.select.principal_components import fit_pca
+from pipeline.vectors import pca
 
 VIEW, DIM = "sentence", 384
 TRANSFORMER_ROWS = 10_000
@@ -60,13 +61,13 @@ def main() -> None:
 
 def lay_out(folder: Path, rows: int, data: Path) -> None:
     """Texts, vectors, their PCA and a params file."""
-    glosses = pl.read_parquet(data / "corpus" / "seed.parquet", columns=["text"])["text"].to_list()
+    glosses = pl.read_parquet(data / "corpus" / "corpus.parquet", columns=["text"])["text"].to_list()
     made = [f"{glosses[row % len(glosses)]} {row // len(glosses)}" for row in range(rows)]
     ids = random_ids(rows)
     split = ["dev"] * DEV_ROWS + ["train"] * (rows - DEV_ROWS)
     table = pl.DataFrame({"text_id": ids, "text": made, "source": "made", "split": split})
-    texts.write(table, texts.SEED_SCHEMA, folder / "seed.parquet")
-    vectors = publish(folder / "vectors" / "seed", ids, DIM, [VIEW])
+    texts.write(table, texts.CORPUS_SCHEMA, folder / "corpus.parquet")
+    vectors = publish(folder / "vectors" / "corpus", ids, DIM, [VIEW])
     (folder / "pca").mkdir()
     fitted = fit_pca((batch for _, batch in vectors.batches(VIEW)), DIM, centre=True)
     pca.write(fitted, folder / "pca" / f"{VIEW}.safetensors")
@@ -78,7 +79,7 @@ def lay_out(folder: Path, rows: int, data: Path) -> None:
             "view": VIEW,
             "loss": {"kind": "mse"},
             "train": {
-                "texts": ["seed"],
+                "texts": ["corpus"],
                 "epochs": min(1.0, TRANSFORMER_ROWS / rows) if name == "transformer" else 1,
                 "evaluations": 1,
                 **TRAIN[name],
@@ -93,12 +94,12 @@ def lay_out(folder: Path, rows: int, data: Path) -> None:
 
 def measured(folder: Path, student: str, data: Path) -> dict[str, float]:
     """The stage in this process: seconds and peak memory."""
-    from pipeline.stages import distill
+    from pipeline.train import distill
 
     begun = time.perf_counter()
     distill.main(
         student,
-        corpus=folder / "seed.parquet",
+        corpus=folder / "corpus.parquet",
         gated=folder,
         vectors=folder / "vectors",
         teacher=data / "teacher",

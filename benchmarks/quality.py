@@ -35,7 +35,7 @@ from quality_table import Key, Row, aligned, key, markdown
 from ruamel.yaml import YAML
 from slices import SLICES, write_slices
 
-from pipeline.commands import model_folder
+from pipeline.cli import model_folder
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent

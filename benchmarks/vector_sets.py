@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.artifacts.encoding import partition
-from pipeline.artifacts.shards import write_shard
-from pipeline.artifacts.vectors import VectorSet, open_set, write_manifest
-from pipeline.core.params.teacher import Encode
+from pipeline.params.teacher import Encode
+from pipeline.teacher.store.filling import partition
+from pipeline.vectors.sets.published import VectorSet, open_set, write_manifest
+from pipeline.vectors.sets.shards import write_shard
 
 
 def random_ids(rows: int) -> NDArray[np.uint64]:

@@ -1,10 +1,13 @@
 """What tests of several parts need."""
 
 import json
+import multiprocessing
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -15,8 +18,8 @@ from hypothesis import HealthCheck, settings
 from project import Project
 from transformers import BertConfig, BertModel
 
-from pipeline.corpus.wordnet_files import is_complete
-from pipeline.teachers.hashing import letter_tokenizer
+from pipeline.prepare.wordnet.files import is_complete
+from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -125,3 +128,22 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str],
     return cache(
         lambda source, target: small_translation.train(folder / f"{source}-{target}", source, target)
     )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def processes() -> multiprocessing.context.ForkServerContext:
+    """Starts processes that have imported the stage already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["encode_runs", "distill_runs", "finetune_runs", "augment_runs"])
+    with pytest.MonkeyPatch.context() as patch:
+        # Python 3.11 does not hand sys.path on to what is preloaded.
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        forkserver.ensure_running()
+    return context

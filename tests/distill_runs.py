@@ -13,15 +13,15 @@ from small_params import small_params
 from small_students import write_parts
 
 from pipeline.core.errors import report_user_errors
-from pipeline.stages.distill import main
-from pipeline.students import static, transformer  # noqa: F401 (so that a forked process has them)
-from pipeline.training import data
-from pipeline.training.distillation import Distillation
-from pipeline.training.objective import Step
+from pipeline.train.distill import main
+from pipeline.train.distillation import Distillation
+from pipeline.train.loop import data
+from pipeline.train.loop.objective import Step
+from pipeline.train.students.kinds import static, transformer  # noqa: F401 (so that a forked process has them)
 
-INPUTS = {"corpus": "data/seed.parquet", "gated": "data", "vectors": "data", "pca": "data"}
+INPUTS = {"corpus": "data/corpus.parquet", "gated": "data", "vectors": "data", "pca": "data"}
 OUTS = {"out": "distilled", "untrained": "untrained", "curve": "curve.tsv", "metrics_file": "metrics.json"}
-TRAIN = {"texts": ["seed", "wordnet"], "epochs": 3, "batch_size": 6, "lr": 0.01, "evaluations": 3}
+TRAIN = {"texts": ["corpus", "wordnet"], "epochs": 3, "batch_size": 6, "lr": 0.01, "evaluations": 3}
 
 
 def write_project(folder: Path, student: dict[str, Any] | None = None, **train: Any) -> None:

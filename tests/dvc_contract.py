@@ -8,11 +8,31 @@ from pathlib import Path
 from dvc.repo import Repo
 from ruamel.yaml import YAML
 
-NEUTRAL = "pipeline/core/"
-"""Changes no result, so no stage depends on it."""
+ROOMS = (
+    "core",
+    "params",
+    "data",
+    "encoders",
+    "vectors",
+    "prepare",
+    "augment",
+    "teacher",
+    "select",
+    "tasks",
+    "train",
+    "score",
+    "export",
+    "report",
+    "cli",
+)
+"""The folders of pipeline/, each imported by later ones alone."""
+NEUTRAL = ("pipeline/core/", "pipeline/params/")
+"""They change no result, so no stage depends on them."""
 CODE = "pipeline/"
-ALL_OF = {"losses"}
+ALL_OF = {"train.losses"}
 """Families of which a stage depends on every implementation: a sum may be of any losses."""
+IN_FOLDERS = {"augment"}
+"""Families of which each implementation has a folder, whose files no other uses."""
 
 
 def imports(path: Path, root: Path) -> set[str]:
@@ -71,32 +91,44 @@ def _chosen(code: str) -> set[str]:
     }
 
 
-def kinds(family: str, root: Path) -> list[str]:
-    """Files of a family's implementations: modules with `build`, `load` or `augment`."""
-    entry = {"build", "load", "augment"}
-    return [
-        path.relative_to(root).as_posix()
-        for path in sorted((root / CODE / family).glob("*.py"))
-        if entry
-        & {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
-    ]
+def kinds(family: str, root: Path) -> dict[str, str]:
+    """Files of a family's implementations by kind."""
+    folder = root / CODE / family.replace(".", "/")
+    paths = folder.glob("*/augmenter.py" if family in IN_FOLDERS else "[!_]*.py")
+    names = {path: path.relative_to(folder).with_suffix("").as_posix().replace("/", ".") for path in paths}
+    return {name: path.relative_to(root).as_posix() for path, name in names.items()}
 
 
-def needed(stage: str, chosen: dict[str, str], root: Path) -> set[str]:
+def needed(entry: str, chosen: dict[str, str], root: Path) -> set[str]:
     """The code that a stage runs: its imports, the implementations that params choose, and their imports.
 
-    What one implementation of a family imports beside itself is shared by the family.
+    What one implementation of a family imports beside itself, or beside its folder, is shared by the family.
     """
-    start = closure(f"pipeline/stages/{stage}.py", root)
+    start = closure(entry, root)
     files = set(start)
     for family in selected_families(start, root):
-        others = set(kinds(family, root))
+        others = kinds(family, root)
         if family in ALL_OF:
-            files |= {file for other in others for file in closure(other, root)}
+            files |= {found for file in others.values() for found in closure(file, root)}
             continue
-        files |= closure(f"pipeline/{family}/{chosen[family]}.py", root)
-        files |= {file for other in others for file in closure(other, root) if file not in others}
+        own = others.pop(chosen[family])
+        files |= closure(own, root)
+        apart = tuple(file.removesuffix("augmenter.py") for file in others.values())
+        files |= {
+            found for file in others.values() for found in closure(file, root) if not found.startswith(apart)
+        }
     return {file for file in files if not file.startswith(NEUTRAL)}
+
+
+def covered(dep: str, root: Path) -> set[str]:
+    """The code that a dependency names: a file, or all files of a folder but for empty ones."""
+    path = root / dep
+    files = path.rglob("*") if path.is_dir() else [path]
+    return {
+        file.relative_to(root).as_posix()
+        for file in files
+        if file.suffix in {".py", ".j2", ".css"} and file.name != "__init__.py"
+    }
 
 
 def stages(root: Path) -> Iterator[tuple[str, set[str], set[str]]]:
@@ -104,26 +136,61 @@ def stages(root: Path) -> Iterator[tuple[str, set[str], set[str]]]:
     params = YAML(typ="safe").load(root / "params.yaml")
     with Repo(str(root)) as repository:
         for stage in repository.index.stages:
-            name, _, item = stage.name.partition("@")
+            item = stage.name.partition("@")[2]
             student = params["students"].get(item, {})
             chosen = {
-                "teachers": params["teacher"]["kind"],
-                "augmenters": item,
-                "students": student.get("kind"),
-                "losses": student.get("loss", {}).get("kind"),
+                "teacher.kinds": params["teacher"]["kind"],
+                "augment": f"{item}.augmenter",
+                "train.students.kinds": student.get("kind"),
             }
             paths = {Path(dep.fs_path).relative_to(root).as_posix() for dep in stage.deps}
             yield (
                 stage.name,
-                needed(name, chosen, root),
+                needed(entry(stage.cmd), chosen, root),
                 {path for path in paths if path.startswith(CODE)},
             )
 
 
+def entry(command: str) -> str:
+    """The file that a stage's command runs, by way of core/timed.py or not."""
+    module = next(
+        word for word in command.split() if word.startswith("pipeline.") and word != "pipeline.core.timed"
+    )
+    return f"{module.replace('.', '/')}.py"
+
+
 def faults(root: Path) -> list[str]:
     """Every difference between what dvc.yaml declares and what the code needs."""
+    found = []
+    for stage, needs, declared in stages(root):
+        covers = {dep: covered(dep, root) for dep in declared}
+        undeclared = needs.difference(*covers.values())
+        found += [f"{stage}: {path} is undeclared" for path in sorted(undeclared)]
+        found += [
+            f"{stage}: {dep} covers {path}, which the stage does not import"
+            for dep, files in sorted(covers.items())
+            for path in sorted(files - needs)
+        ]
+        found += [f"{stage}: {dep} covers nothing" for dep, files in sorted(covers.items()) if not files]
+        found += [
+            f"{stage}: {dep} is covered by {other}"
+            for dep in sorted(covers)
+            for other in covers
+            if dep.startswith(f"{other}/")
+        ]
+    return found
+
+
+def climbing(root: Path) -> list[str]:
+    """Every import of a later room."""
     return [
-        f"{stage}: {path} is {'undeclared' if path in needs else 'surplus'}"
-        for stage, needs, declared in stages(root)
-        for path in sorted(needs ^ declared)
+        f"{file} imports {imported}"
+        for file in sorted(path.relative_to(root).as_posix() for path in (root / CODE).rglob("*.py"))
+        for imported in sorted(imports(root / file, root))
+        if room(imported) > room(file)
     ]
+
+
+def room(file: str) -> int:
+    """The place of a file's room among the rooms."""
+    return ROOMS.index(file.split("/")[1])

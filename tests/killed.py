@@ -11,7 +11,7 @@ from itertools import chain
 from multiprocessing.context import BaseContext, SpawnProcess
 from pathlib import Path
 
-from pipeline.artifacts import texts
+from pipeline.data.common import texts
 
 WRITE = """
 import os, signal, sys

@@ -1,13 +1,13 @@
-"""The report on tests/reporting/sample."""
+"""The report on tests/report/sample."""
 
 from pathlib import Path
 
-from pipeline.core.params.load import load
-from pipeline.reporting import build, tables
-from pipeline.reporting.page import Report
-from pipeline.stages.report import Sources, read_inputs
+from pipeline.params.load import load
+from pipeline.report import build, tables
+from pipeline.report.page import Report
+from pipeline.report.report import Sources, read_inputs
 
-SAMPLE = Path(__file__).parent / "reporting" / "sample"
+SAMPLE = Path(__file__).parent / "report" / "sample"
 
 
 def sample_report() -> Report:

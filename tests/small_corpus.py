@@ -9,12 +9,14 @@ import polars as pl
 from project import sentence
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.artifacts import pca, shards, texts, vectors
-from pipeline.artifacts.pca import Pca
-from pipeline.artifacts.texts import text_id
-from pipeline.core.params.students import StaticStudent
-from pipeline.training.data import Corpus, open_corpus
-from pipeline.training.tokens import Tokens
+from pipeline.data.common import texts
+from pipeline.data.common.texts import text_id
+from pipeline.data.tokens.tokens import Tokens
+from pipeline.params.students import StaticStudent
+from pipeline.train.loop.data import Corpus, open_corpus
+from pipeline.vectors import pca
+from pipeline.vectors.pca import Pca
+from pipeline.vectors.sets import published, shards
 
 TRAIN = [sentence(4099 * number) for number in range(20)]
 DEV = [sentence(4001 * number) for number in range(1, 6)]
@@ -23,19 +25,19 @@ SYNONYMS = [sentence(3989 * number) for number in range(1, 6)]
 
 def write_corpus(folder: Path) -> Path:
     """All of it; the folder."""
-    write_seed(folder, TRAIN, DEV)
+    write_texts(folder, TRAIN, DEV)
     write_augmented(folder, SYNONYMS)
-    write_vectors(folder / "seed", TRAIN + DEV, recipe="one")
+    write_vectors(folder / "corpus", TRAIN + DEV, recipe="one")
     write_vectors(folder / "wordnet", SYNONYMS, recipe="one")
     write_pca(folder)
     return folder
 
 
-def write_seed(folder: Path, train: list[str], dev: list[str]) -> None:
+def write_texts(folder: Path, train: list[str], dev: list[str]) -> None:
     split = {**dict.fromkeys(train, "train"), **dict.fromkeys(dev, "dev")}
     table = pl.DataFrame({"text": list(split), "split": list(split.values())})
     ids = pl.Series("text_id", [text_id(text) for text in split], dtype=pl.UInt64)
-    texts.write(table.with_columns(ids, source=pl.lit("x")), texts.SEED_SCHEMA, folder / "seed.parquet")
+    texts.write(table.with_columns(ids, source=pl.lit("x")), texts.CORPUS_SCHEMA, folder / "corpus.parquet")
 
 
 def write_augmented(folder: Path, made: list[str]) -> None:
@@ -60,7 +62,7 @@ def write_vectors(folder: Path, of: list[str], recipe: str, cuts: Sequence[int] 
         found = teacher_vectors(part).reshape(-1, TEACHER_DIM)
         shards.write_shard(ids, {"sentence": found}, folder / f"{number}.parquet")
         sizes[f"{number}.parquet"] = len(part)
-    vectors.write_manifest(folder, {"model": recipe}, {"sentence": TEACHER_DIM}, sizes)
+    published.write_manifest(folder, {"model": recipe}, {"sentence": TEACHER_DIM}, sizes)
 
 
 def write_pca(folder: Path, variances: np.ndarray | None = None) -> None:
@@ -81,10 +83,10 @@ def components() -> tuple[np.ndarray, np.ndarray]:
 def opened(
     folder: Path, *, dim: int = 8, init: dict | None = None, loss: dict | None = None, **train: object
 ) -> Corpus:
-    block = static_block(dim=dim, init=init, train={"texts": ("seed", "wordnet"), **train})
+    block = static_block(dim=dim, init=init, train={"texts": ("corpus", "wordnet"), **train})
     if loss:
         block = StaticStudent.model_validate({**block.model_dump(), "loss": loss})
-    return open_corpus("tiny", block, folder / "seed.parquet", folder, folder, folder)
+    return open_corpus("tiny", block, folder / "corpus.parquet", folder, folder, folder)
 
 
 def as_bytes(part: list[str]) -> Tokens:

@@ -19,7 +19,7 @@ from transformers import (
     XLMRobertaModel,
 )
 
-from pipeline.teachers.hashing import letter_tokenizer
+from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 DISTILBERT = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}

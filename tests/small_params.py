@@ -20,7 +20,7 @@ def small_params(**blocks: dict[str, Any]) -> dict[str, Any]:
                 "dim": 8,
                 "init": {},
                 "loss": {"kind": "mse"},
-                "train": {"texts": ["seed"], "epochs": 1, "batch_size": 8, "lr": 0.1},
+                "train": {"texts": ["corpus"], "epochs": 1, "batch_size": 8, "lr": 0.1},
                 "finetune": None,
             }
         },

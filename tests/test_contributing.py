@@ -70,13 +70,13 @@ def run(copy, *command: str) -> str:
 
 
 def test_the_new_students_test_passes(copy):
-    said = run(copy, "-m", "pytest", "tests/students/test_averaging_student.py")
+    said = run(copy, "-m", "pytest", "tests/train/students/test_averaging_student.py")
     assert "2 passed" in said
 
 
 def test_its_code_is_clean(copy):
-    run(copy, "-m", "ruff", "check", "pipeline/students/averaging.py")
-    run(copy, "-m", "ruff", "format", "--check", "pipeline/students/averaging.py")
+    run(copy, "-m", "ruff", "check", "pipeline/train/students/kinds/averaging.py")
+    run(copy, "-m", "ruff", "format", "--check", "pipeline/train/students/kinds/averaging.py")
 
 
 def test_the_stage_trains_it(copy):

@@ -12,38 +12,10 @@ from dvc.repo import Repo
 from dvc.repo.reproduce import plan_repro
 from ruamel.yaml import YAML
 
-from pipeline.core.params.load import Params, load
-from pipeline.reporting.timings import addresses
+from pipeline.params.load import Params, load
+from pipeline.report.timings import addresses
 
-NEUTRAL = {
-    "pipeline/core/atomic.py",
-    "pipeline/core/errors.py",
-    "pipeline/core/fingerprint.py",
-    "pipeline/core/machine.py",
-    "pipeline/core/params/augment.py",
-    "pipeline/core/params/base.py",
-    "pipeline/core/params/classes.py",
-    "pipeline/core/params/corpus.py",
-    "pipeline/core/params/evaluate.py",
-    "pipeline/core/params/export.py",
-    "pipeline/core/params/gates.py",
-    "pipeline/core/params/load.py",
-    "pipeline/core/params/losses.py",
-    "pipeline/core/params/mixture.py",
-    "pipeline/core/params/runtime.py",
-    "pipeline/core/params/search.py",
-    "pipeline/core/params/significance.py",
-    "pipeline/core/params/students.py",
-    "pipeline/core/params/teacher.py",
-    "pipeline/core/params/train.py",
-    "pipeline/core/progress.py",
-    "pipeline/core/quick_imports.py",
-    "pipeline/core/registry.py",
-    "pipeline/core/timed.py",
-}
 UNTIMED = {"export", "report"}
-LAYERS = ("core", "artifacts", "", "stages")
-"""From below; "" is everything else."""
 
 
 @pytest.fixture
@@ -92,31 +64,38 @@ def test_other_implementations_are_followed(copy, old, new):
     assert dvc_contract.faults(copy) == []
 
 
-def test_an_undeclared_import_is_found_wherever_it_stands(copy):
-    edit(
-        copy / "pipeline/stages/fit_pca.py", "\ndef main(", "\nimport pipeline.evaluation.sts\n\n\ndef main("
-    )
-    loss = copy / "pipeline/losses/cosine.py"
-    edit(loss, "    def forward(", "    from pipeline.training import schedule as _\n\n    def forward(")
-    loss = copy / "pipeline/losses/mse.py"
-    edit(loss, "    return", "    from pipeline.reporting.labels import Label\n    return")
-    assert "fit_pca: pipeline/evaluation/sts.py is undeclared" in (found := dvc_contract.faults(copy))
-    assert "distill@hpd: pipeline/reporting/labels.py is undeclared" in found
+def test_an_import_that_no_dependency_covers_is_found_wherever_it_stands(copy):
+    edit(copy / "pipeline/select/fit_pca.py", "\ndef main(", "\nimport pipeline.prepare.pairs\n\n\ndef main(")
+    loss = copy / "pipeline/train/losses/cosine.py"
+    edit(loss, "    def forward(", "    from pipeline.tasks import sts as _\n\n    def forward(")
+    loss = copy / "pipeline/train/losses/mse.py"
+    edit(loss, "    return", "    from pipeline.prepare.cleaning import fold\n    return")
+    found = dvc_contract.faults(copy)
+    assert [fault for fault in found if not fault.startswith("distill@")] == [
+        "fit_pca: pipeline/prepare/pairs.py is undeclared"
+    ]
+    for name in load(copy / "params.yaml").students:
+        assert f"distill@{name}: pipeline/tasks/sts.py is undeclared" in found
+        assert f"distill@{name}: pipeline/prepare/cleaning.py is undeclared" in found
 
 
-def test_a_surplus_declaration_is_found(copy):
-    edit(
-        copy / "dvc.yaml",
-        "- pipeline/stages/fit_pca.py",
-        "- pipeline/stages/fit_pca.py\n      - pipeline/cli.py",
-    )
-    assert dvc_contract.faults(copy) == ["fit_pca: pipeline/cli.py is surplus"]
+def test_a_new_file_of_a_folder_that_its_stages_do_not_import_is_found(copy):
+    (copy / "pipeline/report/charts.py").write_text("")
+    assert dvc_contract.faults(copy) == [
+        "report: pipeline/report covers pipeline/report/charts.py, which the stage does not import"
+    ]
 
 
-def test_a_whole_folder_is_no_declaration(copy):
-    edit(copy / "dvc.yaml", "- pipeline/stages/fit_pca.py", "- pipeline/stages")
-    assert "fit_pca: pipeline/stages/fit_pca.py is undeclared" in (found := dvc_contract.faults(copy))
-    assert "fit_pca: pipeline/stages is surplus" in found
+def test_a_dependency_on_what_a_stage_does_not_import_is_found(copy):
+    edit(copy / "dvc.yaml", "- pipeline/select/fit_pca.py", "- pipeline/select")
+    unused = ["drift", "gate", "mine", "mining"]
+    assert dvc_contract.faults(copy) == [
+        *(
+            f"fit_pca: pipeline/select covers pipeline/select/{file}.py, which the stage does not import"
+            for file in unused
+        ),
+        "fit_pca: pipeline/select/principal_components.py is covered by pipeline/select",
+    ]
 
 
 def test_the_report_comes_before_the_exports_whose_failure_would_end_the_run(repository):
@@ -125,50 +104,75 @@ def test_the_report_comes_before_the_exports_whose_failure_would_end_the_run(rep
     assert order[order.index("export") :] == ["export"] * order.count("export")
 
 
-def reachable(stage, root):
+def reachable(entry, root):
     """The code of a stage with any implementation of all families that its params choose from."""
-    start = dvc_contract.closure(f"pipeline/stages/{stage}.py", root)
+    start = dvc_contract.closure(entry, root)
     families = dvc_contract.selected_families(start, root)
-    chosen = [
-        dvc_contract.closure(file, root) for name in families for file in dvc_contract.kinds(name, root)
-    ]
-    return start.union(*chosen), families
+    files = [file for name in families for file in dvc_contract.kinds(name, root).values()]
+    return start.union(*(dvc_contract.closure(file, root) for file in files)), families
 
 
-@pytest.mark.parametrize("stage", ["distill", "finetune", "evaluate"])
-def test_what_makes_or_scores_a_student_cannot_import_a_teacher(repository, stage):
-    files, families = reachable(stage, repository)
-    assert not [file for file in files if file.startswith("pipeline/teachers")]
-    assert "teachers" not in families
+def in_teacher(files):
+    return [file for file in files if file.startswith("pipeline/teacher/")]
+
+
+@pytest.mark.parametrize("entry", ["train/distill.py", "train/finetune.py", "score/evaluate.py"])
+def test_what_makes_or_scores_a_student_cannot_import_a_teacher(repository, entry):
+    files, families = reachable(f"pipeline/{entry}", repository)
+    assert in_teacher(files) == []
+    assert "teacher.kinds" not in families
 
 
 def test_that_proof_can_fail(copy):
-    assert any(file.startswith("pipeline/teachers") for file in reachable("encode", copy)[0])
-    edit(copy / "pipeline/training/data.py", "\nMIN_DEV", "\nfrom pipeline.teachers import parts\n\nMIN_DEV")
-    assert "pipeline/teachers/parts.py" in reachable("distill", copy)[0]
-
-
-def test_only_listed_modules_count_as_neutral(repository):
-    """A module that can change a result lies outside core, beside what it belongs to."""
-    found = {path.relative_to(repository).as_posix() for path in (repository / "pipeline/core").rglob("*.py")}
-    assert {file for file in found if not file.endswith("__init__.py")} == NEUTRAL
-
-
-def layer(file):
-    part = file.split("/")[1]
-    return LAYERS.index(part if part in LAYERS else "")
-
-
-def test_imports_go_down(repository):
-    up = [
-        f"{file} imports {imported}"
-        for file in (
-            path.relative_to(repository).as_posix() for path in (repository / "pipeline").rglob("*.py")
-        )
-        for imported in dvc_contract.imports(repository / file, repository)
-        if layer(imported) > layer(file) or (layer(file) == layer(imported) == LAYERS.index("stages"))
+    assert in_teacher(reachable("pipeline/teacher/encode.py", copy)[0])
+    loop = copy / "pipeline/train/loop/data.py"
+    edit(loop, "\nMIN_DEV", "\nfrom pipeline.teacher.shared import local_model\n\nMIN_DEV")
+    assert in_teacher(reachable("pipeline/train/distill.py", copy)[0]) == [
+        "pipeline/teacher/shared/local_model.py"
     ]
-    assert up == []
+
+
+def test_every_room_is_imported_by_later_ones_alone(repository):
+    rooms = {path.name for path in (repository / "pipeline").iterdir() if (path / "__init__.py").exists()}
+    assert rooms == set(dvc_contract.ROOMS)
+    assert dvc_contract.climbing(repository) == []
+
+
+def test_an_import_of_a_later_room_is_found(copy):
+    edit(copy / "pipeline/vectors/pca.py", "\ndef ", "\nfrom pipeline.cli import finding as _\n\n\ndef ")
+    assert dvc_contract.climbing(copy) == ["pipeline/vectors/pca.py imports pipeline/cli/finding.py"]
+
+
+def test_no_kind_imports_another_kind(repository):
+    kinds = {
+        file: family
+        for family in ("augment", "teacher.kinds", "train.students.kinds")
+        for file in dvc_contract.kinds(family, repository).values()
+    }
+    assert len(kinds) >= 9
+    assert [
+        f"{file} imports {other}"
+        for file, family in kinds.items()
+        for other in dvc_contract.closure(file, repository) & kinds.keys() - {file}
+        if kinds[other] == family
+    ] == []
+
+
+def test_every_init_is_empty(repository):
+    assert [path for path in (repository / "pipeline").rglob("__init__.py") if path.read_text()] == []
+
+
+def test_dvc_yaml_and_its_lock_stay_small(repository):
+    declared = [
+        dep.def_path
+        for stage in index_of(repository).stages
+        for dep in stage.deps
+        if dep.def_path.startswith("pipeline/")
+    ]
+    text = (repository / "dvc.yaml").read_text()
+    assert len(declared) <= 350
+    assert len(text.splitlines()) <= 420
+    assert len(re.findall(r"^ +- pipeline/", text, flags=re.MULTILINE)) <= 160
 
 
 def test_an_implementation_of_a_fixed_kind_is_imported(repository):
@@ -186,11 +190,9 @@ def test_an_implementation_of_a_fixed_kind_is_imported(repository):
 
 def test_every_uncached_out_is_a_metric_or_a_plot_but_for_the_report(repository):
     """One uncached plain out turns DVC's run-cache off for its stage."""
-    text = (repository / "dvc.yaml").read_text()
-    before_report = text[: text.index("\n  report:")]
-    plain = re.findall(r"^ +outs:\n((?: +- .*\n| +cache.*\n)+)", before_report, flags=re.MULTILINE)
-    assert plain
-    assert not [block for block in plain if "cache:" in block]
+    outs = [(name, out) for name, stage in stages_of(repository).items() for out in stage.outs]
+    plain = {name for name, out in outs if not (out.use_cache or out.metric or out.plot)}
+    assert plain == {"report"}
 
 
 def test_the_report_runs_again_when_a_setting_that_it_writes_down_changes(repository):
@@ -231,12 +233,14 @@ def test_every_stage_is_timed_but_export_and_the_report(repository):
     for address, stage in stages_of(repository).items():
         name, words = address.partition("@")[0], shlex.split(stage.cmd)
         times = {out.def_path: out.use_cache for out in stage.outs if "data/timings/" in out.def_path}
+        module = dvc_contract.entry(stage.cmd).removesuffix(".py").replace("/", ".")
+        assert module.endswith(f".{name}"), "a stage's entry file has its name"
         if name in UNTIMED:
-            assert words[:3] == ["python", "-m", f"pipeline.stages.{name}"]
+            assert words[:3] == ["python", "-m", module]
             assert times == {}
             continue
         out = f"data/timings/{address.replace('@', '_')}.json"
-        assert words[:5] == ["python", "-m", "pipeline.core.timed", out, f"pipeline.stages.{name}"]
+        assert words[:5] == ["python", "-m", "pipeline.core.timed", out, module]
         assert times == {out: True}
 
 
@@ -271,7 +275,7 @@ def test_a_command_names_what_its_stage_declares(repository):
 
 def test_a_path_that_is_not_declared_is_found(copy):
     edit(copy / "dvc.yaml", "--metrics reports/stages/mine.json", "--metrics reports/mine.json")
-    edit(copy / "dvc.yaml", "      - data/pca\n      - data/timings/fit_pca.json", "      - data/pca")
+    edit(copy / "dvc.yaml", "outs: [data/pca, data/timings/fit_pca.json]", "outs: [data/pca]")
     found = stages_of(copy)
     assert unmatched(found["mine"]) == {"reports/mine.json", "reports/stages/mine.json"}
     assert unmatched(found["fit_pca"]) == {"data/timings/fit_pca.json"}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from safetensors.numpy import save_file
 
-from pipeline.artifacts.beir import read_beir
+from pipeline.prepare.readers.beir import read_beir
 
 SMALL = {"train": {"lr": 1.0}, "finetune": None}
 TUNED = {"train": {"lr": 1.0}, "finetune": {"lr": 2.0}}

@@ -6,7 +6,7 @@ from pathlib import Path
 from readme import blocks
 from ruamel.yaml import YAML
 
-from pipeline.core.params.load import check
+from pipeline.params.load import check
 
 MADE_BY_CI = {"repro", "test"}
 """Targets that .ci/run calls itself: they take minutes."""

@@ -15,19 +15,13 @@ from project import sentence
 from ruamel.yaml import YAML
 from sentence_transformers import SentenceTransformer
 
-from pipeline.core.params.load import Params, check, load
-from pipeline.stages import (
-    augment,
-    distill,
-    encode,
-    evaluate,
-    finetune,
-    fit_pca,
-    gate,
-    mine,
-    prepare,
-    teacher_parts,
-)
+from pipeline.augment import augment
+from pipeline.params.load import Params, check, load
+from pipeline.prepare import prepare
+from pipeline.score import evaluate
+from pipeline.select import fit_pca, gate, mine
+from pipeline.teacher import encode, teacher_parts
+from pipeline.train import distill, finetune
 
 RECIPES = sorted((Path(__file__).resolve().parent.parent / "recipes").glob("*.yaml"))
 SWEEPS = sorted((RECIPES[0].parent.parent / "benchmarks" / "quality").glob("*.yaml"))
@@ -131,21 +125,21 @@ def write(path: str, lines: list[str]) -> None:
 
 def prepared(wordnet: Path) -> None:
     """All stages before the students', in the working folder."""
-    outs = {name: Path(f"{name}.parquet") for name in ("seed", "eval", "tasks", "finetune", "triplets")}
+    outs = {name: Path(f"{name}.parquet") for name in ("corpus", "eval", "tasks", "finetune", "triplets")}
     evaluated, counts = outs.pop("eval"), Path("counts.json")
     prepare.main(raw=Path("data/raw"), wordnet=wordnet, eval_texts=evaluated, metrics=counts, **outs)
     teacher_parts.main(Path("teacher"))
     made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}
     for method, texts in made.items():
-        augment.main(method, outs["seed"], evaluated, wordnet, Path("teacher"), texts, counts)
-    sets = {"seed": outs["seed"], **made, "eval": evaluated, "finetune": outs["finetune"]}
+        augment.main(method, outs["corpus"], wordnet, Path("teacher"), texts, counts)
+    sets = {"corpus": outs["corpus"], **made, "eval": evaluated, "finetune": outs["finetune"]}
     for name, texts in sets.items():
         encode.main(texts, Path("vectors") / name)
     for method, texts in made.items():
-        vectors = Path("vectors") / method, Path("vectors/seed")
+        vectors = Path("vectors") / method, Path("vectors/corpus")
         gated, sample = (Path(folder) / f"{method}.parquet" for folder in ("gated", "gated_sample"))
-        gate.main(method, texts, outs["seed"], *vectors, gated, sample, counts)
-    fit_pca.main(outs["seed"], Path("vectors/seed"), Path("pca"), counts)
+        gate.main(method, texts, outs["corpus"], evaluated, *vectors, gated, sample, counts)
+    fit_pca.main(outs["corpus"], Path("vectors/corpus"), Path("pca"), counts)
     mine.main(outs["triplets"], Path("vectors/finetune"), Path("mined.parquet"), counts)
 
 
@@ -156,7 +150,7 @@ def trained(name: str) -> Document:
     shared = {"vectors": Path("vectors"), "teacher": Path("teacher"), "pca": Path("pca")}
     distill.main(
         name,
-        corpus=Path("seed.parquet"),
+        corpus=Path("corpus.parquet"),
         gated=Path("gated"),
         **shared,
         out=made / "distilled",

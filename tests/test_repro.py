@@ -9,7 +9,7 @@ ALL_STAGES = {
     "prepare",
     "augment@wordnet",
     "augment@back_translation",
-    "encode@seed",
+    "encode@corpus",
     "encode@wordnet",
     "encode@back_translation",
     "encode@eval",

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipeline.core.params.evaluate import Evaluate
-from pipeline.core.params.runtime import Runtime
-from pipeline.core.params.teacher import HashingTeacher, TransformerTeacher
-from pipeline.corpus.tasks import evaluation
-from pipeline.evaluation.embeddings import Embeddings
-from pipeline.evaluation.tasks import main_metrics, score_tasks, split_of
-from pipeline.teachers import hashing, transformer
+from pipeline.params.evaluate import Evaluate
+from pipeline.params.runtime import Runtime
+from pipeline.params.teacher import HashingTeacher, TransformerTeacher
+from pipeline.prepare.tasks import evaluation
+from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.scoring import main_metrics, score_tasks, split_of
+from pipeline.teacher.kinds import hashing, transformer
 
 STSB_DEV = 0.8671
 """Spearman's correlation of all-MiniLM-L6-v2 on the dev set of the STS benchmark, all pairs together."""

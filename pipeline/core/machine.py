@@ -112,7 +112,7 @@ def _takes_bfloat16(wanted: Precision, layer: Layer | None, device: str, key: st
     if wanted == "float32" or layer is None:
         return False
     if layer.kind == "lstm" and device != "cpu":
-        return False  # students/bilstm.py: packed sequences, which are of float32
+        return False  # train/students/kinds/bilstm.py: packed sequences, which are of float32
     if wanted == "auto" and layer.inputs * layer.outputs < SMALLEST:
         return False
     speed = gain(layer, device)

@@ -1,4 +1,4 @@
-"""Implementations by kind: `kind: static` of a student is `pipeline/students/static.py`, imported on demand.
+"""Implementations by kind, imported on demand: a student's `kind: static` is train/students/kinds/static.py.
 
 The name of the module is the kind, so that dvc.yaml names the file that a kind depends on by the same word.
 """
@@ -8,5 +8,5 @@ from types import ModuleType
 
 
 def implementation(family: str, kind: str) -> ModuleType:
-    """Import the module of `kind` in `family` ("students", ...); params.yaml allows only existing kinds."""
+    """Import the module of a kind in a package ("train.losses"); params.yaml allows only existing kinds."""
     return importlib.import_module(f"pipeline.{family}.{kind}")

@@ -1,4 +1,4 @@
-"""Run a stage and write down what it took: `python -m pipeline.core.timed OUT pipeline.stages.STAGE ...`.
+"""Run a stage and write down what it took: `python -m pipeline.core.timed OUT pipeline.ROOM.STAGE ...`.
 
 It stands in a file of its own, so that equal inputs give equal results; DVC restores it along with them.
 """

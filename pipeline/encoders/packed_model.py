@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from pipeline.encoders.packing import PackedEncoder, can_pack
+from pipeline.encoders.packing.packing import PackedEncoder, can_pack
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

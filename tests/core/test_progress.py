@@ -19,12 +19,12 @@ def test_what_is_said_goes_to_stderr(capsys):
 
 
 def test_without_a_terminal_one_plain_line_ends_the_work(capsys):
-    with progress("encode seed", 2500, "texts") as advance:
+    with progress("encode corpus", 2500, "texts") as advance:
         advance(1500)
         advance(1000)
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(r"encode seed: 2,500 of 2,500 texts in \d+\.\d s, [\d,.]+/s\n", err)
+    assert re.fullmatch(r"encode corpus: 2,500 of 2,500 texts in \d+\.\d s, [\d,.]+/s\n", err)
 
 
 def test_long_work_is_told_in_plain_lines(capsys, monkeypatch):

@@ -4,13 +4,13 @@ from typing import get_args
 
 import pytest
 
-from pipeline.core.params import students, teacher
 from pipeline.core.registry import implementation
+from pipeline.params import students, teacher
 
 FAMILIES = {
-    "students": (students.Student, {"build", "load"}),
-    "losses": (students.Loss, {"build"}),
-    "teachers": (teacher.Teacher, {"load"}),
+    "train.students.kinds": (students.Student, {"build", "load"}),
+    "train.losses": (students.Loss, {"build"}),
+    "teacher.kinds": (teacher.Teacher, {"load"}),
 }
 KINDS = [
     (family, get_args(block.model_fields["kind"].annotation)[0], wanted)

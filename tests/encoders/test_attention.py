@@ -6,7 +6,7 @@ import torch
 from small_encoders import small_encoder
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from pipeline.encoders import attention, packing
+from pipeline.encoders.packing import attention, packing
 
 HEADS, WIDTH = 2, 4
 

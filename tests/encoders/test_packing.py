@@ -6,8 +6,8 @@ import torch
 from small_encoders import FAMILIES, SHAPE, small_encoder
 from transformers import BertConfig, BertModel
 
-from pipeline.encoders import attention, packing
-from pipeline.teachers.hashing import letter_tokenizer
+from pipeline.encoders.packing import attention, packing
+from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 
 @pytest.fixture(params=FAMILIES)

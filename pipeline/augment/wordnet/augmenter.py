@@ -1,0 +1,103 @@
+"""New texts by synonym substitution from WordNet (HPD sec. 4.3)."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.augment.interface import Resources
+from pipeline.augment.wordnet.lexicon import Lexicon
+from pipeline.augment.wordnet.nlpaug import substitute_synonyms
+from pipeline.augment.wordnet.rewrite import Rewriter
+from pipeline.augment.wordnet.senses import read_senses
+from pipeline.augment.wordnet.tagger import tagger
+from pipeline.augment.wordnet.teacher import teacher_context
+from pipeline.core.progress import progress
+from pipeline.params.augment import WordNetAugment
+from pipeline.prepare.wordnet.files import open_wordnet
+
+SCHEMA = {"parent_id": pl.UInt64, "text": pl.String}
+_ROWS = 65_536
+"""Texts that are Python objects at a time."""
+
+
+def augment(texts: pl.DataFrame, params: WordNetAugment, resources: Resources) -> pl.DataFrame:
+    """New texts with some words replaced by synonyms.
+
+    A result depends on the text, its id, the seed and the number of the variant, not on other rows.
+
+    Args:
+        texts: columns `text_id` and `text`.
+        params: how many words and variants, and by which engine.
+        resources: where WordNet and the teacher's parts are.
+
+    Returns:
+        Columns `parent_id` and `text`: `params.variants` rows for every text in turn; those in which nothing
+        can be substituted are unchanged.
+
+    Raises:
+        UserError: WordNet, or a tagger or teacher that params ask for, is not there.
+    """
+    if params.engine == "nlpaug":
+        return substitute_synonyms(texts, params, open_wordnet(resources.wordnet))
+    return substitute(texts, params, rewriter(params, resources))
+
+
+def rewriter(params: WordNetAugment, resources: Resources) -> Rewriter:
+    """What substitutes words as params say; takes some seconds to make.
+
+    Raises:
+        UserError: as for `augment`.
+    """
+    lexicon = Lexicon(read_senses(resources.wordnet))
+    fits = None if params.context is None else teacher_context(resources.teacher, params.context)
+    return Rewriter(lexicon, params.rate, tagger(params.tagger, resources.wordnet), fits)
+
+
+def substitute(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> pl.DataFrame:
+    """`augment` by a rewriter that is there already."""
+    parts = list(_parts(texts, params, by))
+    return pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
+
+
+def _parts(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> Iterator[pl.DataFrame]:
+    with _no_garbage(), progress("substituting synonyms", len(texts), "texts") as advance:
+        for part in texts.select("text_id", "text").iter_slices(_ROWS):
+            ids = part["text_id"].to_numpy()
+            states = _states(ids, params.seed, params.variants)
+            rows = part["text"].to_list()
+            if params.variants == 1:
+                made = list(map(by.rewrite, rows, states[:, 0].tolist()))
+            else:
+                made = [one for row in map(by.variants, rows, states.tolist()) for one in row]
+            yield pl.DataFrame({"parent_id": np.repeat(ids, params.variants), "text": made}, schema=SCHEMA)
+            advance(len(part))
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Keep Python from looking for cycles: there are none, and it would go through all of WordNet."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _states(ids: NDArray[np.uint64], seed: int, variants: int) -> NDArray[np.uint64]:
+    """64 random bits for every text and variant, (texts, variants): SplitMix64 of id, seed and variant."""
+    keys = np.array([(seed * 0x632BE59BD9B4E019 + variant) % 2**64 for variant in range(variants)], np.uint64)
+    return _mix(ids[:, None] ^ _mix(keys)[None, :])
+
+
+def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One step and the finaliser of SplitMix64 (Steele, Lea and Flood 2014, fig. 17)."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -1,0 +1,254 @@
+"""`pipeline cache`: which vectors are kept, whether they are intact, and which nobody uses."""
+
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipeline.cli import store_files
+from pipeline.cli.store_files import StoredRecipe
+from pipeline.core import fingerprint
+from pipeline.core.atomic import is_untouched, remove_abandoned
+from pipeline.core.errors import UserError
+from pipeline.core.progress import progress, say
+from pipeline.params.load import load
+from pipeline.params.teacher import Teacher
+
+PARAMS = Path("params.yaml")
+VECTORS = Path("data/vectors")
+STUDENTS = Path("data/finetuned")
+COLUMNS = ("recipe", "model", "views", "texts", "bytes", "used by")
+NONE = "-"
+TRAINING, INDEX = "unfinished training", "search index"
+
+ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
+Cache = Annotated[Path | None, typer.Option(help="The cache, if not runtime.cache of the params file.")]
+Vectors = Annotated[Path, typer.Option(help="The published sets, whose manifests name recipes.")]
+Students = Annotated[Path, typer.Option(help="Where students lie, whose results of `mteb` are in use.")]
+
+
+def list_recipes(
+    params_file: ParamsFile = PARAMS,
+    cache: Cache = None,
+    vectors: Vectors = VECTORS,
+    students: Students = STUDENTS,
+) -> None:
+    """List the recipes with what uses them, unfinished trainings, and what killed runs left half-written.
+
+    Translations, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
+    """
+    folder = _folder(cache, params_file)
+    used = _users(folder, params_file, vectors)
+    rows = []
+    for stored in (*store_files.recipes(folder), *store_files.translated(folder)):
+        texts = stored.texts()
+        cells = (",".join(texts), ",".join(map(str, texts.values())), str(stored.bytes))
+        rows.append(
+            (stored.fingerprint, _model(stored), *cells, ",".join(used.get(stored.fingerprint, [])) or NONE)
+        )
+    for name, paths in store_files.trainings(folder).items():
+        size = str(sum(map(store_files.size, paths)))
+        rows.append((name, TRAINING, NONE, NONE, size, NONE))
+    for path in store_files.indexes(folder):
+        rows.append((path.name, INDEX, NONE, NONE, str(store_files.size(path)), NONE))
+    for path, user in _mteb_results(folder, used, students).items():
+        name, size = store_files.mteb_model(path), str(store_files.size(path))
+        rows.append((name, "mteb results", NONE, NONE, size, user or NONE))
+    if left := store_files.abandoned(folder):
+        rows.append((NONE, _count(left), NONE, NONE, str(sum(map(store_files.size, left))), NONE))
+    _show(rows)
+
+
+def verify(
+    params_file: ParamsFile = PARAMS,
+    cache: Cache = None,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Remove damaged files; what is lost is made anew.")
+    ] = False,
+) -> None:
+    """Compare every file with the hash in its name; exit code 1 if damaged ones are left."""
+    folder = _folder(cache, params_file)
+    recipes = [*store_files.recipes(folder), *store_files.translated(folder)]
+    files = [(stored, file) for stored in recipes for file in stored.files]
+    damaged = []
+    with progress("verify", len(files), "files") as advance:
+        for stored, file in files:
+            if not stored.is_intact(file):
+                damaged.append(file)
+            advance(1)
+    for file in damaged:
+        if drop:
+            file.unlink(missing_ok=True)
+        typer.echo(f"{'dropped' if drop else 'damaged'}\t{file}")
+    if left := store_files.abandoned(folder):
+        say(f"{_count(left)}; `pipeline cache prune` removes them")
+    if damaged and not drop:
+        raise UserError(f"{len(damaged)} files are damaged; `pipeline cache verify --drop` removes them")
+
+
+def prune(
+    fingerprints: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names that `list` gives, to remove used or not; none: what nothing uses."),
+    ] = None,
+    params_file: ParamsFile = PARAMS,
+    cache: Cache = None,
+    vectors: Vectors = VECTORS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+) -> None:
+    """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
+
+    Without names the indexes of `pipeline search` go too, which the next search makes anew, and trainings of
+    students that the params do not name, untouched for a day. An API's vectors, which were paid for, those
+    whose recipe is lost, and translations and the results of `pipeline mteb`, which take longest to make, go
+    by name alone. What killed runs left half-written goes in any case. Where several checkouts share a cache,
+    only what this one uses is known: name what is to go.
+    """
+    folder = _folder(cache, params_file)
+    recipes = store_files.recipes(folder)
+    others: list[tuple[str, str, list[Path]]] = []
+    if fingerprints:
+        stored_as = {one.fingerprint: one for one in (*recipes, *store_files.translated(folder))}
+        results: dict[str, list[Path]] = {}
+        for path in store_files.mteb_results(folder):
+            results.setdefault(store_files.mteb_model(path), []).append(path)
+        indexes = {path.name: [path] for path in store_files.indexes(folder)}
+        trainings = store_files.trainings(folder)
+        known = {"mteb results": results, INDEX: indexes, TRAINING: trainings}
+        listed = [*stored_as, *results, *indexes, *trainings]
+        names = dict.fromkeys(_find(letters, listed) for letters in fingerprints)
+        chosen = [stored_as[name] for name in names if name in stored_as]
+        others += [(name, what, of[name]) for what, of in known.items() for name in names if name in of]
+    else:
+        used = _users(folder, params_file, vectors)
+        unused = [stored for stored in recipes if not used[stored.fingerprint]]
+        # Where a recipe is lost, it may have been an API's.
+        chosen = [stored for stored in unused if stored.recipe.get("kind", "openai_api") != "openai_api"]
+        others += [(path.name, INDEX, [path]) for path in store_files.indexes(folder)]
+        students_now = load(params_file).students
+        others += [
+            (name, TRAINING, paths)
+            for name, paths in store_files.trainings(folder).items()
+            if name.partition("-")[2].rpartition("-")[0] not in students_now and all(map(is_untouched, paths))
+        ]
+    freed = 0
+    done = "would remove" if dry_run else "removed"
+    if left := store_files.abandoned(folder):
+        freed = sum(map(store_files.size, left))
+        typer.echo(f"{done}\t{NONE}\t{_count(left)}\t{freed}")
+        if not dry_run:
+            remove_abandoned(left)
+    for name, what, paths in others:
+        size = sum(map(store_files.size, paths))
+        if not _remove(what, paths, dry_run=dry_run):
+            say(f"{name} stays: it is being trained, or is another user's")
+            continue
+        typer.echo(f"{done}\t{name}\t{what}\t{size}")
+        freed += size
+    for stored in chosen:
+        size = stored.bytes
+        typer.echo(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}")
+        freed += size
+        if not dry_run:
+            stored.remove()
+    say(f"{freed:,} bytes {'would be freed' if dry_run else 'freed'}")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"list": list_recipes, "verify": verify, "prune": prune}
+
+
+def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
+    """Whether files and folders are gone now, or would be: those of a training that runs stay."""
+    if what == TRAINING:
+        from pipeline.train.loop.checkpoint import Checkpoint
+
+        checkpoint = Checkpoint(store_files.training_state(paths[0]))
+        if dry_run:
+            return not checkpoint.is_held()
+        checkpoint.clear()
+        return not any(path.exists() for path in paths)
+    for path in () if dry_run else paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return True
+
+
+def _folder(cache: Path | None, params_file: Path) -> Path:
+    if cache and not cache.is_dir():
+        raise UserError(f"there is no folder {cache}; --cache names the one that holds `vectors`")
+    return cache or Path(load(params_file).runtime.cache)
+
+
+def _users(folder: Path, params_file: Path, vectors: Path) -> dict[str, list[str]]:
+    """What uses each recipe: published sets, and the params file, whose encoding may not be published yet."""
+    if vectors != VECTORS and not vectors.is_dir():
+        raise UserError(f"there is no folder {vectors}; --vectors names the one of the published sets")
+    sets, teacher = store_files.used_by(vectors), load(params_file).teacher
+    return {
+        stored.fingerprint: sets.get(stored.fingerprint, [])
+        + ([params_file.name] if _may_be_of(teacher, stored.recipe) else [])
+        for stored in store_files.recipes(folder)
+    }
+
+
+def _mteb_results(folder: Path, used: Mapping[str, Sequence[str]], students: Path) -> dict[Path, str]:
+    """Each model's results of `pipeline mteb`: of which student, of a teacher whose recipe is used, or ''."""
+    found = {path: store_files.mteb_model(path) for path in store_files.mteb_results(folder)}
+    folders = sorted(path for path in students.glob("[!.]*") if path.is_dir()) if found else []
+    known = {fingerprint.of_folder(path)[: store_files.MTEB_LETTERS]: path.name for path in folders}
+    known |= {recipe: "teacher" for recipe, users in used.items() if users}
+    return {path: known.get(model, "") for path, model in found.items()}
+
+
+def _may_be_of(teacher: Teacher, recipe: dict[str, Any]) -> bool:
+    """Whether all that params and recipe both say agrees: the weights are not loaded to find out."""
+    wanted = teacher.model_dump(mode="json", exclude_none=True)
+    if recipe.get("kind") != teacher.kind:
+        return False
+    # A recipe has a model's name, not this machine's path to it.
+    last = {key: str(value).rstrip("/").rpartition("/")[2] for key, value in wanted.items()}
+    return all(key not in recipe or last[key] == str(recipe[key]).rpartition("/")[2] for key in wanted)
+
+
+def _count(abandoned: Sequence[Path]) -> str:
+    return f"{len(abandoned)} abandoned write{'s' if len(abandoned) > 1 else ''}"
+
+
+def _model(stored: StoredRecipe) -> str:
+    recipe = stored.recipe
+    if steps := recipe.get("models"):
+        languages = [str(step["source"] or "?") for step in steps] + [str(steps[-1]["target"] or "?")]
+        return f"{'-'.join(languages)} by {recipe['engine']}"
+    return str(recipe.get("model") or recipe.get("kind") or "unknown")
+
+
+def _find(letters: str, names: Sequence[str]) -> str:
+    """The name that begins with these letters, or that a whole fingerprint begins with.
+
+    Raises:
+        UserError: there is none, or more than one.
+    """
+    known = list(dict.fromkeys(names))
+    found = [name for name in known if letters and name.startswith(letters[: len(name)])]
+    if len(found) != 1:
+        raise UserError(f"{letters!r} names {len(found)} of these: {', '.join(known) or 'none'}")
+    return found[0]
+
+
+def _show(rows: Sequence[Sequence[str]]) -> None:
+    """A table on a terminal, tab-separated lines otherwise."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            typer.echo("\t".join(row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, no_wrap=True, justify="right" if name in ("texts", "bytes") else "left")
+    for row in rows:
+        table.add_row(*(cell.replace(",", "\n") for cell in row))
+    Console().print(table)

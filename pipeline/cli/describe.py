@@ -1,0 +1,176 @@
+"""What `pipeline inspect` says of each kind of artifact: facts by name, then sample rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.cli import model_folder
+from pipeline.core.errors import UserError
+from pipeline.vectors.geometry import effective_rank, mean_pairwise_cosine
+from pipeline.vectors.sets import int8, published, shards
+from pipeline.vectors.sets.shards import Half
+
+SAMPLED = 1000
+"""Rows whose geometry is measured."""
+SHOWN = 5
+"""Rows that are printed."""
+
+
+@dataclass
+class Description:
+    """An artifact in words."""
+
+    kind: str
+    facts: dict[str, str] = field(default_factory=dict)
+    sample: list[str] = field(default_factory=list)
+
+
+def table(path: Path) -> Description:
+    """A Parquet file: schema, rows, sample rows, and the geometry of its vector columns.
+
+    Raises:
+        UserError: it is not a readable Parquet file.
+    """
+    try:
+        file = pq.ParquetFile(path)
+        head = next(file.iter_batches(batch_size=SAMPLED), None)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} is not a readable Parquet file ({error})") from None
+    said = Description("Parquet table")
+    said.facts["rows"] = f"{file.metadata.num_rows:,} (row groups: {file.num_row_groups:,})"
+    said.facts["size"] = f"{path.stat().st_size:,} bytes"
+    said.facts |= {f"column {column.name}": str(column.type) for column in file.schema_arrow}
+    if head is not None and head.num_rows:
+        first = pa.Table.from_batches([head])
+        for column in first.schema:
+            if pa.types.is_fixed_size_list(column.type) and _are_vectors(column.type, first.schema):
+                said.facts |= _geometry(column.name, _vectors(path, first, column.name))
+        said.sample = _rows(first)
+    return said
+
+
+def vector_set(path: Path) -> Description:
+    """A folder of teacher vectors: recipe, rows, dimensions and geometry of each view, sample rows."""
+    opened = published.open_set(path)
+    said = Description("teacher vectors")
+    said.facts["rows"] = f"{opened.rows:,} (shards: {len(opened.manifest['shards']):,})"
+    said.facts["dimensions"] = ", ".join(f"{view} {dim}" for view, dim in opened.dims.items())
+    said.facts["storage"] = str(opened.manifest.get("storage", "float16"))
+    for view, lost in opened.manifest.get("loss", {}).items():
+        said.facts[f"{view} loss"] = (
+            f"cosine: mean {lost['mean_cosine']:.6f}, least {lost['least_cosine']:.6f}; "
+            f"relative RMSE {lost['relative_rmse']:.3%}"
+        )
+    said.facts["fingerprint"] = str(opened.manifest["fingerprint"])
+    said.facts |= {f"recipe {key}": str(value) for key, value in sorted(opened.manifest["recipe"].items())}
+    for view in opened.dims:
+        found = next((part for part in opened.batches(view) if len(part[0])), None)
+        if found is None:
+            continue
+        ids, rows = found
+        # Ids are hashes, so the first shard is a random sample of the texts.
+        said.facts |= _geometry(view, rows[:SAMPLED])
+        said.sample += _rows(shards.to_table(ids[:SHOWN], {view: rows[:SHOWN]}))
+    return said
+
+
+def model(path: Path) -> Description:
+    """A sentence-transformers folder (a student) or the teacher's parts: modules, size, dimension."""
+    parts = (path / "vocabulary.parquet").exists()
+    said = Description("teacher's parts" if parts else "sentence-transformers model")
+    said.facts["modules"] = ", ".join(kind for kind, _ in model_folder.modules(path))
+    said.facts["dimension"] = str(model_folder.dimension(path) or "not known")
+    said.facts["max length"] = (
+        f"{length} tokens" if (length := model_folder.max_length(path)) else "not limited"
+    )
+    said.facts["parameters"] = f"{model_folder.parameters(path):,}"
+    said.facts["size"] = f"{_bytes(path):,} bytes"
+    if parts:
+        vocabulary = table(path / "vocabulary.parquet")
+        said.facts |= {f"vocabulary {name}": fact for name, fact in vocabulary.facts.items()}
+        said.sample = vocabulary.sample
+    return said
+
+
+def is_pca(path: Path) -> bool:
+    """Whether a folder holds principal components, and nothing else in .safetensors files."""
+    files = [file.name for file in path.glob("*.safetensors")]
+    return bool(files) and all(
+        "explained_variance" in model_folder.tensor_shapes(path, name) for name in files
+    )
+
+
+def pca(path: Path) -> Description:
+    """A folder of principal components: dimension and share of the variance explained, by view."""
+    from pipeline.vectors import pca as pca_file
+
+    said = Description("principal components")
+    for file in sorted(path.glob("*.safetensors")):
+        fitted = pca_file.read(path, file.stem)
+        shares = np.cumsum(fitted.explained_variance) / fitted.explained_variance.sum()
+        kept = [size for size in (32, 64, 128, 256, 512) if size < fitted.dim]
+        explained = ", ".join(f"{size}: {shares[size - 1]:.1%}" for size in kept)
+        said.facts[f"{file.stem} dimension"] = str(fitted.dim)
+        said.facts[f"{file.stem} mean's length"] = f"{np.linalg.norm(fitted.mean):.4f}"
+        said.facts[f"{file.stem} variance kept"] = explained or "all"
+    return said
+
+
+def numbers(path: Path) -> Description:
+    """A metrics file: every number by its path of keys."""
+    read = model_folder.read_json(path)
+    if not isinstance(read, dict):
+        raise UserError(f"{path} is JSON, but no metrics file: expected an object at the top level")
+    return Description("metrics", dict(_flat(read, "")))
+
+
+def _are_vectors(kind: pa.DataType, schema: pa.Schema) -> bool:
+    packed = kind.value_type == pa.int8() and int8.KEY in (schema.metadata or {})
+    return packed or pa.types.is_floating(kind.value_type)
+
+
+def _vectors(path: Path, rows: pa.Table, name: str) -> Half:
+    try:
+        return shards.column(rows, name)
+    except pa.ArrowException as error:
+        raise UserError(
+            f"{path} is damaged ({error}); run `dvc repro -f encode@{path.parent.name}`"
+        ) from None
+
+
+def _geometry(name: str, rows: Half) -> dict[str, str]:
+    """Norms, mean cosine and effective rank of (n, d)."""
+    finite = rows[np.isfinite(rows).all(axis=1)]
+    facts = {f"{name} not finite": f"{len(rows) - len(finite)} rows"} if len(finite) < len(rows) else {}
+    if len(finite) < 2:
+        return facts
+    norms = np.linalg.norm(finite.astype(np.float64), axis=1)
+    facts[f"{name} norms"] = f"min {norms.min():.4f}, median {np.median(norms):.4f}, max {norms.max():.4f}"
+    facts[f"{name} mean cosine"] = f"{mean_pairwise_cosine(finite):.4f} over {len(finite):,} rows"
+    facts[f"{name} effective rank"] = (
+        f"{effective_rank(finite):.1f} of {min(len(finite) - 1, finite.shape[1])}"
+    )
+    return facts
+
+
+def _rows(rows: pa.Table) -> list[str]:
+    frame = pl.from_arrow(rows.slice(0, SHOWN))
+    with pl.Config(tbl_hide_dataframe_shape=True, fmt_str_lengths=60, tbl_width_chars=110, tbl_cols=-1):
+        return str(frame).splitlines()
+
+
+def _bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _flat(value: object, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, str(value)

@@ -1,0 +1,206 @@
+"""`pipeline embed`: vectors of any texts from a distilled student."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Annotated
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+from numpy.typing import NDArray
+
+from pipeline.cli.encoders import Encode, open_encoders
+from pipeline.core.atomic import atomic_file
+from pipeline.core.errors import UserError
+from pipeline.core.machine import Precision
+from pipeline.core.progress import progress, say
+from pipeline.export.onnx_folder import is_onnx
+
+Write = Callable[[Sequence[str], NDArray[np.float32]], None]
+
+CHUNK = 16_384
+"""Texts whose vectors are in memory at a time; within a chunk they are sorted by length."""
+SUFFIXES = (".parquet", ".jsonl")
+STANDARD_INPUT = Path("-")
+
+
+def embed(
+    student: Annotated[
+        str,
+        typer.Option(help="A student's name, its folder, or an ONNX folder of `export`."),
+    ],
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .parquet or .jsonl file; without it: jsonl on stdout.")
+    ] = None,
+    students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    batch_size: Annotated[
+        int,
+        typer.Option(min=1, help="Texts a batch, where a library runs the model."),
+    ] = 64,
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            help="Of a transformer student's products; auto: bfloat16 where it is faster here, which moves a "
+            "cosine by some thousandths at most."
+        ),
+    ] = "auto",
+) -> None:
+    """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
+    folder = find_student(student, students)
+    _check_out(out)
+    texts = read_texts(inputs or [STANDARD_INPUT])
+    encode = open_encoders(folder, device, batch_size, precision).texts
+    dim = encode(texts[:1]).shape[1]
+    with _writer(out, dim) as write, progress(f"embed with {folder.name}", len(texts), "texts") as advance:
+        for chunk, vectors in encoded(encode, texts, folder):
+            write(chunk, vectors)
+            advance(len(chunk))
+
+
+def encoded(
+    encode: Encode, texts: Sequence[str], folder: Path
+) -> Iterator[tuple[Sequence[str], NDArray[np.float32]]]:
+    """Texts with their vectors (n, dim), chunk by chunk, in order.
+
+    Raises:
+        UserError: a vector is not finite; the message names the student's `folder`.
+    """
+    for start in range(0, len(texts), CHUNK):
+        chunk = texts[start : start + CHUNK]
+        vectors = encode(chunk)
+        if not np.isfinite(vectors).all():
+            raise UserError(f"{folder} gives values that are not finite; distil it again")
+        yield chunk, np.asarray(vectors, np.float32)
+
+
+def find_student(student: str, students: Path) -> Path:
+    """The folder of a student by name, or of a path to one.
+
+    Raises:
+        UserError: there is none; the message lists the students that there are.
+    """
+    for folder in (students / student, Path(student)):
+        if (folder / "modules.json").exists() or is_onnx(folder):
+            return folder
+    known = known_students(students)
+    there = f"{students} has {', '.join(known)}" if known else f"{students} has none; run `dvc repro`"
+    raise UserError(
+        f"there is no student {student!r} (no modules.json in {students / student} or {student}); {there}"
+    )
+
+
+def known_students(students: Path) -> list[str]:
+    """Names of the students in a folder, sorted."""
+    return sorted(path.parent.name for path in students.glob("[!.]*/modules.json"))
+
+
+def read_texts(inputs: Sequence[Path]) -> list[str]:
+    """One text a line, of all inputs in order; empty lines are left out and counted.
+
+    Raises:
+        UserError: an input is missing or not UTF-8, or there is no text at all.
+    """
+    lines = [line for path in inputs for line in _lines(path)]
+    texts = [line for line in lines if line]
+    named = ", ".join(_name(path) for path in inputs)
+    if not texts:
+        raise UserError(f"{named}: there is no text; expected UTF-8, a text a line")
+    if len(texts) < len(lines):
+        say(f"{named}: {len(lines) - len(texts):,} empty lines left out")
+    return texts
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    for number, line in enumerate(content.splitlines(), start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            raise UserError(
+                f"{_name(path)}: line {number} is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8"
+            ) from None
+
+
+def _name(path: Path) -> str:
+    return "stdin" if path == STANDARD_INPUT else str(path)
+
+
+def _check_out(out: Path | None) -> None:
+    if out is None:
+        return
+    if out.is_dir():
+        raise UserError(f"--out {out} is a folder; name a file in it")
+    if out.suffix not in SUFFIXES:
+        raise UserError(f"--out {out}: the name has to end in {' or '.join(SUFFIXES)}")
+
+
+@contextmanager
+def _writer(out: Path | None, dim: int) -> Iterator[Write]:
+    """Yield `write(texts, vectors)`, to stdout or to a file that appears whole or not at all.
+
+    A file is written beside the encoding of the next texts.
+    """
+    if out is None:
+        yield _print
+        return
+    parquet = out.suffix == ".parquet"
+    with (
+        atomic_file(out) as temporary,
+        _open_file(temporary, dim) if parquet else temporary.open("wb") as file,
+        ThreadPoolExecutor(1) as beside,  # innermost: what it writes ends before the file is closed
+    ):
+        write = partial(_write_table if parquet else _write_lines, file)
+        waiting: list[Future[None]] = []
+
+        def write_beside(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+            while waiting:
+                waiting.pop().result()
+            waiting.append(beside.submit(write, texts, vectors))
+
+        yield write_beside
+        while waiting:
+            waiting.pop().result()
+
+
+def _open_file(path: Path, dim: int) -> pq.ParquetWriter:
+    vector = pa.list_(pa.field("item", pa.float32(), nullable=False), dim)
+    schema = pa.schema({"text": pa.string(), "vector": vector})
+    # Vectors do not compress.
+    compression = {"text": "zstd", "vector.list.element": "none"}
+    return pq.ParquetWriter(path, schema, compression=compression, use_dictionary=False)
+
+
+def _write_table(file: pq.ParquetWriter, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    column = pa.FixedSizeListArray.from_arrays(
+        pa.array(vectors.reshape(-1)), type=file.schema.field("vector").type
+    )
+    file.write_table(pa.Table.from_arrays([pa.array(texts), column], schema=file.schema))
+
+
+def _print(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    """JSON lines on stdout."""
+    lines = io.BytesIO()
+    _write_lines(lines, texts, vectors)
+    # Not by Polars: its error for a closed pipe has no errno, and typer ends quietly by that alone.
+    sys.stdout.buffer.write(lines.getbuffer())
+    sys.stdout.buffer.flush()
+
+
+def _write_lines(file: IO[bytes], texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    import polars as pl
+
+    pl.DataFrame({"text": texts, "vector": vectors}).write_ndjson(file)

@@ -1,0 +1,138 @@
+"""The fastest way from a folder to vectors, which are those of sentence-transformers but for rounding."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.cli.model_folder import modules, read_object
+from pipeline.core.errors import UserError
+from pipeline.core.machine import Precision, find_device
+from pipeline.export.onnx_folder import is_onnx
+from pipeline.export.session import OnnxEncoder
+from pipeline.score.evaluation import shipped
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Encode = Callable[[Sequence[str]], NDArray[np.floating]]
+"""Texts to vectors (n, dim)."""
+
+
+@dataclass(frozen=True)
+class Encoders:
+    """A model's ways to encode: they differ where it was trained with prompts."""
+
+    texts: Encode
+    queries: Encode
+    documents: Encode
+
+
+def open_encoders(folder: Path, device: str, batch_size: int, precision: Precision = "float32") -> Encoders:
+    """What encodes with the model of a folder.
+
+    A table needs no torch. A transformer of a family that can be packed runs without
+    padding, as the teacher does. sentence-transformers runs all others, and those that have prompts.
+
+    Args:
+        folder: a sentence-transformers folder with safetensors weights, or an ONNX folder of `export`.
+        device: `auto`, or torch's name of one.
+        batch_size: texts a batch, of a model that sentence-transformers or onnxruntime runs.
+        precision: of a packed transformer's products; other models have float32 alone. `auto`: bfloat16
+            where it is faster here.
+
+    Raises:
+        UserError: it is damaged, there is no such device, or the model does not run in that precision.
+    """
+    packed = _runs_packed(folder)
+    if precision == "bfloat16" and not packed:
+        raise UserError(
+            f"--precision {precision}: {folder} runs in float32; only transformer students without prompts "
+            "run in other precisions"
+        )
+    if is_onnx(folder):
+        return _alike(partial(OnnxEncoder(folder, device).encode, batch_size=batch_size))
+    if not any(folder.rglob("*.safetensors")):
+        raise UserError(f"{folder} holds no .safetensors weights; distil it again")
+    if _is_table(folder) and device in ("auto", "cpu"):
+        return _alike(_table(folder))
+    device = find_device(device, "--device")
+    if _tells_queries_apart(folder):
+        model = load_student(folder, device)
+        ways = (model.encode, model.encode_query, model.encode_document)
+        return Encoders(*(_batched(way, batch_size) for way in ways))
+    model = load_student(folder, device)
+    encode = shipped.packed(model.eval(), precision, "--precision") if packed else None
+    if precision == "bfloat16" and encode is None:
+        raise UserError(f"--precision {precision}: {folder} is no transformer that runs in it; use float32")
+    return _alike(encode or _batched(model.encode, batch_size))
+
+
+def _alike(encode: Encode) -> Encoders:
+    return Encoders(encode, encode, encode)
+
+
+def load_student(folder: Path, device: str) -> "SentenceTransformer":
+    """Load a student from a sentence-transformers folder with safetensors weights.
+
+    Args:
+        folder: where it is.
+        device: torch's name of one.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    from safetensors import SafetensorError
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        return SentenceTransformer(str(folder), device=device, local_files_only=True)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise _damaged(folder, device, error) from None
+
+
+def _is_table(folder: Path) -> bool:
+    config = folder / "config.json"
+    return config.exists() and read_object(config).get("model_type") == "model2vec"
+
+
+def _table(folder: Path) -> Encode:
+    from model2vec import StaticModel
+
+    from pipeline.cli.table import TableEncoder
+
+    try:
+        model = StaticModel.from_pretrained(folder)
+    except Exception as error:  # tokenizers raises no narrower one
+        raise _damaged(folder, "cpu", error) from None
+    return TableEncoder(model)
+
+
+def _tells_queries_apart(folder: Path) -> bool:
+    settings = folder / "config_sentence_transformers.json"
+    prompts = read_object(settings).get("prompts", {}) if settings.exists() else {}
+    return any(prompts.values()) or modules(folder)[0][0] == "Router"
+
+
+def _runs_packed(folder: Path) -> bool:
+    if is_onnx(folder) or _tells_queries_apart(folder):
+        return False
+    kind, place = modules(folder)[0]
+    if kind != "Transformer" or not (place / "config.json").exists():
+        return False
+    from pipeline.encoders.packing.packing import FAMILIES
+
+    return set(read_object(place / "config.json").get("architectures") or ()) <= FAMILIES.keys()
+
+
+def _batched(encode: Callable[..., NDArray[np.floating]], batch_size: int) -> Encode:
+    return partial(encode, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
+
+
+def _damaged(folder: Path, device: str, error: Exception) -> UserError:
+    reason = str(error).splitlines()[0]
+    return UserError(f"{folder} cannot be loaded on device {device!r}: {reason}")

@@ -1,0 +1,68 @@
+"""`pipeline inspect PATH`: what an artifact is and holds."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipeline.core.errors import UserError
+
+if TYPE_CHECKING:
+    from pipeline.cli.describe import Description
+
+KNOWN = (
+    "a Parquet file, a metrics .json, a folder of vectors (manifest.json), of teacher parts "
+    "(vocabulary.parquet), of a student (modules.json) or of principal components (VIEW.safetensors)"
+)
+
+NAMED = 8
+"""What a folder holds, that a message names."""
+
+
+def inspect(
+    path: Annotated[Path, typer.Argument(help=f"Any artifact: {KNOWN}.")],
+) -> None:
+    """Show what an artifact holds: schema, rows, dimension, geometry, recipe, sample rows."""
+    described = describer(path)(path)
+    width = max((len(name) for name in described.facts), default=0)
+    typer.echo(f"{path}: {described.kind}")
+    for name, fact in described.facts.items():
+        typer.echo(f"  {name:<{width}}  {fact}")
+    for line in described.sample:
+        typer.echo(line)
+
+
+def describer(path: Path) -> "Callable[[Path], Description]":
+    """The function that describes this kind of artifact.
+
+    Raises:
+        UserError: there is nothing at the path, or nothing of a known kind.
+    """
+    if not path.exists():
+        raise UserError(
+            f"{path} does not exist; `dvc repro` makes the artifacts, `dvc status` tells which are missing"
+        )
+    if found := _known(path):
+        return found
+    if inside := [
+        str(child) for child in _children(path) if _known(child) or any(map(_known, _children(child)))
+    ]:
+        raise UserError(f"{path} is no artifact, but holds some; inspect one of {', '.join(inside[:NAMED])}")
+    raise UserError(f"{path} is no artifact; expected {KNOWN}")
+
+
+def _known(path: Path) -> "Callable[[Path], Description] | None":
+    from pipeline.cli import describe
+
+    if path.is_file():
+        return {".parquet": describe.table, ".json": describe.numbers}.get(path.suffix)
+    if (path / "modules.json").exists() or (path / "vocabulary.parquet").exists():
+        return describe.model
+    if any(path.glob("[0-9]*.parquet")) or (path / "manifest.json").exists():
+        return describe.vector_set
+    return describe.pca if describe.is_pca(path) else None
+
+
+def _children(path: Path) -> list[Path]:
+    return sorted(path.glob("[!.]*")) if path.is_dir() else []

@@ -1,0 +1,180 @@
+"""`pipeline search`: the texts of a file that are nearest to a query, by a distilled student."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from pipeline.cli import tabular
+from pipeline.cli.embed import STANDARD_INPUT, encoded, find_student, known_students, read_texts
+from pipeline.cli.encoders import Encode, open_encoders
+from pipeline.cli.model_folder import read_json
+from pipeline.cli.store_files import INDEXES
+from pipeline.core import fingerprint
+from pipeline.core.atomic import atomic_folder
+from pipeline.core.errors import UserError
+from pipeline.core.progress import progress, say
+from pipeline.params.load import load
+from pipeline.vectors.geometry import normalised
+
+if TYPE_CHECKING:
+    import faiss
+
+INDEX = "index.faiss"
+MANIFEST = "index.json"
+VERSION = 1
+"""Raise it when what an index holds changes."""
+KEY_LETTERS = 16
+
+
+def search(
+    corpus: Annotated[Path, typer.Argument(help="A UTF-8 file, a text a line; -: stdin.")],
+    queries: Annotated[list[str], typer.Argument(help="What to look for; -: a query a line of stdin.")],
+    student: Annotated[
+        str | None, typer.Option(help="A student's name, its folder, or an ONNX folder of `export`.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Texts a query.")] = 10,
+    index: Annotated[
+        Path | None, typer.Option(help="Folder to keep the index in, if not under runtime.cache.")
+    ] = None,
+    students: Annotated[Path, typer.Option(help="Where students lie by name.")] = Path("data/finetuned"),
+    params_file: Annotated[Path, typer.Option("--params", help="The params file.")] = Path("params.yaml"),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
+    batch_size: Annotated[
+        int,
+        typer.Option(min=1, help="Texts a batch, where a library runs the model."),
+    ] = 64,
+) -> None:
+    """Find the texts nearest to each query: rank, cosine, text; before them the query, if there are several.
+
+    The corpus is embedded once: its index is kept, and made anew when the corpus or the student changes.
+    """
+    if corpus == STANDARD_INPUT and str(STANDARD_INPUT) in queries:
+        raise UserError("the corpus and the queries cannot both come from stdin; put one into a file")
+    folder = find_student(student or _only_student(students), students)
+    wanted = _read_queries(queries)
+    texts = read_texts([corpus])
+    key = _key(texts, folder)
+    place = index or Path(load(params_file).runtime.cache) / INDEXES / key[:KEY_LETTERS]
+    kept = _is_kept(place, key)
+    encoders = open_encoders(folder, device, batch_size, "auto")
+    if not kept:
+        built = _build(encoders.documents, texts, folder)
+        if not ((place / MANIFEST).exists() and _manifest(place).get("key") == key):  # by another, meanwhile
+            _write(place, key, built)
+    opened = _read(place)
+    found = []
+    for _, vectors in encoded(encoders.queries, wanted, folder):
+        scores, rows = opened.search(normalised(vectors).astype(np.float32), min(top, len(texts)))
+        found += [
+            [(str(rank), f"{score:.4f}", texts[row]) for rank, (score, row) in enumerate(nearest, start=1)]
+            for nearest in map(zip, scores, rows)
+        ]
+    _show(wanted, found, with_query=len(wanted) > 1 or str(STANDARD_INPUT) in queries)
+
+
+def _only_student(students: Path) -> str:
+    known = known_students(students)
+    if len(known) != 1:
+        there = f"has {', '.join(known)}" if known else "has none; run `dvc repro`"
+        raise UserError(f"name a student with --student; {students} {there}")
+    return known[0]
+
+
+def _read_queries(queries: Sequence[str]) -> list[str]:
+    """The queries; those of stdin where one is `-`."""
+    found = []
+    for query in queries:
+        if not query.strip():
+            raise UserError("a query is empty; say what to look for")
+        try:
+            query.encode()
+        except UnicodeEncodeError:
+            raise UserError(f"the query {query!r} is not UTF-8") from None
+        found += read_texts([STANDARD_INPUT]) if query == str(STANDARD_INPUT) else [query.strip()]
+    return found
+
+
+def _key(texts: Sequence[str], folder: Path) -> str:
+    """What decides an index: the texts in their order, and the student's files."""
+    corpus = fingerprint.of_bytes("\n".join(texts).encode())
+    return fingerprint.of_json(
+        {"version": VERSION, "corpus": corpus, "student": fingerprint.of_folder(folder)}
+    )
+
+
+def _is_kept(place: Path, key: str) -> bool:
+    """Whether the index in a folder is this one.
+
+    Raises:
+        UserError: there is something else, which a new index would replace.
+    """
+    if place.is_dir() and (place / INDEX).exists():
+        if _manifest(place).get("key") == key:
+            return True
+        if others := sorted({path.name for path in place.iterdir()} - {INDEX, MANIFEST}):
+            raise UserError(f"{place} holds {others[0]} beside an index; name a folder for the index alone")
+        say(f"{place} is the index of another corpus or student; it is made anew")
+    elif place.is_file() or (place.is_dir() and any(place.iterdir())):
+        raise UserError(f"{place} is no index (it has no {INDEX}); name a new folder")
+    return False
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    """What index.json says; nothing where it is another file of this name."""
+    found = read_json(place / MANIFEST)
+    return found if isinstance(found, dict) else {}
+
+
+def _build(encode: Encode, texts: Sequence[str], folder: Path) -> "faiss.Index":
+    """Exact search by the inner product of vectors of length 1, which is their cosine."""
+    import faiss
+
+    index = faiss.IndexFlatIP(encode(texts[:1]).shape[1])
+    with progress(f"index with {folder.name}", len(texts), "texts") as advance:
+        for chunk, vectors in encoded(encode, texts, folder):
+            index.add(normalised(vectors).astype(np.float32))
+            advance(len(chunk))
+    return index
+
+
+def _write(place: Path, key: str, index: "faiss.Index") -> None:
+    import faiss
+
+    manifest = {"key": key, "texts": index.ntotal, "dim": index.d}
+    with atomic_folder(place) as temporary:
+        with (temporary / INDEX).open("wb") as file:
+            # Not by name: faiss does not say when the last bytes did not fit onto the disk.
+            faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))  # type: ignore[attr-defined]
+        (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def _read(place: Path) -> "faiss.Index":
+    """Open an index.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    import faiss
+
+    manifest = _manifest(place)
+    try:
+        index = faiss.read_index(str(place / INDEX))
+        is_whole = (index.ntotal, index.d) == (manifest.get("texts"), manifest.get("dim"))
+    except RuntimeError:
+        is_whole = False
+    if not is_whole:
+        raise UserError(f"{place / INDEX} is damaged; remove {place} and search again")
+    return index
+
+
+def _show(queries: Sequence[str], found: Sequence[Sequence[Sequence[str]]], *, with_query: bool) -> None:
+    for query, rows in zip(queries, found, strict=True):
+        if tabular.on_terminal():
+            title = f"\n{query}" if with_query else ""
+            tabular.table(["rank", "score", "text"], rows, left={"text"}, title=title)
+        else:
+            tabular.lines([[query, *row] for row in rows] if with_query else rows)

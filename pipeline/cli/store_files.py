@@ -1,0 +1,183 @@
+"""The files of the cache as a person looks after them: recipes, unfinished trainings, leftovers."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.augment.back_translation import translations
+from pipeline.core import fingerprint
+from pipeline.core.atomic import PARTIAL, is_abandoned
+from pipeline.teacher.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
+from pipeline.vectors.sets import published
+
+RECIPE = "recipe.json"
+INDEXES = "indexes"
+MTEB = "mteb"
+MTEB_OWNER = "distillation"
+"""What mteb calls the owner of our models: it keeps results in a folder OWNER__MODEL."""
+MTEB_LETTERS = 16
+"""Of a model's fingerprint, in that name."""
+STATE = ".safetensors"
+"""How the state of a training ends; its inputs lie in a folder of that name without it."""
+LOCK = ".lock"
+"""How the file ends that a running training holds."""
+
+
+@dataclass(frozen=True)
+class StoredRecipe:
+    """The vectors of one recipe: CACHE/vectors/FINGERPRINT."""
+
+    folder: Path
+
+    @property
+    def fingerprint(self) -> str:
+        """The first letters of the recipe's fingerprint."""
+        return self.folder.name
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What decides the vectors; empty where recipe.json is missing or damaged."""
+        try:
+            content = json.loads((self.folder / RECIPE).read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def bytes(self) -> int:
+        """Size of its files, without those that are still being written."""
+        return sum(size(file) for file in self.files)
+
+    def texts(self) -> dict[str, int]:
+        """Vectors of each view, without those in files that cannot be opened."""
+        found: dict[str, int] = {}
+        for file in self.files:
+            if file.name != RECIPE:
+                view = file.relative_to(self.folder).parts[0]
+                found[view] = found.get(view, 0) + _rows(file)
+        return found
+
+    @property
+    def files(self) -> list[Path]:
+        """recipe.json and the files of vectors, without those that are still being written."""
+        recipe = self.folder / RECIPE
+        return [*([recipe] if recipe.exists() else []), *sorted(self.folder.glob("*/**/[!.]*.parquet"))]
+
+    def is_intact(self, file: Path) -> bool:
+        """Whether a file lies where its name says, and has the hash in it (recipe.json: in its folder's)."""
+        if file.name == RECIPE:
+            return fingerprint.of_json(self.recipe)[:FINGERPRINT_LETTERS] == self.fingerprint
+        named = NAME.fullmatch(file.name)
+        _, *folders, _ = file.relative_to(self.folder).parts
+        if named is None or "".join(folders) not in ("", shared_letters(named[1], named[2])):
+            return False
+        return fingerprint.of_file(file)[:HASH_LETTERS] == named[3]
+
+    def remove(self) -> None:
+        """Remove all of it."""
+        shutil.rmtree(self.folder)
+
+
+class StoredTranslations(StoredRecipe):
+    """The translations of one chain of models: CACHE/back_translation/FINGERPRINT."""
+
+    def texts(self) -> dict[str, int]:
+        """The texts, without those in files that cannot be opened, by how many chunks they are in."""
+        chunks = [file for file in self.files if file.name != RECIPE]
+        return {f"{len(chunks)} chunks": sum(map(_rows, chunks))}
+
+    @property
+    def files(self) -> list[Path]:
+        """recipe.json and the chunks, without those that are still being written."""
+        recipe = self.folder / RECIPE
+        return [*([recipe] if recipe.exists() else []), *sorted(self.folder.glob("[!.]*.parquet"))]
+
+    def is_intact(self, file: Path) -> bool:
+        """Whether a chunk has the hash in its name (recipe.json: in its folder's)."""
+        if file.name == RECIPE:
+            return fingerprint.of_json(self.recipe)[: translations.FINGERPRINT_LETTERS] == self.fingerprint
+        return file.stem.endswith(fingerprint.of_file(file)[: translations.HASH_LETTERS])
+
+
+def translated(cache: Path) -> list[StoredTranslations]:
+    """The recipes of back-translation; converted models lie beside them."""
+    found = sorted((cache / translations.FOLDER).glob(f"[!.]*/{RECIPE}"))
+    return [StoredTranslations(path.parent) for path in found]
+
+
+def recipes(cache: Path) -> list[StoredRecipe]:
+    """The recipes in the store."""
+    folders = sorted(path for path in (cache / "vectors").glob("*") if path.is_dir())
+    return [StoredRecipe(folder) for folder in folders]
+
+
+def trainings(cache: Path) -> dict[str, list[Path]]:
+    """Unfinished trainings, STAGE-STUDENT-HASH: the state, the folder of inputs, the lock, or some of it."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted((cache / "training").glob("[!.]*")):
+        found.setdefault(training_state(path).stem, []).append(path)
+    return found
+
+
+def training_state(path: Path) -> Path:
+    """Where the state of an unfinished training lies of which this is a part."""
+    return path.with_name(path.name.removesuffix(STATE).removesuffix(LOCK) + STATE)
+
+
+def indexes(cache: Path) -> list[Path]:
+    """The indexes of `pipeline search`: folders."""
+    return sorted(path for path in (cache / INDEXES).glob("[!.]*") if path.is_dir())
+
+
+def mteb_results(cache: Path) -> list[Path]:
+    """The results of `pipeline mteb`: a folder a model and file of tasks, MTEB's own being one."""
+    return sorted((cache / MTEB).rglob(f"results/{MTEB_OWNER}__*"))
+
+
+def mteb_model(results: Path) -> str:
+    """The first letters of the fingerprint of the model that such results are of."""
+    return results.name.removeprefix(f"{MTEB_OWNER}__")
+
+
+def abandoned(cache: Path) -> list[Path]:
+    """What killed processes left half-written."""
+    partial = (
+        path
+        for kind in ("vectors", "training", "gate", INDEXES, translations.FOLDER)
+        for path in (cache / kind).rglob(f"{PARTIAL}*")
+    )
+    return sorted(path for path in partial if is_abandoned(path))
+
+
+def size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder; 0 where it is gone."""
+    try:
+        return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+    except FileNotFoundError:
+        return 0
+
+
+def used_by(vectors_folder: Path) -> dict[str, list[str]]:
+    """The published sets of each recipe, by the first letters of its fingerprint.
+
+    Raises:
+        UserError: a manifest is damaged: what it uses is not known.
+    """
+    users: dict[str, list[str]] = {}
+    for manifest in sorted(vectors_folder.glob(f"[!.]*/{published.MANIFEST}")):
+        opened = published.open_set(manifest.parent)
+        letters = str(opened.manifest["fingerprint"])[:FINGERPRINT_LETTERS]
+        users.setdefault(letters, []).append(opened.path.name)
+    return users
+
+
+def _rows(path: Path) -> int:
+    try:
+        return pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError):
+        return 0

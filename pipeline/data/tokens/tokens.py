@@ -1,0 +1,72 @@
+"""Texts as token ids in one flat array: tokenised once, sliced without Python objects."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from pipeline.data.tokens.mapped import gather
+
+CHUNK_TEXTS = 10_000
+CHUNK_CHARACTERS = 4_000_000
+"""Of texts that are tokenised at once: until all are, each token takes some 155 bytes, a cut one too."""
+PART = 256
+"""Texts that a student encodes at once."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """n token sequences end to end."""
+
+    ids: NDArray[np.int32]
+    """(sum of lengths,)"""
+    offsets: NDArray[np.int64]
+    """(n + 1,): sequence i is ids[offsets[i]:offsets[i + 1]]."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of every sequence, (n,)."""
+        return np.diff(self.offsets)
+
+    def select(self, rows: NDArray[np.integer]) -> "Tokens":
+        """The sequences of these rows, in their order."""
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
+        ids = gather(self.ids, self.offsets[rows], lengths)
+        return Tokens(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+    def in_parts(self) -> Iterator["Tokens"]:
+        """The sequences in order, as many at a time as a student encodes."""
+        yield from map(self.select, np.split(np.arange(len(self)), range(PART, len(self), PART)))
+
+    def without(self, token: int) -> "Tokens":
+        """The same sequences with every occurrence of this token left out."""
+        kept = self.ids != token
+        return Tokens(self.ids[kept], np.concatenate([[0], np.cumsum(kept)])[self.offsets])
+
+    def padded(self, fill: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ids (n, longest) filled up with `fill`, and the mask of real tokens."""
+        mask = np.arange(self.lengths.max(initial=1))[None, :] < self.lengths[:, None]
+        ids = np.full(mask.shape, fill, dtype=np.int64)
+        ids[mask] = self.ids
+        return ids, mask.astype(np.int64)
+
+
+def tokenise(tokenizer: Tokenizer, texts: Sequence[str], *, special: bool) -> Tokens:
+    """Tokenise texts in bulk; `special` adds special tokens. Truncation is the tokenizer's own setting."""
+    ids: list[NDArray[np.int32]] = []
+    lengths: list[int] = []
+    by_characters = np.cumsum([len(text) for text in texts]) // CHUNK_CHARACTERS
+    by_rows = np.arange(len(texts)) // CHUNK_TEXTS
+    cuts = np.flatnonzero(np.diff(by_characters) + np.diff(by_rows)) + 1
+    for start, stop in pairwise([0, *cuts.tolist(), len(texts)]):
+        encodings = tokenizer.encode_batch_fast(list(texts[start:stop]), add_special_tokens=special)
+        lengths += [len(encoding.ids) for encoding in encodings]
+        ids += [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
+    flat = np.concatenate(ids) if ids else np.empty(0, np.int32)
+    return Tokens(flat, np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64))

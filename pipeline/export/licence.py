@@ -1,0 +1,103 @@
+"""The licences of what a student is made from, as far as files tell."""
+
+import importlib.metadata
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.core.errors import UserError
+from pipeline.core.progress import say
+from pipeline.data.locate import PACKAGE, find_model
+from pipeline.params.base import without_folders
+from pipeline.params.students import StudentBlock
+from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher
+
+CARD = "README.md"
+UNKNOWN = "unknown; check it"
+METADATA = re.compile(r"\s*---\n(.*?)\n---", re.DOTALL)
+"""The head of a model card."""
+
+
+@dataclass(frozen=True)
+class Licence:
+    """Of one thing that a student is made from."""
+
+    of: str
+    """The teacher, the word vectors, ..."""
+    identifier: str | None
+    """apache-2.0, mit, ...; None: its card says nothing."""
+    said: str
+    """What is known, in words."""
+
+
+def licences(teacher: Teacher, student: StudentBlock) -> list[Licence]:
+    """Of the teacher, and of the models and word vectors that the student starts from."""
+    found = []
+    if isinstance(teacher, HashingTeacher):
+        found.append(Licence("the teacher", None, "none: a hash function of the pipeline, without weights"))
+    elif isinstance(teacher, OpenAiApiTeacher):
+        terms = f"{UNKNOWN} (its vectors came through an API, whose terms apply)"
+        found += [Licence(f"the teacher {teacher.model}", None, terms), _of_model(teacher.parts, None)]
+    else:
+        found.append(_of_model(teacher.model, teacher.revision, "the teacher "))
+    init = getattr(student, "init", None)
+    if model := getattr(init, "model", None):
+        found.append(_of_model(model, getattr(init, "revision", None)))
+    if path := getattr(init, "path", None):
+        found.append(Licence(f"the word vectors {Path(path).name}", None, UNKNOWN))
+    return found
+
+
+def _of_model(model: str, revision: str | None, role: str = "") -> Licence:
+    name = f"{role}{without_folders(model)}"
+    if identifier := _of_card(model, revision):
+        return Licence(name, identifier, f"{identifier}, by its model card")
+    if stated := _of_package(model):
+        return Licence(name, None, f"{stated}, by the Python package that holds it; check it")
+    return Licence(name, None, UNKNOWN)
+
+
+def _of_card(model: str, revision: str | None) -> str | None:
+    """`license` in the metadata of a model's README.md."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    path = _card(model, revision)
+    try:
+        metadata = METADATA.match(path.read_text(encoding="utf-8")) if path else None
+        found = YAML(typ="safe").load(metadata[1]) if metadata else None
+    except (UnicodeDecodeError, YAMLError):
+        return None
+    identifier = found.get("license") if isinstance(found, dict) else None
+    return identifier if isinstance(identifier, str) and identifier else None
+
+
+def _card(model: str, revision: str | None) -> Path | None:
+    """A model's README.md, from the hub where it is from there."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        if model.startswith(PACKAGE) or Path(model).is_dir():
+            path = find_model(model, "model") / CARD
+        else:
+            path = Path(hf_hub_download(model, CARD, revision=revision))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError, UserError) as error:
+        # Its student is here all the same. A model without a card is no fault.
+        if not isinstance(error, EntryNotFoundError) or isinstance(error, LocalEntryNotFoundError):
+            reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__
+            say(f"the licence of {model} could not be looked up ({reason}): the model card calls it unknown")
+        return None
+    return path if path.is_file() else None
+
+
+def _of_package(model: str) -> str | None:
+    """The licence that an installed package states for itself."""
+    if not model.startswith(PACKAGE):
+        return None
+    module = model.removeprefix(PACKAGE).partition("/")[0]
+    for name in importlib.metadata.packages_distributions().get(module, []):
+        stated = importlib.metadata.metadata(name).json
+        if found := stated.get("license_expression") or stated.get("license"):
+            return str(found)
+    return None

@@ -1,0 +1,180 @@
+"""Whether an export gives what the trained student gives: its vectors, and its score."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.core.errors import UserError
+from pipeline.params.evaluate import Evaluate
+from pipeline.params.export import Format, Gate
+from pipeline.score import bootstrap
+from pipeline.tasks import scoring as evaluation
+from pipeline.tasks import sts
+from pipeline.tasks.embeddings import Embeddings
+from pipeline.vectors.geometry import agreement, normalised
+
+Vectors = NDArray[np.floating]
+
+CONFIDENCE = 0.95
+"""Of the interval of a lost score."""
+SAMPLES = 500
+"""Resamples that it is taken from."""
+GROUPS = 10
+"""Of texts, where agreement is what is scored."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far vectors are from those of the trained student, over all texts."""
+
+    distances: NDArray[np.float64]
+    """1 - cosine of every text's two vectors, (n,); 1 where only one of the two is zero."""
+    stretch: float
+    """Largest |length / the student's length - 1|."""
+
+    @property
+    def worst(self) -> int:
+        """The row that is farthest."""
+        return int(self.distances.argmax())
+
+
+def difference(vectors: Vectors, trained: Vectors) -> Difference:
+    """Compare an export's vectors with the student's. (n, d), (n, d)."""
+    lengths, wanted = (np.linalg.norm(rows.astype(np.float64), axis=1) for rows in (vectors, trained))
+    # From the chord: 1 - u.v cancels where the two are nearly equal.
+    chords = np.linalg.norm(normalised(vectors) - normalised(trained), axis=1)
+    distances = np.where((lengths == 0) & (wanted == 0), 0.0, np.square(chords) / 2)
+    distances = np.where((lengths == 0) != (wanted == 0), 1.0, distances)
+    both = (lengths > 0) & (wanted > 0)
+    stretch = np.abs(lengths[both] / wanted[both] - 1).max(initial=0.0)
+    return Difference(distances, float(stretch))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How vectors are scored."""
+
+    tasks: dict[str, pl.DataFrame]
+    """STS tasks by name; none: agreement with the student."""
+    said: dict[str, Any]
+    """What metrics and the card say of it."""
+
+    def score(self, embeddings: Embeddings, parity: Vectors, trained: Vectors) -> float:
+        """Mean Spearman over the tasks, or the agreement of (n, d) with the student's (n, d)."""
+        if not self.tasks:
+            return agreement(parity, trained)
+        return float(np.mean([sts.score(task, embeddings)["spearman"] for task in self.tasks.values()]))
+
+    def least_loss(
+        self, embeddings: Embeddings, parity: Vectors, trained_embeddings: Embeddings, trained: Vectors
+    ) -> float:
+        """The share of the student's score that is lost at least, in CONFIDENCE of all samples like this.
+
+        Of tasks by bootstrap over their pairs, the same for both; of agreement by the means of GROUPS groups
+        of texts (Student's t). What lies within chance of a gate's edge does not decide over a stage.
+        """
+        from scipy.stats import t
+
+        if self.tasks:
+            rows = []
+            for number, task in enumerate(self.tasks.values()):
+                human = task["score"].to_numpy().astype(np.float64)
+                both = {
+                    name: bootstrap.Spearman(sts.similarity(task, one), human)
+                    for name, one in (("export", embeddings), ("student", trained_embeddings))
+                }
+                whole = [np.arange(len(human))]
+                rows.append(bootstrap.resampled(both, whole, SAMPLES, (number,)))
+            export, student = (np.mean([row[name] for row in rows], axis=0) for name in ("export", "student"))
+            lost = np.divide(student - export, student, out=np.zeros_like(student), where=student > 0)
+            return bootstrap.interval(lost, CONFIDENCE)[0]
+        groups = np.array_split(np.arange(len(trained)), min(GROUPS, len(trained) // 3))
+        lost = np.array([1 - agreement(parity[rows], trained[rows]) for rows in groups])
+        if len(groups) < 2:
+            return float(lost.mean())
+        margin = t.ppf((1 + CONFIDENCE) / 2, len(groups) - 1) * lost.std(ddof=1) / np.sqrt(len(groups))
+        return float(lost.mean() - margin)
+
+
+AGREEMENT = Measure({}, {"measure": "agreement"})
+
+
+def sts_measure(pairs: pl.DataFrame, params: Evaluate, split: str) -> Measure:
+    """Score by the STS tasks with this split, else the other; the user's own before WordNet's.
+
+    Args:
+        pairs: corpus/tasks.parquet.
+        params: their kinds.
+        split: dev, test or agreement.
+    """
+    if split == "agreement":
+        return AGREEMENT
+    for kind in ("sts", "wordnet_relatedness"):
+        for wanted in (split, "test" if split == "dev" else "dev"):
+            there = evaluation.split_of(pairs, wanted)
+            chosen = {name: rows for name, rows in there.items() if params.tasks[name].kind == kind}
+            if chosen:
+                said = {"measure": "spearman", "split": wanted, "tasks": sorted(chosen)}
+                return Measure(chosen, said)
+    return AGREEMENT
+
+
+def check_vectors(
+    name: Format, found: Difference, texts: list[str], gate: Gate, *, alone: bool = False
+) -> None:
+    """Fail if an export's vectors are farther from the trained student's than its gate allows.
+
+    Args:
+        name: the format.
+        found: what its vectors differ by.
+        texts: of these texts, in order.
+        gate: what is allowed.
+        alone: each was encoded alone, and not in a batch.
+
+    Raises:
+        UserError: by how much, and on which text.
+    """
+    key, how = _key(name), ", one text at a time," if alone else ""
+    farthest = float(found.distances[found.worst])
+    if not farthest <= gate.distance:
+        raise UserError(
+            f"{name}{how} does not give the student's vectors: 1 - cosine is {farthest:.3g} at "
+            f"{texts[found.worst][:60]!r} (mean {found.distances.mean():.3g}), {key}.distance allows "
+            f"{gate.distance:g}; raise it, or leave {name} out of export.formats"
+        )
+    stretch = float(np.sqrt(2 * gate.distance))
+    if not found.stretch <= stretch:
+        raise UserError(
+            f"{name}{how} does not give the student's vectors: a length differs by {found.stretch:.3g} of "
+            f"itself, {key}.distance {gate.distance:g} allows {stretch:.3g}; leave {name} out of "
+            "export.formats"
+        )
+
+
+def check_score(name: Format, score: float, trained_score: float, least_loss: float, gate: Gate) -> None:
+    """Fail if an export loses more than its gate allows of the trained student's score, which is positive.
+
+    Args:
+        name: the format.
+        score: what it scores.
+        trained_score: what the student scores.
+        least_loss: the share that is lost at least, chance taken into account.
+        gate: what is allowed.
+
+    Raises:
+        UserError: how much.
+    """
+    key, lost = _key(name), 1 - score / trained_score
+    if not (lost <= gate.loss or least_loss <= gate.loss):
+        raise UserError(
+            f"{name} scores {score:.4f}, the student {trained_score:.4f}: {lost:.2%} is lost, "
+            f"{least_loss:.2%} at least, {key}.loss allows {gate.loss:.2%}; raise it, or leave {name} out of "
+            "export.formats"
+        )
+
+
+def _key(name: Format) -> str:
+    return f"export.{'int8' if name == 'onnx-int8' else 'fp32'}"

@@ -1,0 +1,139 @@
+"""`corpus:` and `finetune:`: where texts and training pairs come from."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline.params.base import HUB, Block, Count, Name, NonNegative, distinct
+
+
+class WordNetSource(Block):
+    """Glosses and example sentences of WordNet 3.0, without the synsets held out for evaluation."""
+
+    kind: Literal["wordnet"]
+    limit: Count | None = None
+    """Keep this many texts, chosen by hash; null: all."""
+
+
+class FileSource(Block):
+    """Texts from files of the user's."""
+
+    kind: Literal["files"]
+    path: Annotated[str, Field(min_length=1)]
+    """A file or glob: .txt (a text a line), .jsonl, .csv, .tsv, .parquet; all but Parquet may end in .gz."""
+    column: str = "text"
+    """The column, or the key of a JSON line, that holds the text; not used for .txt."""
+    join: Count = 1
+    """So many successive texts become one, with spaces between them: passages from a file of sentences. An
+    empty line ends one; the other bounds are of passages."""
+    limit: Count | None = None
+    """Keep this many texts, chosen by hash; null: all."""
+
+    @field_validator("path")
+    @classmethod
+    def _no_dataset(cls, path: str) -> str:
+        if path.startswith(HUB):
+            raise ValueError(f"{path} is a dataset; write {{kind: huggingface, dataset: OWNER/NAME}}")
+        return path
+
+
+class HubSource(Block):
+    """Texts from a Hugging Face dataset (optional extra: `pip install -e '.[datasets]'`)."""
+
+    kind: Literal["huggingface"]
+    dataset: Annotated[str, Field(min_length=1)]
+    """The dataset's id on the hub, or a folder in a format that `datasets.load_dataset` reads."""
+    config: str | None = None
+    """The dataset's configuration."""
+    split: str = "train"
+    """The dataset's split."""
+    revision: str | None = None
+    """Branch, tag or commit."""
+    column: str = "text"
+    """The column that holds the text."""
+    join: Count = 1
+    """As of files."""
+    limit: Count | None = None
+    """Keep this many texts, chosen by hash; null: all."""
+
+
+Source = Annotated[WordNetSource | FileSource | HubSource, Field(discriminator="kind")]
+
+
+class Corpus(Block):
+    """The unlabelled texts that students are distilled on."""
+
+    sources: Annotated[tuple[Source, ...], Field(min_length=1, strict=False)]
+    """Read in this order; of equal texts the first is kept."""
+    min_words: Count = 3
+    """A text with fewer words is dropped. A word is what stands between spaces; where a script is written
+    without (Chinese characters, kana, Thai, Lao, Khmer, Burmese), each letter is one."""
+    max_words: Count = 100
+    """A text with more is dropped."""
+    max_chars: Count = 1000
+    """A text with more characters is dropped."""
+    dev_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.02
+    """Share of the texts, chosen by hash, that is kept for early stopping and never trained on."""
+
+
+class WordNetTriplets(Block):
+    """Anchors, positives and hard negatives from WordNet's training synsets.
+
+    Anchor: a gloss. Positive: the synset's lemmas or one of its examples.
+    Hard negatives: sister terms, antonyms.
+    """
+
+    kind: Literal["wordnet_triplets"]
+    limit: Count | None = None
+    """Keep this many, chosen by hash; null: all."""
+
+
+class TripletFile(Block):
+    """Anchors, positives and, optionally, hard negatives from a file of the user's."""
+
+    kind: Literal["triplets"]
+    path: Annotated[str, Field(min_length=1)]
+    """A .csv, .tsv, .jsonl or .parquet file, or hub:OWNER/NAME?split=train."""
+    anchor: str = "anchor"
+    """Column of the anchors."""
+    positive: str = "positive"
+    """Column of the positives."""
+    negatives: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Columns of the hard negatives; an empty cell is no negative."""
+    limit: Count | None = None
+    """Keep this many, chosen by hash; null: all."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        for number, negative in enumerate(self.negatives):
+            if negative in self.negatives[:number]:
+                raise ValueError(f"{self.kind} takes negatives from {negative!r} twice; name it once")
+        for column in self.negatives or (None,):
+            distinct(self.kind, anchor=self.anchor, positive=self.positive, negatives=column)
+        return self
+
+
+class Mine(Block):
+    """Hard negatives: texts of the same data near an anchor by the teacher's `sentence` vectors."""
+
+    top_k: Count = 50
+    """Texts that are looked at for an anchor, those with the highest cosine to it."""
+    negatives: Count = 8
+    """Most mined negatives of a triplet."""
+    margin: NonNegative | None = None
+    """A negative's cosine to the anchor is at most the positive's minus this; null: any."""
+    percentile: Annotated[float, Field(gt=0.0, le=1.0)] | None = 0.95
+    """A negative's cosine to the anchor is at most this share of the positive's (NV-Retriever); null: any."""
+    max_similarity: Annotated[float, Field(gt=0.0, le=1.0)] | None = 0.95
+    """A text with a higher cosine to the anchor or to the positive counts as a positive that nobody has
+    labelled; null: none does."""
+
+
+class FinetuneData(Block):
+    """Labelled pairs that students are fine-tuned on."""
+
+    data: dict[Name, Annotated[WordNetTriplets | TripletFile, Field(discriminator="kind")]]
+    """By name: a student names what it trains on."""
+    mine: Mine | None
+    """Adds mined hard negatives to the given ones; null: the triplets stay as they are, and their texts
+    are not encoded."""

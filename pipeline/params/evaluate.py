@@ -1,0 +1,254 @@
+"""`evaluate:`: the tasks that teacher and students are scored on."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline.core.machine import Precision
+from pipeline.params.base import Block, Count, Name, PathOrGlob, distinct
+from pipeline.params.classes import (
+    ClassificationTask,
+    MnliTask,
+    MrpcTask,
+    PairClassificationTask,
+    QqpTask,
+    Split,
+    Sst2Task,
+)
+from pipeline.params.classes import Probe as Probe
+from pipeline.params.search import DEFAULT_INDEXES, Budget, Index, index_faults
+
+RESERVED = ("average", "kept")
+"""What stands beside the tasks' names in reports/significance.json."""
+Scoring = Literal["sts", "retrieval", "entity_resolution"] | Probe
+"""The module under tasks/ that scores a task; `classification` has settings, which are a `Probe`."""
+
+
+class _Similarity(Block):
+    """What tasks of graded pairs have in common."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under tasks/ that scores it."""
+        return "sts"
+
+    @property
+    def metric(self) -> str:
+        """The headline."""
+        return "spearman"
+
+
+class _Ranked(Block):
+    """What tasks of queries and documents have in common."""
+
+    metric: Literal["mrr@10", "ndcg@10", "recall@10"] = "mrr@10"
+    """The headline; all are reported. mrr@10: of the papers and of MS MARCO. ndcg@10: of BEIR and of MTEB."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under tasks/ that scores it."""
+        return "retrieval"
+
+
+class WordNetRelatedness(_Similarity):
+    """Pairs of glosses of held-out synsets, graded by their distance in the taxonomy. A built-in proxy."""
+
+    kind: Literal["wordnet_relatedness"]
+    pairs: Count = 2000
+    """Pairs a split, spread evenly over the distances."""
+
+
+class WordNetReverseDictionary(_Ranked):
+    """Find a held-out synset's lemmas by its gloss. A built-in proxy."""
+
+    kind: Literal["wordnet_reverse_dictionary"]
+    queries: Count = 1000
+    """Glosses a split; the documents are the lemmas of every held-out synset of the split."""
+
+
+class StsTask(_Similarity):
+    """Semantic textual similarity: sentence pairs with a score.
+
+    Official files are told by their names and need no columns: SemEval's STS.input.NAME.txt, with
+    STS.gs.NAME.txt beside it; sts-train.csv, sts-dev.csv and sts-test.csv of the STS benchmark; SICK*.txt.
+    """
+
+    kind: Literal["sts"]
+    path: PathOrGlob
+    """A file or a glob: .csv, .tsv, .jsonl, .parquet or official; or a folder of SemEval's files; or
+    hub:OWNER/NAME?split=test."""
+    split: Split = "test"
+    """`dev`: used to select weights. `test`: only reported."""
+    left: str = "sentence1"
+    """Column of the first sentences."""
+    right: str = "sentence2"
+    """Column of the second sentences."""
+    score: str = "score"
+    """Column of the human scores."""
+    range: Annotated[tuple[float, float] | None, Field(strict=False)] = None
+    """The lowest and the highest score there may be, both finite; null: any. Official files have their own: 0
+    to 5, SICK 1 to 5."""
+    subset: str | None = None
+    """Column that names a pair's subset, for the mean over subsets; null: one subset a file."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.range and self.range[0] >= self.range[1]:
+            raise ValueError(
+                f"a task of kind sts has the range {list(self.range)}; put the lower bound first"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        distinct(self.kind, left=self.left, right=self.right, score=self.score, subset=self.subset)
+        return self
+
+
+class StsSets(_Similarity):
+    """The seven sets of the papers, a task each: NAME_sts12 to NAME_sts16, NAME_stsb and NAME_sickr."""
+
+    kind: Literal["sts_sets"]
+    path: PathOrGlob
+    """SentEval's folder data/downstream: STS/STS12-en-test to STS/STS16-en-test,
+    STS/STSBenchmark/sts-test.csv and SICK/SICK_test_annotated.txt."""
+
+    def tasks(self, name: str) -> dict[str, StsTask]:
+        """The seven tasks of the task `name`."""
+        places = {f"sts{year}": f"STS/STS{year}-en-test" for year in range(12, 17)}
+        places |= {"stsb": "STS/STSBenchmark/sts-test.csv", "sickr": "SICK/SICK_test_annotated.txt"}
+        folder = self.path.rstrip("/")
+        return {
+            f"{name}_{key}": StsTask(kind="sts", path=f"{folder}/{place}") for key, place in places.items()
+        }
+
+
+class RetrievalTask(_Ranked):
+    """Find the relevant documents of queries."""
+
+    kind: Literal["retrieval"]
+    path: PathOrGlob
+    """The folder."""
+    layout: Literal["beir", "msmarco"] = "beir"
+    """`beir`: corpus.jsonl, queries.jsonl and qrels/QRELS.tsv. `msmarco`, without headers: collection.tsv,
+    qrels.QRELS.tsv, queries.QRELS.tsv or else queries.tsv. Each may end in .gz, but for qrels/QRELS.tsv."""
+    qrels: str = "test"
+    """QRELS: which queries and judgements, such as dev.small of MS MARCO."""
+    split: Split = "test"
+    """`dev`: used to select weights. `test`: only reported."""
+
+
+class EntityResolutionTask(Block):
+    """Mentions and the entities that they name. The candidates are the distinct entities of a subset."""
+
+    kind: Literal["entity_resolution"]
+    path: PathOrGlob
+    """A file or a glob: .csv, .tsv, .jsonl, .parquet; or hub:OWNER/NAME?split=test."""
+    split: Split = "test"
+    """`dev`: used to select weights. `test`: only reported."""
+    query: str = "query"
+    """Column of the mentions."""
+    entity: str = "entity"
+    """Column of the entities' names."""
+    label: str | None = "label"
+    """Column of 1 where they match and 0 where not; null: all rows match."""
+    subset: str | None = None
+    """Column that names a row's subset, such as its language; null: one subset a file."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under tasks/ that scores it."""
+        return "entity_resolution"
+
+    @property
+    def metric(self) -> str:
+        """The headline."""
+        return "recall@1"
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        distinct(self.kind, query=self.query, entity=self.entity, label=self.label, subset=self.subset)
+        return self
+
+
+class WordNetSupersense(Probe):
+    """A held-out noun's or verb's gloss to its lexicographer file, as noun.animal. A built-in proxy.
+
+    Only reported: no weights are selected by it.
+    """
+
+    kind: Literal["wordnet_supersense"]
+    max_train: Count = 2000
+    """Training rows, at most, dev rows among them; chosen by hash."""
+    max_test: Count = 1000
+    """Test rows, at most, chosen by hash."""
+
+
+Task = Annotated[
+    WordNetRelatedness
+    | WordNetReverseDictionary
+    | WordNetSupersense
+    | StsTask
+    | StsSets
+    | RetrievalTask
+    | EntityResolutionTask
+    | ClassificationTask
+    | PairClassificationTask
+    | Sst2Task
+    | MrpcTask
+    | QqpTask
+    | MnliTask,
+    Field(discriminator="kind"),
+]
+
+
+def selects_weights(task: Task) -> bool:
+    """Whether a task has dev rows."""
+    builtin = isinstance(task, WordNetRelatedness | WordNetReverseDictionary)
+    return builtin or getattr(task, "split", "test") == "dev"
+
+
+class Evaluate(Block):
+    """Tasks by name, and what search and storage are scored with."""
+
+    tasks: Annotated[dict[Name, Task], Field(min_length=1)]
+    """`sts_sets` stands for seven of them, `mnli` for two."""
+    indexes: Annotated[tuple[Index, ...], Field(strict=False)] = DEFAULT_INDEXES
+    """The faiss indexes that retrieval is scored and timed with, for the teacher and each student that ships;
+    []: none."""
+    budget: Budget | None = Budget()
+    """What a student's vectors score at fewer bytes; null: not asked."""
+    precision: Precision = "auto"
+    """Of a transformer student's products when it is scored; `auto`: bfloat16 where this machine is faster in
+    it, which moves a cosine by some thousandths at most. Other students are scored in float32."""
+
+    @field_validator("tasks")
+    @classmethod
+    def _one_by_one(cls, tasks: dict[str, Task]) -> dict[str, Task]:
+        each: dict[str, Task] = {}
+        for name, task in tasks.items():
+            if name in RESERVED:
+                raise ValueError(
+                    f"evaluate.tasks.{name}: the report needs this name for itself; choose another"
+                )
+            found: dict[str, Task] = {name: task}
+            if isinstance(task, StsSets | MnliTask):
+                found = {**task.tasks(name)}
+            if twice := each.keys() & found.keys():
+                raise ValueError(
+                    f"evaluate.tasks.{min(twice)}: two tasks have this name, one of kind sts_sets or mnli"
+                )
+            each |= found
+        return each
+
+    @model_validator(mode="after")
+    def _reported(self) -> Self:
+        if all(getattr(task, "split", "test") == "dev" for task in self.tasks.values()):
+            raise ValueError("evaluate.tasks has dev tasks alone; give one `split: test`, to be reported")
+        return self
+
+    @model_validator(mode="after")
+    def _indexes(self) -> Self:
+        if faults := index_faults(self.indexes):
+            raise ValueError("\n".join(faults))
+        return self

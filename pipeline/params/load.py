@@ -1,0 +1,303 @@
+"""Read params.yaml: every fault at once, each with its path, value, allowed values and a suggestion."""
+
+import difflib
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from pipeline.core.errors import UserError
+from pipeline.params.augment import Augment
+from pipeline.params.base import HUB, Block, Name
+from pipeline.params.corpus import Corpus, FinetuneData
+from pipeline.params.evaluate import Evaluate, selects_weights
+from pipeline.params.export import Export
+from pipeline.params.gates import Gate
+from pipeline.params.runtime import Footprint, Runtime
+from pipeline.params.significance import Significance
+from pipeline.params.students import Student, student_faults
+from pipeline.params.teacher import Encode, Pca, Teacher
+
+
+class Params(Block):
+    """The whole of params.yaml; blocks that dvc.yaml tracks are required."""
+
+    teacher: Teacher
+    corpus: Corpus
+    augment: Augment
+    encode: Encode
+    gate: Gate
+    pca: Pca
+    finetune: FinetuneData
+    students: Annotated[dict[Name, Student], Field(min_length=1)]
+    evaluate: Evaluate
+    significance: Significance
+    footprint: Footprint
+    export: Export
+    runtime: Runtime = Runtime()
+
+    def student(self, name: str) -> Student:
+        """The block of a student.
+
+        Raises:
+            UserError: there is no such student.
+        """
+        if name not in self.students:
+            raise UserError(f"students has no {name!r}; it has {', '.join(self.students)}")
+        return self.students[name]
+
+    def user_files(self) -> Iterator[tuple[str, str]]:
+        """Key and path, file or glob, of all that the user brings; a dataset of the hub is no file."""
+        return ((key, path) for key, path in self._paths() if not path.startswith(HUB))
+
+    def hub_datasets(self) -> Iterator[str]:
+        """Keys of what the library `datasets` reads."""
+        yield from ("corpus.sources" for source in self.corpus.sources if source.kind == "huggingface")
+        yield from (key for key, path in self._paths() if path.startswith(HUB))
+
+    def _paths(self) -> Iterator[tuple[str, str]]:
+        for index, source in enumerate(self.corpus.sources):
+            if source.kind == "files":
+                yield f"corpus.sources.{index}.path", source.path
+        for block, entries in (
+            ("finetune.data", self.finetune.data),
+            ("evaluate.tasks", self.evaluate.tasks),
+        ):
+            for name, entry in entries.items():
+                for key in ("path", "train", "dev", "test"):
+                    if path := getattr(entry, key, None):
+                        yield f"{block}.{name}.{key}", path
+        for name, student in self.students.items():
+            if path := getattr(student.init, "path", None):
+                yield f"students.{name}.init.path", path
+
+    @model_validator(mode="after")
+    def _references(self) -> Self:
+        faults = []
+        if self.teacher.kind == "openai_api":
+            faults += [
+                f"encode.views has {view!r}; teacher.kind openai_api gives `sentence` alone"
+                for view in self.encode.views
+                if view != "sentence"
+            ]
+            if self.runtime.engine != "local":
+                faults.append("runtime.engine is ray; an API is asked by this process alone: set it to local")
+            if self.runtime.workers > 1:
+                faults.append(
+                    f"runtime.workers is {self.runtime.workers}; one process asks an API, several requests "
+                    "at a time: set runtime.api.concurrency"
+                )
+        faults += [
+            f"gate.{method} compares the view 'sentence', which is not encoded; add it to encode.views "
+            f"({', '.join(self.encode.views)}), or set gate.{method} to null"
+            for method, gate in self.gate
+            if gate and getattr(self.augment, method).enabled and "sentence" not in self.encode.views
+        ]
+        if self.finetune.mine and "sentence" not in self.encode.views:
+            faults.append(
+                "finetune.mine compares the view 'sentence', which is not encoded; add it to encode.views "
+                f"({', '.join(self.encode.views)}), or set finetune.mine to null"
+            )
+        for name, student in self.students.items():
+            faults += [*student_faults(name, student), *self._misses(name, student)]
+        if faults:
+            raise ValueError("\n".join(faults))
+        return self
+
+    def _misses(self, name: str, student: Student) -> Iterator[str]:
+        """What a student needs that the other blocks do not have."""
+        where = f"students.{name}"
+        if name == "teacher" or name.endswith("_finetune"):
+            yield f"{where}: the report needs this name for itself; choose another"
+        if student.view not in self.encode.views:
+            yield (
+                f"{where}.view is {student.view!r}, which is not encoded; add it to encode.views "
+                f"({', '.join(self.encode.views)})"
+            )
+        if student.train.centre and not self.pca.centre:
+            yield (
+                f"{where}.train.centre subtracts the mean that pca.centre: false leaves out; set pca.centre: "
+                "true, or train.centre: false"
+            )
+        texts = student.train.texts
+        if not any(text_set == "corpus" or getattr(self.augment, text_set).enabled for text_set in texts):
+            yield (
+                f"{where}.train.texts names {', '.join(texts)}, of which nothing is made; add corpus, or set "
+                f"augment.{next(iter(texts))}.enabled: true"
+            )
+        if {*(self.export.formats or ())} == {"model2vec"} and student.kind != "static":
+            yield (
+                f"export.formats is model2vec, which {where} of kind {student.kind} does not have; add "
+                "sentence-transformers, onnx or onnx-int8"
+            )
+        if student.finetune and not any(map(selects_weights, self.evaluate.tasks.values())):
+            yield (
+                f"{where}.finetune: there is no dev task to select weights by; give one of evaluate.tasks "
+                "`split: dev`, or set it to null"
+            )
+        for data in student.finetune.data if student.finetune else ():
+            if data not in self.finetune.data:
+                known = ", ".join(self.finetune.data) or "nothing"
+                yield f"{where}.finetune.data names {data!r}; finetune.data has {known}"
+
+
+def load(path: Path) -> Params:
+    """Read and check params.yaml as DVC reads it (YAML 1.2: `1e-4` is a number).
+
+    Raises:
+        UserError: the file is missing, is not YAML, or any block is at fault; all faults are named.
+    """
+    return check(_parse(path), path)
+
+
+def check(document: object, path: Path) -> Params:
+    """Validate a parsed params document; `path` is for messages.
+
+    Raises:
+        UserError: naming every fault.
+    """
+    if not isinstance(document, dict):
+        raise UserError(f"{path}: expected a mapping of blocks (teacher, corpus, ...) at the top level")
+    try:
+        return Params.model_validate(document)
+    except ValidationError as error:
+        details = error.errors()
+        # A tuple whose items are at fault also counts as too short: the items' faults say it better.
+        inner = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+        told = [d for d in details if d["type"] != "too_short" or d["loc"] not in inner]
+        faults = [line for detail in told for line in _describe(detail)]
+        raise UserError("\n".join(f"{path}: {fault}" for fault in faults)) from None
+
+
+def _parse(path: Path) -> object:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist; run from the repository root or pass --params") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); name a params file") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    except DuplicateKeyError as error:
+        key, line = str(error.problem).partition(" with value")[0], error.problem_mark.line + 1
+        raise UserError(f"{path}, line {line}: {key.removeprefix('found ')}; remove one of the two") from None
+    except YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def _describe(detail: ErrorDetails) -> list[str]:
+    """One fault as lines of text, without the discriminators that pydantic puts into the path."""
+    block, path = _walk(detail["loc"])
+    where = ".".join(path) or "params"
+    value = detail["input"]
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "extra_forbidden":
+            return [f"{where} is unknown{_suggest(path[-1], block)}"]
+        case "missing":
+            return [f"{where} is missing"]
+        case "union_tag_invalid":
+            tags = str(context["expected_tags"]).replace("'", "")
+            return [f"{where}.kind is {context['tag']!r}; allowed: {tags}{_closest(context['tag'], tags)}"]
+        case "union_tag_not_found":
+            return [f"{where}.kind is missing"]
+        case "value_error":
+            lines = str(context["error"]).splitlines()
+            return [line if _names_its_key(line, path) else f"{where}: {line}" for line in lines]
+        case "string_pattern_mismatch" | "string_too_long" | "string_type" if "[key]" in path:
+            return [f"{'.'.join(path[:-1])}: name a-z, 0-9, - and _ only, a letter first, 64 at most"]
+        case "literal_error":
+            allowed = str(context["expected"]).replace("'", "")
+            where = where.removesuffix(".[key]")
+            return [f"{where} is {_shown(value)}; allowed: {allowed}{_closest(value, allowed)}"]
+        case "too_short" | "string_too_short" if not value:
+            return [f"{where} is empty"]
+        case _:
+            return [f"{where} is {_shown(value)}; expected {_expected(detail)}"]
+
+
+def _expected(detail: ErrorDetails) -> str:
+    match detail["type"]:
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return "a block of keys"
+        case "tuple_type":
+            return "a list"
+        case "string_pattern_mismatch":
+            return f"what matches {detail['ctx']['pattern']}"
+        case _:
+            return detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+
+
+def _shown(value: object) -> str:
+    """A value as YAML has it."""
+    return {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
+
+
+def _names_its_key(fault: str, path: list[str]) -> bool:
+    """Whether a fault that a block tells of itself says where it stands; those of the whole file do."""
+    return not path or fault.startswith(f"{path[0]}.")
+
+
+def _walk(location: tuple[int | str, ...]) -> tuple[type[Block] | None, list[str]]:
+    """The block that holds the last part of an error's location, and the location as the user wrote it."""
+    current: Any = Params
+    block: type[Block] | None = None
+    path: list[str] = []
+    for part in location:
+        members = _members(current)
+        tagged = [m for m in members if _kind(m) == part]
+        if len(members) > 1 and tagged:
+            current = tagged[0]
+            continue
+        current = next((m for m in members if m is not type(None)), None)
+        path.append(str(part))
+        if isinstance(current, type) and issubclass(current, Block):
+            block = current
+            field = current.model_fields.get(str(part))
+            current = field.annotation if field else None
+        elif get_origin(current) in (dict, tuple):
+            current = get_args(current)[-1 if get_origin(current) is dict else 0]
+    return block, path
+
+
+def _members(annotation: object) -> list[Any]:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [inner for member in get_args(annotation) for inner in _members(member)]
+    return [annotation]
+
+
+def _kind(member: object) -> str | None:
+    if isinstance(member, type) and issubclass(member, Block) and "kind" in member.model_fields:
+        kind = member.model_fields["kind"].annotation
+        if get_origin(kind) is Literal:
+            return str(get_args(kind)[0])
+    return None
+
+
+def _suggest(key: str, block: type[Block] | None) -> str:
+    known = list(block.model_fields) if block else []
+    close = difflib.get_close_matches(key, known, n=1)
+    if not close or block is None:
+        return f"; allowed: {', '.join(known)}" if known else ""
+    choices = _choices(block.model_fields[close[0]].annotation)
+    return f"; did you mean {close[0]!r}{f' ({choices})' if choices else ''}?"
+
+
+def _choices(annotation: object) -> str:
+    literals = [m for m in _members(annotation) if get_origin(m) is Literal]
+    return ", ".join(str(choice) for literal in literals for choice in get_args(literal))
+
+
+def _closest(value: object, allowed: str) -> str:
+    words = allowed.replace(" or ", ", ").split(", ")
+    close = difflib.get_close_matches(str(value), words, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

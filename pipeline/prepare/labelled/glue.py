@@ -1,0 +1,41 @@
+"""GLUE's sets as tasks: the rows of their official files, divided as any task with classes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.params.classes import MnliTask, MrpcTask, QqpTask, Sst2Task
+from pipeline.prepare.labelled.classification import divide
+from pipeline.prepare.labelled.labelled import Labelled
+from pipeline.prepare.readers.official_glue import GlueSet, read_glue
+
+
+def glue(task: str, block: Sst2Task | MrpcTask | QqpTask | MnliTask) -> Labelled:
+    """The rows of a set.
+
+    Args:
+        task: its name in params.
+        block: its params.
+
+    Raises:
+        UserError: a file is at fault, or the rows make no task: see `classification.divide`.
+    """
+    found = read_glue(Path(block.path), _set(block))
+    parts = {part: rows.table for part, rows in found.items()}
+    divided = divide(
+        task,
+        block.split,
+        train=parts["train"],
+        test=parts["test"],
+        dev=parts.get("dev"),
+        limit=block.max_train,
+    )
+    broken = {f"broken_{part}_line": rows.broken for part, rows in found.items() if rows.broken}
+    if not broken:
+        return divided
+    return replace(divided, dropped={task: {**broken, **divided.dropped.get(task, {})}})
+
+
+def _set(block: Sst2Task | MrpcTask | QqpTask | MnliTask) -> GlueSet:
+    if not isinstance(block, MnliTask):
+        return block.kind
+    return "mnli_mismatched" if block.genres == "mismatched" else "mnli_matched"

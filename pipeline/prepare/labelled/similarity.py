@@ -1,0 +1,71 @@
+"""Sentence pairs with a score, from the user's files."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipeline.core.errors import UserError
+from pipeline.params.evaluate import StsTask
+from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
+from pipeline.prepare.readers.official_sts import input_files, read_official
+from pipeline.prepare.readers.user_columns import filled, numbers
+from pipeline.prepare.readers.user_files import expand, read_columns
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """One file's rows."""
+
+    rows: Rows
+    unscored: int
+
+
+def similarity(name: str, task: StsTask) -> Labelled:
+    """All files of a task; each is a subset unless a column names them.
+
+    Args:
+        name: the task's name in params.
+        task: its params.
+
+    Raises:
+        UserError: a file cannot be read, a cell is empty or out of range, or all scores are equal.
+    """
+    parts = list(_read(name, task))
+    if len({score for part in parts for score in part.rows.score or ()}) < 2:
+        raise UserError(
+            f"{task.path}: all pairs have one score, so there is nothing to rank; name another column with "
+            f"evaluate.tasks.{name}.score, or other files"
+        )
+    joined = join(label(name, task.split, part.rows) for part in parts)
+    unscored = sum(part.unscored for part in parts)
+    return replace(joined, dropped={name: {"no_score": unscored}} if unscored else {})
+
+
+def _read(name: str, task: StsTask) -> Iterator[_Pairs]:
+    paths = input_files(Path(task.path)) or expand(task.path, f"evaluate.tasks.{name}.path")
+    root = Path(os.path.commonpath([path.parent for path in paths]))
+    for path in paths:
+        place = path.relative_to(root)
+        if (official := read_official(path)) is None:
+            yield _Pairs(_columns(task, path, place.as_posix()), 0)
+        elif task.subset:
+            raise UserError(
+                f"{path} is in an official layout, which has no column {task.subset!r}; remove `subset`"
+            )
+        else:
+            left, right, scores = (official.table[column].to_list() for column in ("left", "right", "score"))
+            subset = [place.with_name(official.name).as_posix()] * len(scores)
+            yield _Pairs(Rows(left, right, score=scores, subset=subset), official.unscored)
+
+
+def _columns(task: StsTask, path: Path, subset_name: str) -> Rows:
+    columns = [task.left, task.right, task.score, *([task.subset] if task.subset else [])]
+    table = read_columns(path, columns)
+    subset = filled(table[task.subset], path).to_list() if task.subset else [subset_name] * len(table)
+    return Rows(
+        filled(table[task.left], path).to_list(),
+        filled(table[task.right], path).to_list(),
+        score=numbers(table[task.score], path, task.range).to_list(),
+        subset=subset,
+    )

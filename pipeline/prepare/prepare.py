@@ -1,0 +1,88 @@
+"""params.yaml's sources, tasks and fine-tuning data -> the corpus, the labelled pairs and their texts."""
+
+import glob
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from pipeline.core.errors import report_user_errors
+from pipeline.core.progress import say
+from pipeline.data.common import metrics as metrics_file
+from pipeline.data.common import texts as texts_file
+from pipeline.params.load import load
+from pipeline.prepare import pairs as pairs_file
+from pipeline.prepare.cleaning import check_ids, fold
+from pipeline.prepare.corpus import build
+from pipeline.prepare.sources import read_sources
+from pipeline.prepare.tasks import evaluation, sizes
+from pipeline.prepare.triplets import finetuning
+from pipeline.prepare.wordnet.families import Families, families
+from pipeline.prepare.wordnet.files import open_wordnet
+
+
+def main(
+    raw: Annotated[Path, typer.Option(help="The user's data: DVC sees what changes in this folder.")],
+    wordnet: Annotated[Path, typer.Option(help="NLTK's data folder.")],
+    corpus: Annotated[Path, typer.Option(help="Out: the corpus.")],
+    eval_texts: Annotated[Path, typer.Option("--eval", help="Out: the texts of the tasks.")],
+    tasks: Annotated[Path, typer.Option(help="Out: the pairs of the tasks.")],
+    finetune: Annotated[Path, typer.Option(help="Out: the texts of the triplets.")],
+    triplets: Annotated[Path, typer.Option(help="Out: the fine-tuning triplets.")],
+    metrics: Annotated[Path, typer.Option(help="Out: rows in, out and dropped by reason.")],
+    params: Annotated[Path, typer.Option(help="params.yaml")] = Path("params.yaml"),
+) -> None:
+    """Write the corpus, the evaluation tasks and the fine-tuning data."""
+    settings = load(params)
+    wordnet.mkdir(parents=True, exist_ok=True)  # augment depends on the folder, used or not
+    for key, path in settings.user_files():
+        if key.startswith("students."):
+            again = f"dvc repro -f -s distill@{key.split('.')[1]}"
+            say(f"{params}: {key}: DVC does not see when {path} changes; run `{again}` then")
+        elif not _sees(raw, path):
+            say(f"{params}: {key} is not all in {raw}: DVC does not see when {path} changes")
+    for key in dict.fromkeys(settings.hub_datasets()):
+        say(
+            f"{params}: {key}: DVC does not see when a folder changes, or a dataset of the hub without a "
+            "fixed commit; run `dvc repro -f -s prepare` then"
+        )
+
+    @cache
+    def opened() -> Families:
+        say("reading WordNet")
+        return families(open_wordnet(wordnet))
+
+    evaluated = evaluation(settings.evaluate.tasks, opened)
+    held_out = fold(evaluated.texts["text"]).unique()
+    kept, reports = build(read_sources(settings.corpus.sources, opened), settings.corpus, held_out)
+    labelled, finetune_reports = finetuning(settings.finetune.data, opened, held_out)
+    check_ids(pl.concat([kept.select("text_id", "text"), evaluated.texts, labelled.texts]))
+
+    texts_file.write(kept, texts_file.CORPUS_SCHEMA, corpus)
+    texts_file.write(evaluated.texts, texts_file.LABELLED_SCHEMA, eval_texts)
+    pairs_file.write(evaluated.pairs, tasks)
+    texts_file.write(labelled.texts, texts_file.LABELLED_SCHEMA, finetune)
+    pairs_file.write(labelled.pairs, triplets)
+    counts = {
+        "corpus": dict(kept["split"].value_counts().iter_rows()),
+        "sources": {report.source: asdict(report) for report in reports},
+        "tasks": sizes(evaluated.pairs, evaluated.dropped),
+        "finetune": {name: asdict(report) for name, report in finetune_reports.items()},
+    }
+    metrics_file.write(counts, metrics)
+    say(f"{len(kept):,} corpus texts, {len(evaluated.pairs):,} task rows, {len(labelled.pairs):,} triplets")
+
+
+def _sees(raw: Path, pattern: str) -> bool:
+    """Whether DVC sees all that a path or a glob names: of links it reads files, but enters no folder."""
+    named = [Path(pattern)] if Path(pattern).exists() else [*map(Path, glob.glob(pattern, recursive=True))]
+    parts = [part for one in named for part in (one, *one.rglob("*"))]
+    folders = {part if part.is_dir() else part.parent for part in parts}
+    return all(folder.resolve().is_relative_to(raw.resolve()) for folder in folders)
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

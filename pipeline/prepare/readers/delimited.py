@@ -1,0 +1,160 @@
+"""Comma- and tab-separated files of the user's, and tables of texts in bounded memory."""
+
+import csv
+import difflib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import polars as pl
+
+from pipeline.core.errors import UserError
+from pipeline.data.utf8 import lines_of
+
+LINES_AT_A_TIME = 100_000
+MAX_CELL = 1 << 24
+Row = TypeVar("Row")
+
+
+def read_commas(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of a comma-separated file with a header, as text; an empty cell is null.
+
+    Raises:
+        UserError: see `user_files.read_columns`.
+    """
+    return _read_delimited(path, columns, _rows(path, ",", csv.QUOTE_MINIMAL))
+
+
+def read_tabbed(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of a tab-separated file with a header, whatever its name; an empty cell is null.
+
+    Raises:
+        UserError: see `user_files.read_columns`.
+    """
+    # The official STS files are tab-separated and hold lone quotation marks.
+    return _read_delimited(path, columns, _rows(path, "\t", csv.QUOTE_NONE))
+
+
+def read_cells(path: Path, names: Sequence[str], *, surplus: bool = False) -> pl.DataFrame:
+    """The tab-separated cells of a file without a header, as text; an empty cell is null.
+
+    Args:
+        path: any name.
+        names: of the columns.
+        surplus: whether a line may have more cells, which are left out.
+
+    Raises:
+        UserError: the file is missing or empty, or a line has another number of cells.
+    """
+
+    def rows() -> Iterator[list[str]]:
+        for number, line in enumerate(_lines(path), start=1):
+            row = line.split("\t")
+            if len(row) < len(names) or (len(row) > len(names) and not surplus):
+                raise UserError(
+                    f"{path}, line {number}: {len(row)} cells, not {', '.join(names)}, separated by tabs; "
+                    "correct the line"
+                )
+            yield row[: len(names)]
+
+    return table_of(rows(), names, path)
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file, blank ones too.
+
+    Raises:
+        UserError: the file is missing or empty.
+    """
+    lines = [*_lines(path)]
+    if not lines or lines == [""]:
+        raise empty(path)
+    return lines
+
+
+def table_of(rows: Iterator[Sequence[str | None]], columns: Sequence[str], path: Path) -> pl.DataFrame:
+    """The rows of a file as a table of texts, in which an empty cell is null.
+
+    It is put together by parts, for Python's own strings take several times the memory.
+
+    Raises:
+        UserError: there is no row.
+    """
+    parts = [pl.DataFrame(schema=dict.fromkeys(columns, pl.String))]
+    for part in in_parts(rows):
+        cells = {name: [row[place] or None for row in part] for place, name in enumerate(columns)}
+        parts.append(pl.DataFrame(cells, schema=parts[0].schema))
+    if len(parts) == 1:
+        raise empty(path)
+    return pl.concat(parts)
+
+
+def in_parts(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """So many rows at a time that Python's objects take little memory."""
+    while part := list(islice(rows, LINES_AT_A_TIME)):
+        yield part
+
+
+def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserError:
+    """The error for a column that a file lacks, with the likeliest of those that it has."""
+    names = list(found)
+    close = difflib.get_close_matches(column, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "rename one of them, or name it in params.yaml"
+    return UserError(f"{path} has no column {column!r}; it has {', '.join(names) or 'none'}; {hint}")
+
+
+def empty(path: Path) -> UserError:
+    """The error for a file without content."""
+    return UserError(f"{path} is empty; remove it from params.yaml or fill it")
+
+
+def _lines(path: Path) -> Iterator[str]:
+    return (line.removesuffix("\r") for line in lines_of(path))
+
+
+def _with_ends(lines: Iterator[str]) -> Iterator[str]:
+    """Lines as csv reads them, which also ends one at a lone carriage return."""
+    for line in lines:
+        if "\r" in line:
+            yield from io.StringIO(f"{line}\n", newline="")
+        else:
+            yield f"{line}\n"
+
+
+def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a delimited file, [] for an empty line, with the number of the line on which each ends."""
+    reader = csv.reader(_with_ends(lines_of(path)), delimiter=delimiter, quoting=quoting, strict=True)
+    csv.field_size_limit(MAX_CELL)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}; correct the quotation marks") from None
+
+
+def _read_delimited(
+    path: Path, columns: Sequence[str], rows: Iterator[tuple[int, list[str]]]
+) -> pl.DataFrame:
+    header = next((row for _, row in rows if row), [])
+    if not header:
+        raise empty(path)
+    for column in columns:
+        if column not in header:
+            raise missing_column(path, column, header)
+    names = list(dict.fromkeys(columns))
+    places = [header.index(column) for column in names]
+
+    def cells() -> Iterator[list[str]]:
+        for line, found in rows:
+            if not found and len(header) > 1:
+                continue  # of a single column an empty line is an empty cell
+            row = found or [""]
+            if len(row) != len(header):
+                raise UserError(
+                    f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line"
+                )
+            yield [row[place] for place in places]
+
+    return table_of(cells(), names, path)

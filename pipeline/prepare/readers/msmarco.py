@@ -1,0 +1,47 @@
+"""Retrieval data of the user's in MS MARCO's layout: tab-separated files without headers."""
+
+from pathlib import Path
+
+from pipeline.core.errors import UserError
+from pipeline.prepare.readers.collection import Collection, Texts, collection, packed_or_not
+from pipeline.prepare.readers.delimited import read_cells
+from pipeline.prepare.readers.user_columns import filled, numbers
+
+QRELS_CELLS = ("query id", "iteration", "document id", "relevance")
+"""As TREC: the second says nothing."""
+
+
+def read_msmarco(folder: Path, qrels: str) -> Collection:
+    """Read collection.tsv, qrels.`qrels`.tsv, and queries.`qrels`.tsv or else queries.tsv.
+
+    Each may end in .gz.
+
+    Raises:
+        UserError: a file is missing or at fault, or a judgement names an unknown id.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder; `layout: msmarco` needs one with collection.tsv in it")
+    there = (file.name.removesuffix(".gz") for file in folder.glob("qrels.*"))
+    splits = sorted({name[len("qrels.") : -len(".tsv")] for name in there if name.endswith(".tsv")})
+    if qrels not in splits:
+        said = ", ".join(splits) or "none"
+        raise UserError(f"{folder / f'qrels.{qrels}.tsv'} does not exist; `qrels` can be: {said}")
+    judged = packed_or_not(folder / f"qrels.{qrels}.tsv")
+    own = folder / f"queries.{qrels}.tsv"
+    documents = _by_id(packed_or_not(folder / "collection.tsv"), "passage")
+    queries = _by_id(
+        packed_or_not(own if any(folder.glob(f"{own.name}*")) else folder / "queries.tsv"), "query"
+    )
+    table = read_cells(judged, QRELS_CELLS)
+    relevance = numbers(table["relevance"], judged)
+    rows = zip(table["query id"], table["document id"], relevance, strict=True)
+    return collection(documents, queries, rows, judged)
+
+
+def _by_id(path: Path, what: str) -> Texts:
+    table = read_cells(path, ("id", what))
+    names, texts = filled(table["id"], path), filled(table[what], path)
+    if len(again := (~names.is_first_distinct()).arg_true()):
+        row = int(again[0])
+        raise UserError(f"{path}, line {row + 1}: the id {names[row]!r} is there twice; remove one")
+    return Texts(path, dict(zip(names, texts, strict=True)))

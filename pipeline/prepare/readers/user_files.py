@@ -1,0 +1,187 @@
+"""Files of the user's: columns of .jsonl, .csv, .tsv and .parquet, lines of .txt; .gz of each but Parquet.
+
+A path that begins with `hub:` is a dataset of Hugging Face's, whose columns are read likewise.
+"""
+
+import glob
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import selectors
+
+from pipeline.core.errors import UserError
+from pipeline.data.utf8 import lines_of, read_json_lines
+from pipeline.prepare.readers.delimited import (
+    empty,
+    in_parts,
+    missing_column,
+    read_commas,
+    read_tabbed,
+    table_of,
+)
+from pipeline.prepare.readers.hub_datasets import is_hub, open_dataset
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def expand(pattern: str, key: str) -> list[Path]:
+    """The files that a path or a glob (`**` included) names, sorted; a dataset as it is.
+
+    Args:
+        pattern: the path.
+        key: where params.yaml names it, for messages.
+
+    Raises:
+        UserError: there is none.
+    """
+    if is_hub(pattern) or Path(pattern).is_file():
+        return [Path(pattern)]
+    if Path(pattern).is_dir():
+        example = Path(pattern) / "*.txt"
+        raise UserError(f"{key}: {pattern} is a folder; name a file or a glob such as {example}")
+    found = sorted(Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
+    if not found:
+        what = "matches no file" if glob.has_magic(pattern) else "does not exist"
+        raise UserError(f"{key}: {pattern} {what}; correct the path (relative to the repository root)")
+    return found
+
+
+def read_texts(path: Path, column: str) -> pl.Series:
+    """One column of texts, or the lines of a .txt; an empty cell is null.
+
+    Raises:
+        UserError: see `read_columns`.
+    """
+    if _format(path) != ".txt":
+        return read_columns(path, [column])[column]
+    parts = [pl.Series("text", part, dtype=pl.String) for part in in_parts(lines_of(path))]
+    if not parts:
+        raise empty(path)
+    return pl.concat(parts)
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of a table, as text; an empty cell is null.
+
+    Raises:
+        UserError: the format is unknown, the file has no rows or lacks a column, or a line cannot be read.
+    """
+    match "hub" if is_hub(path) else _format(path):
+        case "hub":
+            table = dataset_columns(open_dataset(path), columns, path)
+        case ".jsonl":
+            table = _read_jsonl(path, columns)
+        case ".csv":
+            table = read_commas(path, columns)
+        case ".tsv":
+            table = read_tabbed(path, columns)
+        case ".parquet":
+            table = _read_parquet(path, columns)
+        case _:
+            raise UserError(f"{path} has no columns; use {', '.join(FORMATS[1:])}")
+    if table.is_empty():
+        raise empty(path)
+    return table
+
+
+def _format(path: Path) -> str:
+    name = path.with_suffix("") if path.suffix == ".gz" else path
+    if name.suffix not in FORMATS or (path.suffix == ".gz" and name.suffix == ".parquet"):
+        allowed = f"{', '.join(FORMATS)}, each but .parquet also with .gz"
+        raise UserError(f"{path}: unknown format; allowed: {allowed}")
+    return name.suffix
+
+
+def _read_jsonl(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    names = list(dict.fromkeys(columns))
+
+    def cells() -> Iterator[list[str | None]]:
+        for number, value in read_json_lines(path):
+            for column in names:
+                if column not in value:
+                    raise missing_column(f"{path}, line {number}", column, value)
+            yield [_cell(value[column], f"{path}, line {number}: {column}") for column in names]
+
+    return table_of(cells(), names, path)
+
+
+def _cell(value: object, where: str) -> str | None:
+    """A JSON value as text."""
+    match value:
+        case None | "":
+            return None
+        case float() if math.isnan(value):
+            return None
+        case str():
+            return whole_characters(value, where)
+        case int() | float() if not isinstance(value, bool):
+            return str(value)
+        case _:
+            raise UserError(f"{where} is {json.dumps(value)[:40]}, not a text or a number; correct the line")
+
+
+def whole_characters(text: str, where: str) -> str:
+    """A text of JSON's, which may escape half a character; raises UserError where it does."""
+    if not text.isascii() and _SURROGATE.search(text):
+        raise UserError(f"{where} holds half a surrogate pair (\\ud800 to \\udfff); correct the line")
+    return text
+
+
+def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    try:
+        with path.open("rb") as file:  # a name with brackets is no pattern
+            schema = pl.read_parquet_schema(file)
+        _check_there(schema, columns, path)
+        _check_types(schema, columns, path)
+        table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise UserError(f"{path} is not a readable Parquet file ({error}); write it again") from None
+    return _as_texts(table, columns)
+
+
+def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | str) -> pl.DataFrame:
+    """Columns of a dataset of Hugging Face's, as text; an empty cell is null.
+
+    Args:
+        dataset: one split.
+        columns: their names.
+        where: for messages.
+
+    Raises:
+        UserError: it lacks a column, or one holds neither texts nor numbers.
+    """
+    names = list(dict.fromkeys(columns))
+    _check_there(dataset.column_names, names, where)
+    table = pl.DataFrame(pl.from_arrow(dataset.select_columns(names).with_format("arrow")[:]))
+    _check_types(table.schema, names, where)
+    return _as_texts(table, columns)
+
+
+def _check_there(found: Iterable[str], columns: Sequence[str], path: Path | str) -> None:
+    known = list(found)
+    for column in columns:
+        if column not in known:
+            raise missing_column(path, column, known)
+
+
+def _check_types(found: Mapping[str, pl.DataType], columns: Sequence[str], path: Path | str) -> None:
+    for column in columns:
+        if not (found[column] in (pl.String, pl.Categorical, pl.Enum) or found[column].is_numeric()):
+            raise UserError(
+                f"{path}: {column} holds {found[column]}, not texts or numbers; name another column"
+            )
+
+
+def _as_texts(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    known = table.select(*dict.fromkeys(columns)).with_columns(selectors.float().fill_nan(None))
+    texts = known.select(pl.all().cast(pl.String))
+    return texts.with_columns(pl.all().replace("", None))

@@ -1,0 +1,47 @@
+"""The texts of each kind of source that params.yaml can name."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import polars as pl
+
+from pipeline.params.corpus import FileSource, HubSource, Source, WordNetSource
+from pipeline.prepare.corpus import SourceTexts
+from pipeline.prepare.readers.hub_datasets import load
+from pipeline.prepare.readers.user_files import dataset_columns, expand, read_texts
+from pipeline.prepare.wordnet.families import Families, corpus_texts
+
+
+def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> Iterator[SourceTexts]:
+    """Read one source after the other.
+
+    Args:
+        sources: `corpus.sources` of params.
+        wordnet: opens WordNet; called only if a source needs it.
+
+    Raises:
+        UserError: a file or a dataset cannot be read.
+    """
+    times: Counter[str] = Counter()
+    for index, source in enumerate(sources):
+        lengths: tuple[int, ...] = ()
+        match source:
+            case WordNetSource():
+                name, texts = "wordnet", pl.Series("text", corpus_texts(wordnet()))
+            case FileSource():
+                name = source.path
+                paths = expand(source.path, f"corpus.sources.{index}.path")
+                files = [read_texts(path, source.column) for path in paths]
+                texts, lengths = pl.concat(files), tuple(map(len, files))
+            case HubSource():
+                name, texts = source.dataset, _hub_texts(source)
+        times[name] += 1
+        joined = 1 if isinstance(source, WordNetSource) else source.join
+        numbered = f"{name} #{times[name]}" if times[name] > 1 else name
+        yield SourceTexts(numbered, texts, source.limit, joined, lengths)
+
+
+def _hub_texts(source: HubSource) -> pl.Series:
+    options = {"config": source.config, "split": source.split, "revision": source.revision}
+    dataset = load(f"corpus.sources: {source.dataset}", source.dataset, options)
+    return dataset_columns(dataset, [source.column], f"corpus.sources: {source.dataset}")[source.column]

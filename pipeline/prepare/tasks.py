@@ -1,0 +1,153 @@
+"""Evaluation tasks, as params.yaml names them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipeline.core.errors import UserError
+from pipeline.params.classes import (
+    ClassificationTask,
+    MnliTask,
+    MrpcTask,
+    PairClassificationTask,
+    QqpTask,
+    Sst2Task,
+)
+from pipeline.params.evaluate import (
+    EntityResolutionTask,
+    RetrievalTask,
+    StsSets,
+    StsTask,
+    Task,
+    WordNetRelatedness,
+    WordNetReverseDictionary,
+    WordNetSupersense,
+)
+from pipeline.prepare.cleaning import normalise
+from pipeline.prepare.labelled.classification import classification
+from pipeline.prepare.labelled.entities import entities
+from pipeline.prepare.labelled.glue import glue
+from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
+from pipeline.prepare.labelled.similarity import similarity
+from pipeline.prepare.readers.beir import read_beir
+from pipeline.prepare.readers.msmarco import read_msmarco
+from pipeline.prepare.wordnet.families import Families, Split
+from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
+
+HELD_OUT_SPLITS: tuple[Split, ...] = ("dev", "test")
+"""WordNet's tasks without a classifier are built for both: dev selects weights, test is reported."""
+
+
+def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> Labelled:
+    """The pairs of all tasks and their texts.
+
+    Args:
+        tasks: `evaluate.tasks` of params, by name.
+        wordnet: opens WordNet; called only if a task needs it.
+
+    Raises:
+        UserError: a task's files are at fault.
+    """
+    return join(part for name, task in tasks.items() for part in _parts(name, task, wordnet))
+
+
+def sizes(
+    pairs: pl.DataFrame, dropped: Mapping[str, Mapping[str, int]] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Rows, distinct left and distinct right texts, by task and split; of a task with labels also by subset.
+
+    Args:
+        pairs: of all tasks.
+        dropped: rows that were left out, by task and reason; goes with the task's counts.
+    """
+    subset = pl.when(pl.col("label").is_not_null()).then("subset")
+    counted = pairs.group_by("task", "split", subset.alias("subset")).agg(
+        pl.len().alias("rows"),
+        pl.col("left_id").drop_nulls().n_unique().alias("left_texts"),
+        pl.col("right_id").drop_nulls().n_unique().alias("right_texts"),
+    )
+    by_task: dict[str, dict[str, Any]] = {}
+    for row in counted.iter_rows(named=True):
+        task, split, subset_name = (row.pop(key) for key in ("task", "split", "subset"))
+        of_task = by_task.setdefault(task, {})
+        if subset_name is None:
+            of_task[split] = row
+        else:
+            of_task.setdefault(split, {})[subset_name] = row
+    for task, reasons in (dropped or {}).items():
+        by_task[task]["dropped"] = dict(reasons)
+    return by_task
+
+
+def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[Labelled]:
+    match task:
+        case WordNetRelatedness() | WordNetReverseDictionary() | WordNetSupersense():
+            return _proxy(name, task, wordnet())
+        case StsSets() | MnliTask(genres=None):
+            return [part for each, one in task.tasks(name).items() for part in _parts(each, one, wordnet)]
+        case StsTask():
+            return [similarity(name, task)]
+        case RetrievalTask():
+            return [_retrieval(name, task)]
+        case EntityResolutionTask():
+            return [entities(name, task)]
+        case ClassificationTask() | PairClassificationTask():
+            return [classification(name, task)]
+        case Sst2Task() | MrpcTask() | QqpTask() | MnliTask():
+            return [glue(name, task)]
+
+
+def _proxy(
+    name: str, task: WordNetRelatedness | WordNetReverseDictionary | WordNetSupersense, of: Families
+) -> list[Labelled]:
+    match task:
+        case WordNetRelatedness():
+            return [relatedness(of, name, task.pairs, split) for split in HELD_OUT_SPLITS]
+        case WordNetReverseDictionary():
+            return [reverse_dictionary(of, name, task.queries, split) for split in HELD_OUT_SPLITS]
+        case WordNetSupersense():
+            return [supersense(of, name, task.max_train, task.max_test)]
+
+
+def _retrieval(name: str, task: RetrievalTask) -> Labelled:
+    """One folder.
+
+    Of the judgements only the positive ones are kept: 0 says what no judgement says. One of 0 is added where
+    a document has a query's text but not its id: it is found like others, while a query's own text, by id
+    too, is passed over as in BEIR.
+    """
+    read = read_msmarco if task.layout == "msmarco" else read_beir
+    found = read(Path(task.path), task.qrels)
+    relevant: dict[tuple[str, str], float] = {}
+    for query, document, score in found.judgements:
+        if score > 0:
+            pair = (found.queries[query], found.documents[document])
+            relevant[pair] = max(score, relevant.get(pair, 0.0))
+    if not relevant:
+        raise UserError(f"{task.path}: the qrels {task.qrels} have no score above 0; no query has an answer")
+    matched = {document for _, document in relevant}
+    asked = {query for query, _, score in found.judgements if score > 0}
+    unanswered = len({query for query, _, _ in found.judgements} - asked)
+    by_text = _ids_by_text(found.documents, [found.queries[query] for query in asked])
+    for query in sorted(asked):
+        text = found.queries[query]
+        if query not in by_text.get(normalise(pl.Series([text])).item(), {query}):
+            relevant.setdefault((text, text), 0.0)
+    others = [document for document in dict.fromkeys(found.documents.values()) if document not in matched]
+    queries, documents = zip(*relevant, strict=True)
+    judged = Rows(queries, documents, score=list(relevant.values()))
+    unjudged = Rows([None] * len(others), others)
+    joined = join([label(name, task.split, judged), label(name, task.split, unjudged)])
+    dropped = {name: {"query_without_relevant_document": unanswered}} if unanswered else {}
+    return replace(joined, dropped=dropped)
+
+
+def _ids_by_text(documents: Mapping[str, str], texts: Sequence[str]) -> dict[str, set[str]]:
+    """The ids of the documents that have one of these texts, by its normalised form."""
+    clean = normalise(pl.Series(list(documents.values()), dtype=pl.String))
+    wanted = normalise(pl.Series(texts, dtype=pl.String)).implode()
+    table = pl.DataFrame({"id": list(documents), "text": clean}).filter(clean.is_in(wanted))
+    return {text: set(ids) for text, ids in table.group_by("text").agg("id").iter_rows()}

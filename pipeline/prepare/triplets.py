@@ -1,0 +1,106 @@
+"""Fine-tuning data, as params.yaml names them."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from pipeline.core.errors import UserError
+from pipeline.params.corpus import TripletFile, WordNetTriplets
+from pipeline.prepare.cleaning import fold
+from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label, only_named
+from pipeline.prepare.readers.user_columns import VISIBLE, filled
+from pipeline.prepare.readers.user_files import expand, read_columns
+from pipeline.prepare.sampling import keep_first, ranks
+from pipeline.prepare.wordnet.families import Families
+from pipeline.prepare.wordnet.triplets import triplets
+
+FinetuneBlock = WordNetTriplets | TripletFile
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of one block's triplets."""
+
+    rows_in: int
+    rows_out: int
+    dropped: dict[str, int]
+    """Triplets by reason; under `negative_is_evaluation_text` negatives, which their triplets lose."""
+
+
+def finetuning(
+    data: Mapping[str, FinetuneBlock], wordnet: Callable[[], Families], held_out: pl.Series
+) -> tuple[Labelled, dict[str, Report]]:
+    """The triplets of all blocks and their texts.
+
+    Args:
+        data: `finetune.data` of params, by name.
+        wordnet: opens WordNet; called only if a block needs it.
+        held_out: folded evaluation texts, which no text of a triplet may equal.
+
+    Raises:
+        UserError: a file is at fault, or nothing is left of a block.
+    """
+    parts, reports = [], {}
+    for name, block in data.items():
+        kept, reports[name] = _filtered(_read(name, block, wordnet), block.limit, held_out)
+        if kept.pairs.is_empty():
+            raise UserError(f"finetune.data.{name} has no triplet left; dropped: {reports[name].dropped}")
+        parts.append(kept)
+    return join(parts), reports
+
+
+def _read(name: str, block: FinetuneBlock, wordnet: Callable[[], Families]) -> Labelled:
+    match block:
+        case WordNetTriplets():
+            return triplets(wordnet(), name)
+        case TripletFile():
+            paths = expand(block.path, f"finetune.data.{name}.path")
+            return join(_file(name, block, path) for path in paths)
+
+
+def _file(name: str, block: TripletFile, path: Path) -> Labelled:
+    table = read_columns(path, list(dict.fromkeys([block.anchor, block.positive, *block.negatives])))
+    negatives = [
+        list(dict.fromkeys(text for text in row if text and re.search(VISIBLE, text)))
+        for row in table.select(block.negatives).iter_rows()
+    ]
+    anchors, positives = (filled(table[column], path).to_list() for column in (block.anchor, block.positive))
+    return label(name, "train", Rows(anchors, positives, negatives if block.negatives else None))
+
+
+def _filtered(data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[Labelled, Report]:
+    texts, table = data.texts, data.pairs
+    leaked = texts.filter(fold(texts["text"]).is_in(held_out.implode()))["text_id"].implode()
+    sides = ("left_id", "right_id")
+    dropped: dict[str, int] = {}
+
+    def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
+        dropped[reason] = len(table) - len(kept)
+        return kept
+
+    table = keep("same_text", table.filter(pl.col("left_id") != pl.col("right_id")))
+    table = keep("duplicate", _merged(table, sides))
+    table = keep("evaluation_text", table.filter(~pl.any_horizontal(pl.col(sides).is_in(leaked))))
+    before = _negatives(table)
+    table = table.with_columns(pl.col("negative_ids").list.filter(~pl.element().is_in(leaked)))
+    dropped["negative_is_evaluation_text"] = before - _negatives(table)
+    pair = pl.Series("pair", ranks(table["left_id"], "left") ^ ranks(table["right_id"], "right"))
+    table = keep("over_limit", keep_first(table.with_columns(pair), "pair", limit, "limit").drop("pair"))
+    report = Report(
+        len(data.pairs), len(table), {reason: count for reason, count in dropped.items() if count}
+    )
+    return only_named(Labelled(table, texts)), report
+
+
+def _merged(table: pl.DataFrame, sides: tuple[str, str]) -> pl.DataFrame:
+    """One row a pair, with the negatives of all its rows: files may have a row a negative."""
+    negatives = pl.col("negative_ids").explode().drop_nulls().unique(maintain_order=True)
+    others = pl.exclude("negative_ids").first()
+    return table.group_by(sides, maintain_order=True).agg(others, negatives).select(table.columns)
+
+
+def _negatives(table: pl.DataFrame) -> int:
+    return int(table["negative_ids"].list.len().sum())

@@ -1,0 +1,100 @@
+"""Which differences between models are real, by the paired tests of stage `significance`."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.report.inputs import AVERAGE, TEACHER, Comparison, Significance
+from pipeline.report.recommend import Pick
+from pipeline.report.tables import Leaderboard
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One paired test as shown."""
+
+    student: str
+    other: str
+    task: str
+    difference: str
+    interval: str
+    p: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The tests of the averages, those of single tasks, and how they were made."""
+
+    averages: tuple[Difference, ...]
+    tasks: tuple[Difference, ...]
+    note: str
+
+
+def differences(significance: Significance, board: Leaderboard) -> Differences:
+    """All paired tests, those of the best average first."""
+    place = {row.model: at for at, row in enumerate(sorted(board.shipped, key=lambda row: -row.average))}
+    tests = sorted(significance.paired, key=lambda test: place.get(test.student, len(place)))
+    return Differences(
+        averages=tuple(_shown(test, significance) for test in tests if test.task == AVERAGE),
+        tasks=tuple(_shown(test, significance) for test in tests if test.task != AVERAGE),
+        note=(
+            f"Both models score the same {significance.samples:,} resamples of each task's rows. Range: "
+            f"{significance.confidence:.0%} of the differences; where it holds zero, the data cannot tell "
+            "the two apart. Compared are each student with the teacher and with the next below it, and the "
+            "best with all. Each test stands alone: there is no correction for how many there are."
+        ),
+    )
+
+
+def caveats(picks: Sequence[Pick], board: Leaderboard, significance: Significance) -> list[str]:
+    """What the recommendation must say: which models the best student cannot be told apart from."""
+    best = picks[0].row.model
+    tests = {
+        row.model: significance.between(best, row.model, AVERAGE)
+        for row in board.shipped
+        if row.model != best
+    }
+    found = []
+    if alike := [other for other, test in tests.items() if test and not test.real]:
+        found.append(
+            f"In average score {best} cannot be told apart from {_listed(alike)} on these tasks: choose "
+            "between them by size and speed."
+        )
+    if untested := [other for other, test in tests.items() if not test]:
+        # The averages that are shown are rounded: of students that tie, another may have been the best.
+        found.append(f"No test compares {best} with {_listed(untested)}.")
+    test = significance.between(best, TEACHER, AVERAGE)
+    if test and not test.real:
+        found.append(f"Nor can {best} be told apart from the teacher." if alike else _no_loss(best))
+    return found
+
+
+def _no_loss(best: str) -> str:
+    return f"In average score {best} cannot be told apart from the teacher on these tasks."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def p_value(p: float, samples: int) -> str:
+    """A p-value, or that it is the least which so many resamples can show."""
+    least = 2 / (samples + 1)
+    if p <= least * (1 + 1e-5):  # metrics are rounded to six digits
+        place = 10.0 ** math.floor(math.log10(least))
+        return f"≤ {math.ceil(least / place) * place:.1g}"
+    return f"{p:.1g}" if p < 0.001 else f"{p:.3f}"
+
+
+def _shown(test: Comparison, significance: Significance) -> Difference:
+    better = "better" if test.difference > 0 else "worse"
+    return Difference(
+        student=test.student,
+        other=test.other,
+        task=test.task,
+        difference=f"{test.difference:+.3f}",
+        interval=f"{test.low:+.3f} to {test.high:+.3f}",
+        p=p_value(test.p, significance.samples),
+        verdict=f"yes, {better}" if test.real else "cannot tell",
+    )

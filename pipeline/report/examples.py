@@ -1,0 +1,108 @@
+"""What the vectors find: nearest neighbours beside the teacher's, and where a student disagrees most."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipeline.report.inputs import TEACHER
+from pipeline.report.tables import NOTHING, number, score
+from pipeline.score.examined import Examples, Neighbour
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one model finds for a text, the nearest first."""
+
+    model: str
+    neighbours: Sequence[Neighbour]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text, what the task says belongs to it, and what each model finds, the teacher first."""
+
+    query: str
+    subset: str
+    """Of the task; "" where it has none."""
+    relevant: Sequence[str]
+    """The first of what belongs to it."""
+    belonging: int
+    """How much does."""
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """The examples of one task."""
+
+    task: str
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True)
+class DisagreementRow:
+    """A pair of texts that a student places otherwise than the teacher; numbers as shown."""
+
+    task: str
+    left: str
+    right: str
+    gold: str
+    teacher: tuple[str, str]
+    """Cosine and rank."""
+    student: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class StudentView:
+    """One student's worst disagreements, task by task."""
+
+    student: str
+    rows: tuple[DisagreementRow, ...]
+
+
+def nearest(examples: Mapping[str, Examples]) -> list[TaskView]:
+    """By task, the students' neighbours of one text beside each other; `examples` by student."""
+    tasks = dict.fromkeys(task for found in examples.values() for task in found)
+    views = [TaskView(task, _examples(task, examples)) for task in tasks]
+    return [view for view in views if view.examples]
+
+
+def disagreements(examples: Mapping[str, Examples]) -> list[StudentView]:
+    """Each student's pairs whose ranks differ most from the teacher's; `examples` by student."""
+    views = [StudentView(student, _rows(found)) for student, found in examples.items()]
+    return [view for view in views if view.rows]
+
+
+def _examples(task: str, examples: Mapping[str, Examples]) -> tuple[Example, ...]:
+    made: dict[tuple[str, str], Example] = {}
+    for student, found in examples.items():
+        for near in found[task].nearest if task in found else ():
+            key = near.query, near.subset
+            teacher = Column(TEACHER, near.teacher)
+            known = made.get(key) or Example(*key, near.relevant, near.belonging, (teacher,))
+            made[key] = replace(known, columns=(*known.columns, Column(student, near.student)))
+    return tuple(made.values())
+
+
+def _rows(found: Examples) -> tuple[DisagreementRow, ...]:
+    return tuple(
+        DisagreementRow(
+            task=task,
+            left=pair.left,
+            right=pair.right,
+            gold=_gold(pair.gold),
+            teacher=(score(pair.teacher_cosine), _rank(pair.teacher_rank, examples.pairs)),
+            student=(score(pair.student_cosine), _rank(pair.student_rank, examples.pairs)),
+        )
+        for task, examples in found.items()
+        for pair in examples.disagreements
+    )
+
+
+def _gold(gold: float | str | None) -> str:
+    if gold is None:
+        return NOTHING
+    return gold if isinstance(gold, str) else number(gold)
+
+
+def _rank(rank: int, pairs: int) -> str:
+    return f"{rank:,} of {pairs:,}"

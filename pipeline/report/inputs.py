@@ -1,0 +1,284 @@
+"""What the report reads, with types: metrics and timings of the other stages."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pipeline.core.errors import UserError
+from pipeline.data.common.metrics import AVERAGE as AVERAGE
+from pipeline.data.common.metrics import FINETUNED as FINETUNED
+from pipeline.data.common.metrics import KEPT as KEPT
+from pipeline.data.common.metrics import TEACHER as TEACHER
+
+TEACHER_PCA = "teacher_pca"
+UNTRAINED = "untrained"
+DISTILLED = "distilled"
+
+
+Interval = tuple[float, float]
+"""Low and high end."""
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Budget(_Read):
+    """A student's scores with its vectors cut to `dim` dimensions and stored as `type`."""
+
+    dim: int
+    type: str
+    trained: bool
+    """Whether the student was trained for this prefix (Matryoshka), or has this many dimensions."""
+    megabytes_per_million: float
+    average: float
+    kept: float | None
+    """Of the student's own whole float32 vectors."""
+
+
+class StudentMetrics(_Read):
+    """One student's scores, its teacher's beside them; `scores` is variant -> task -> metric -> value."""
+
+    student: str
+    kind: str
+    dim: int
+    dims: dict[str, int]
+    views: dict[str, str] = {}
+    """Which of the teacher's vectors `teacher` and `teacher_pca` are."""
+    builtin: tuple[str, ...]
+    """Tasks that are proxies made from WordNet."""
+    main: dict[str, str]
+    """The headline metric of each test task."""
+    scores: dict[str, dict[str, dict[str, float | None]]]
+    average: dict[str, float]
+    """Mean of the headline metrics, by variant."""
+    retention: dict[str, float | None] = {}
+    """Mean over the tasks of score / teacher's score, by variant."""
+    geometry: dict[str, dict[str, float | None]] = {}
+    budget: tuple[Budget, ...] = ()
+    budget_left_out: tuple[str, ...] = ()
+    """Tasks that the budget's scores are not of."""
+    indexes: tuple[dict[str, str | int | float | None], ...] = ()
+    """What search indexes find: task, model, index, its settings, bytes, metrics."""
+    asymmetric: dict[str, dict[str, float | None]] = {}
+    """Retrieval of the teacher's documents with the student's queries: task -> metric -> value."""
+
+    def score(self, variant: str, task: str) -> float | None:
+        """The headline score; None where the variant or the task was not scored."""
+        return self.scores.get(variant, {}).get(task, {}).get(self.main.get(task, ""))
+
+    def kept(self, variant: str) -> float | None:
+        """The share of the teacher's scores that a variant keeps; None where one of those is not positive."""
+        teacher = [self.score(TEACHER, task) for task in self.main]
+        if any(score is None or score <= 0 for score in teacher):
+            return None
+        return 1.0 if variant == TEACHER else self.retention.get(variant)
+
+
+class Size(_Read):
+    """What one model costs to keep and to run."""
+
+    parameters: int
+    embedding_parameters: int
+    megabytes: float
+    sentences_per_second: float
+    latency_ms_p50: float
+    latency_ms_p95: float
+    batch_spread: float | None = None
+    """By how much a round's time differs from the median round's, as a share; None: of a single round."""
+    latency_spread: float | None = None
+    """The same of a round's median latency."""
+    speedup: float
+    dim: int
+
+
+class FinetuneMetrics(_Read):
+    """Which weights a student ships, why, and the dev tasks' score before and after fine-tuning."""
+
+    kept: str
+    reason: str
+    dev_before: float | None = None
+    dev_after: float | None = None
+    saturated_kernels: str | None = None
+
+
+class AugmentMetrics(_Read):
+    """What a method of augmentation made, and what its texts' gates dropped by reason."""
+
+    texts_in: int
+    made: int
+    dropped: dict[str, int] = {}
+    novelty: float | None = None
+    """Mean share of the source text's words that are gone."""
+
+
+class GateMetrics(_Read):
+    """What the teacher's gate dropped of them by reason; without similarity where there is no gate."""
+
+    rows_out: int
+    dropped: dict[str, int] = {}
+    similarity: dict[str, float | None] = {}
+    """Mean and quantiles of the cosines to the source texts; `mean_kept` is of those that passed."""
+
+
+class Comparison(_Read):
+    """A paired test of what a student ships against another model: the student's score minus the other's."""
+
+    student: str
+    other: str
+    task: str
+    """Or "average"."""
+    difference: float
+    low: float
+    high: float
+    p: float
+
+    @property
+    def real(self) -> bool:
+        """Whether the interval leaves zero out."""
+        return self.low > 0 or self.high < 0
+
+
+class Significance(_Read):
+    """Bootstrap intervals and paired tests of the teacher and of what ships."""
+
+    samples: int
+    confidence: float
+    intervals: dict[str, dict[str, Interval | None]]
+    """Model -> task, "average" or "kept" -> interval."""
+    metrics: dict[str, dict[str, dict[str, Interval]]]
+    """Model -> task -> metric -> interval, of every score."""
+    paired: tuple[Comparison, ...]
+
+    def interval(self, model: str, measure: str) -> Interval | None:
+        """None where there is none."""
+        return self.intervals.get(model, {}).get(measure)
+
+    @property
+    def tells_shares(self) -> bool:
+        """Whether the teacher's scores can all be told from zero: else a share of them says nothing."""
+        teacher = self.intervals.get(TEACHER, {})
+        tasks = (found for name, found in teacher.items() if name not in (AVERAGE, KEPT))
+        return all(found is None or found[0] > 0 for found in tasks)
+
+    def between(self, one: str, other: str, task: str) -> Comparison | None:
+        """The test of two models, whichever of them was the student; its real-ness has no direction."""
+        sides = {one, other}
+        found = (c for c in self.paired if {c.student, c.other} == sides and c.task == task)
+        return next(found, None)
+
+
+class Searches(_Read):
+    """How long search takes by index: rows of task, model, index, its settings and times."""
+
+    searches: tuple[dict[str, str | int | float], ...]
+
+
+class Timing(_Read):
+    """What a stage took: wall-clock time, and the most memory that one of its processes held."""
+
+    seconds: float
+    peak_megabytes: float
+    machine: str = ""
+    """The processor."""
+    precision: str = ""
+    """What it computed students in; empty where it did not."""
+
+
+Model = TypeVar("Model", bound=_Read)
+
+
+def student_metrics(document: Mapping[str, Any], name: str) -> StudentMetrics:
+    """Check the metrics of the student `name`.
+
+    Raises:
+        UserError: a field is missing or of a wrong type, the file is another student's, or the teacher or the
+            shipped student is not in it.
+    """
+    stage = f"evaluate@{name}"
+    metrics = _check(StudentMetrics, document, f"the metrics of {name}", stage)
+    absent = [v for v in (TEACHER, FINETUNED) if v not in metrics.scores or v not in metrics.average]
+    if metrics.student != name or absent:
+        what = f"those of {metrics.student}" if metrics.student != name else f"without {' and '.join(absent)}"
+        raise UserError(f"the metrics of {name} are {what}; run `dvc repro -f {stage}`")
+    return metrics
+
+
+def finetune_metrics(document: Mapping[str, Any], name: str) -> FinetuneMetrics:
+    """Check what fine-tuning reported about the student `name`.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(FinetuneMetrics, document, f"the fine-tuning metrics of {name}", f"finetune@{name}")
+
+
+def augment_metrics(document: Mapping[str, Any], method: str) -> AugmentMetrics:
+    """Check what a method of augmentation made.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(AugmentMetrics, document, f"what {method} made", f"augment@{method}")
+
+
+def gate_metrics(document: Mapping[str, Any], method: str) -> GateMetrics:
+    """Check what the teacher's gate did to a method's texts.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(GateMetrics, document, f"what the gate did to {method}", f"gate@{method}")
+
+
+def significance(document: Mapping[str, Any], names: list[str]) -> Significance:
+    """Check the intervals of the teacher and of each student in `names`; other models are left out.
+
+    Raises:
+        UserError: a model is missing, or a field is missing or of a wrong type.
+    """
+    found = _check(Significance, document, "the intervals and paired tests", "significance")
+    models = (TEACHER, *names)
+    if missing := [model for model in models if model not in found.intervals]:
+        raise UserError(f"the intervals lack {', '.join(missing)}; run `dvc repro -f significance`")
+    paired = tuple(c for c in found.paired if c.student in models and c.other in models)
+    return found.model_copy(update={"paired": paired})
+
+
+def searches(document: Mapping[str, Any]) -> Searches:
+    """Check what searching takes.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(Searches, document, "the search times", "search_speed")
+
+
+def timing(document: Mapping[str, Any], stage: str) -> Timing:
+    """Check what `stage`, as DVC calls it, took.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(Timing, document, f"what {stage} took", stage)
+
+
+def sizes(document: Mapping[str, Any], names: list[str]) -> dict[str, Size]:
+    """Check the footprint of the teacher and of each student in `names`; other models are left out.
+
+    Raises:
+        UserError: one is missing, or a field is missing or of a wrong type.
+    """
+    missing = [name for name in (TEACHER, *names) if name not in document]
+    if missing:
+        raise UserError(f"the footprint lacks {', '.join(missing)}; run `dvc repro -f footprint`")
+    return {n: _check(Size, document[n], f"the footprint of {n}", "footprint") for n in (TEACHER, *names)}
+
+
+def _check(model: type[Model], document: object, what: str, stage: str) -> Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in error.errors())
+        raise UserError(f"{what} cannot be read ({faults}); run `dvc repro -f {stage}`") from None

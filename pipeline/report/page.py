@@ -1,0 +1,162 @@
+"""One page that answers which student to ship: it loads nothing and needs no network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipeline.report import added, budget, effort, tables, timings
+from pipeline.report.added import Added
+from pipeline.report.augmentation import MethodView
+from pipeline.report.budget import Choice, IndexRow
+from pipeline.report.changes import Change
+from pipeline.report.differences import Differences
+from pipeline.report.effort import Effort
+from pipeline.report.examples import StudentView, TaskView
+from pipeline.report.figures import PALETTE
+from pipeline.report.recommend import RULE, Pick, lead
+from pipeline.report.sections import Counts, Measures, Scores
+from pipeline.report.tables import Leaderboard
+from pipeline.report.timings import Timings
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An SVG with what it shows: `caption` for all, `alternative` for those who cannot see it."""
+
+    svg: str
+    caption: str
+    alternative: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A bitmap of its own, as a data URI, with what it shows."""
+
+    uri: str
+    title: str
+    alternative: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the page shows."""
+
+    teacher: str
+    board: Leaderboard
+    picks: tuple[Pick, ...]
+    caveats: tuple[str, ...]
+    quality: tuple[Figure, ...]
+    differences: Differences
+    budgets: tuple[Figure, ...]
+    budget_note: str
+    """What is scored at fewer bytes."""
+    choices: tuple[Choice, ...]
+    indexes: tuple[IndexRow, ...]
+    asymmetric: tuple[tuple[str, tuple[str, ...]], ...]
+    added: tuple[Added, ...]
+    augmented: Measures
+    """What became of the texts of each method of augmentation."""
+    pairs: tuple[MethodView, ...]
+    augmentation: tuple[str, ...]
+    """What twins of students that differ in their texts show."""
+    examples: tuple[TaskView, ...]
+    disagreements: tuple[StudentView, ...]
+    spread: Figure | None
+    heatmaps: tuple[Picture, ...]
+    geometry: Measures
+    scores: Scores
+    curves: tuple[Figure, ...]
+    training: Measures
+    timings: Timings
+    efforts: tuple[Effort, ...]
+    warnings: tuple[str, ...]
+    no_warnings: str
+    """What is said where there are none."""
+    changes: tuple[Change, ...] | None
+    """Of the settings since the last report; None where there is none."""
+    corpus: tuple[Counts, ...]
+
+
+def render(report: Report) -> str:
+    """The page as HTML; every text is escaped, the figures apart, which are our own SVG."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("pipeline.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["code"] = code
+    return environment.get_template("page.html.j2").render(
+        report=report,
+        headings=tables.headings(report.board),
+        lead=lead(report.picks),
+        picked=[pick.row for pick in report.picks],
+        keeps=keeps,
+        costs=costs,
+        proxies=[task.name for task in report.board.tasks if task.builtin],
+        palette=PALETTE,
+        rule=RULE,
+        added=added,
+        budget=budget,
+        effort=effort,
+        tables=tables,
+        timings=timings,
+    )
+
+
+def code(text: str) -> "Markup":
+    """Escaped HTML of a text that has `code` between backticks."""
+    from markupsafe import Markup
+
+    parts = text.split("`")
+    marked = [
+        Markup("<code>{}</code>").format(part) if i % 2 else Markup.escape(part)
+        for i, part in enumerate(parts)
+    ]
+    return Markup("").join(marked)
+
+
+def keeps(pick: Pick, board: Leaderboard) -> str:
+    """What a student keeps of the teacher, in words."""
+    ours, theirs = tables.score(pick.row.average), tables.score(board.teacher.average)
+    average = f"average score {ours}, teacher's {theirs}"
+    if pick.row.kept is None:
+        return average
+    return f"Keeps {tables.percent(pick.row.kept)} of the teacher ({average})"
+
+
+def costs(pick: Pick, board: Leaderboard) -> list[str]:
+    """What a student costs beside the teacher: size on disk and time of one sentence."""
+    ours, theirs = pick.row.size, board.teacher.size
+    if ours is None or theirs is None:
+        return []
+    size = _times(theirs.megabytes, ours.megabytes, "smaller", "larger")
+    speed = _times(theirs.latency_ms_p50, ours.latency_ms_p50, "faster", "slower")
+    number = tables.number
+    return [f"{number(ours.megabytes)} MB{size}", f"{number(ours.latency_ms_p50)} ms a sentence{speed}"]
+
+
+def alternative(board: Leaderboard, costs: Sequence[float], unit: str) -> str:
+    """A figure of quality against cost in words; `costs` are those of the rows that have a size."""
+    models = zip([row for row in board.rows if row.size], costs, strict=True)
+    points = [
+        f"{row.model} {tables.score(row.average)} at {tables.number(cost)} {unit}"
+        for row, cost in models
+        if cost
+    ]
+    return f"Average score against cost: {', '.join(points)}."
+
+
+def _times(theirs: float, ours: float, more: str, less: str) -> str:
+    """How many times less than the teacher's; nothing where one is zero (a teacher without weights)."""
+    if not theirs or not ours:
+        return ""
+    factor = theirs / ours
+    return f", {tables.number(factor)}× {more}" if factor >= 1 else f", {tables.number(1 / factor)}× {less}"

@@ -1,0 +1,174 @@
+"""Stage `report`: every student's metrics, curves and footprint as one page, a leaderboard and figures."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from pipeline.core.atomic import atomic_folder, write_text
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.progress import say
+from pipeline.data.common import metrics, texts
+from pipeline.params.base import without_folders
+from pipeline.params.load import Params, load
+from pipeline.report import build, earlier, effort, tables, timings
+from pipeline.report.build import Inputs
+from pipeline.report.inputs import (
+    augment_metrics,
+    finetune_metrics,
+    gate_metrics,
+    searches,
+    significance,
+    sizes,
+    student_metrics,
+    timing,
+)
+from pipeline.report.page import render
+from pipeline.score import examined
+
+
+def main(
+    metrics_folder: Annotated[Path, typer.Option(help="NAME.json of each student, by evaluate.")],
+    footprint: Annotated[Path, typer.Option(help="Size and speed of all models.")],
+    significance_file: Annotated[
+        Path, typer.Option("--significance", help="Intervals and paired tests of all models.")
+    ],
+    search: Annotated[Path, typer.Option(help="How long search takes by index.")],
+    examined_folder: Annotated[
+        Path, typer.Option("--examined", help="A folder of each student: examples and correlations.")
+    ],
+    samples: Annotated[Path, typer.Option(help="METHOD.parquet: augmented texts beside their parents.")],
+    curves: Annotated[Path, typer.Option(help="NAME.tsv and NAME_finetune.tsv of each student.")],
+    stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, gate, distill and finetune.")],
+    timings_folder: Annotated[Path, typer.Option("--timings", help="What each stage took: STAGE_ITEM.json.")],
+    leaderboard: Annotated[Path, typer.Option(help="Markdown table to write.")],
+    page: Annotated[Path, typer.Option(help="HTML page to write.")],
+    plots: Annotated[Path, typer.Option(help="Folder of leaderboard.tsv and figures to write.")],
+    summary: Annotated[Path, typer.Option(help="The few numbers that `dvc metrics diff` shows, to write.")],
+    settings_out: Annotated[
+        Path, typer.Option("--settings", help="The params of this report, to write for the next one.")
+    ],
+    params: Annotated[Path, typer.Option(help="The params file.")] = Path("params.yaml"),
+) -> None:
+    """Report on the students of the params file, in its order; files of other students are left out."""
+    sources = Sources(
+        metrics=metrics_folder,
+        footprint=footprint,
+        significance=significance_file,
+        search=search,
+        examined=examined_folder,
+        samples=samples,
+        curves=curves,
+        stages=stages,
+        timings=timings_folder,
+    )
+    inputs = read_inputs(load(params), sources, earlier.committed(settings_out))
+    machine = inputs.timings["footprint"].machine
+    board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance, machine)
+    report, figures = build.report(inputs, board)
+    write_text(leaderboard, tables.markdown(board))
+    write_text(page, render(report))
+    metrics.write(tables.summary(board), summary)
+    write_text(settings_out, json.dumps(inputs.settings, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    with atomic_folder(plots) as folder:
+        rows = pl.DataFrame(tables.plot_rows(board))
+        write_text(folder / "leaderboard.tsv", rows.write_csv(separator="\t"))
+        for name, content in figures.items():
+            (folder / name).write_bytes(content)
+    recommended = ", ".join(f"{pick.row.model} ({' and '.join(pick.reasons)})" for pick in report.picks)
+    say(f"report: ship {recommended}; {page}")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the other stages wrote what is reported."""
+
+    metrics: Path
+    footprint: Path
+    significance: Path
+    search: Path
+    examined: Path
+    samples: Path
+    curves: Path
+    stages: Path
+    timings: Path
+
+
+def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
+    """Read all that is reported on the students in `settings`; `last` is the last report's params, if any."""
+    names = list(settings.students)
+    teacher = settings.teacher
+    curves, stages = sources.curves, sources.stages
+    methods = [method for method, block in settings.augment if block.enabled]
+    timed = timings.addresses([method for method, _ in settings.augment], names)
+    return Inputs(
+        teacher=teacher.kind if teacher.kind == "hashing" else without_folders(teacher.model),
+        settings=settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True),
+        earlier=None if last is None else _earlier(last),
+        blocks={n: student.model_dump(mode="json") for n, student in settings.students.items()},
+        students=[
+            student_metrics(metrics.read(sources.metrics / f"{n}.json", f"evaluate@{n}"), n) for n in names
+        ],
+        sizes=sizes(metrics.read(sources.footprint, "footprint"), names),
+        significance=significance(metrics.read(sources.significance, "significance"), names),
+        searches=searches(metrics.read(sources.search, "search_speed")),
+        examples={n: examined.read_examples(sources.examined / n, n) for n in names},
+        correlation={n: examined.read_correlation(sources.examined / n, n) for n in names},
+        distill={n: _stage(stages, "distill", n) for n in names},
+        finetune={n: finetune_metrics(_stage(stages, "finetune", n), n) for n in names},
+        curves={n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_value") for n in names},
+        finetune_curves={
+            n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score") for n in names
+        },
+        prepare=metrics.read(stages / "prepare.json", "prepare"),
+        augment={m: augment_metrics(_stage(stages, "augment", m), m) for m in methods},
+        gates={m: gate_metrics(_stage(stages, "gate", m), m) for m in methods},
+        samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
+        timings={stage: timing(_timing(sources.timings, stage), stage) for stage in timed},
+    )
+
+
+def _earlier(last: str) -> dict[str, Any] | None:
+    """The last report's params; None where they cannot be read, which is said."""
+    try:
+        found = json.loads(last)
+    except ValueError as error:
+        found, why = None, f"it is not JSON: {error}"
+    else:
+        why = "it holds no settings"
+    if isinstance(found, dict):
+        return found
+    say(f"report: the params.json in git's last commit is left out, as {why}; commit this report's")
+    return None
+
+
+def _stage(stages: Path, stage: str, name: str) -> dict[str, Any]:
+    return metrics.read(stages / f"{stage}_{name}.json", f"{stage}@{name}")
+
+
+def _timing(folder: Path, stage: str) -> dict[str, Any]:
+    return metrics.read(folder / f"{stage.replace('@', '_')}.json", stage)
+
+
+def _read_curve(path: Path, stage: str, dev: str) -> pl.DataFrame:
+    """Step, training loss and the dev measure, examples and speed where told; no rows without training."""
+    if not path.exists():
+        raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
+    columns = ["step", "train_loss", dev]
+    try:
+        curve = pl.read_csv(path, separator="\t", infer_schema=False)
+        told = [name for name in effort.COLUMNS if name in curve.columns and name not in columns]
+        words = [effort.PRECISION] if effort.PRECISION in curve.columns else []
+        return curve.select(*(pl.col(name).cast(pl.Float64) for name in [*columns, *told]), *words)
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"{path} is not a table of {', '.join(columns)} ({reason}); run `dvc repro -f {stage}`"
+        ) from None
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

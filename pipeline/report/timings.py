@@ -1,0 +1,97 @@
+"""What the stages took: each by the run that made its result."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.report.effort import duration
+from pipeline.report.inputs import Timing
+from pipeline.report.tables import NOTHING, number
+
+METHOD, TEXTS, STUDENT = "method", "text set", "student"
+STAGES = {
+    "prepare": None,
+    "augment": METHOD,
+    "encode": TEXTS,
+    "teacher_parts": None,
+    "fit_pca": None,
+    "gate": METHOD,
+    "distill": STUDENT,
+    "mine": None,
+    "finetune": STUDENT,
+    "evaluate": STUDENT,
+    "significance": None,
+    "footprint": None,
+    "search_speed": None,
+}
+"""Those that are timed, in the order of dvc.yaml, and what there is one for; None: one for all."""
+NOTE = (
+    "Vectors that the store had, and what a killed run had done before, take no time here. Memory: the most "
+    "that one process held. Not timed are `export`, for which the report does not wait, and `report` itself."
+)
+
+
+@dataclass(frozen=True)
+class Took:
+    """What a stage took, or all stages of a name, as shown."""
+
+    stage: str
+    runs: str
+    """How many of what it adds up: "5 students"; of a single stage, what it computed students in."""
+    time: str
+    share: str
+    """Of the time of all stages."""
+    megabytes: str
+    """At most, at any one time."""
+
+
+@dataclass(frozen=True)
+class Timings:
+    """A row for all stages of a name, a row for each stage, and all of them."""
+
+    names: tuple[Took, ...]
+    each: tuple[Took, ...]
+    total: Took
+
+
+def addresses(methods: Sequence[str], students: Sequence[str]) -> list[str]:
+    """The stages that are timed, as DVC calls them: `encode@corpus`.
+
+    Args:
+        methods: those of augmentation, also where they are not enabled.
+        students: their names.
+    """
+    items = {METHOD: methods, TEXTS: ("corpus", *methods, "eval", "finetune"), STUDENT: students}
+    return [
+        address
+        for stage, unit in STAGES.items()
+        for address in ([f"{stage}@{item}" for item in items[unit]] if unit else [stage])
+    ]
+
+
+def timings(found: Mapping[str, Timing]) -> Timings:
+    """What each stage of `addresses` took, and all of a name together."""
+    whole = sum(timing.seconds for timing in found.values())
+    by_name: dict[str, list[Timing]] = {}
+    for address, timing in found.items():
+        by_name.setdefault(address.partition("@")[0], []).append(timing)
+    return Timings(
+        names=tuple(_took(name, parts, whole) for name, parts in by_name.items()),
+        each=tuple(_took(address, [timing], whole) for address, timing in found.items()),
+        total=_took("all", list(found.values()), whole),
+    )
+
+
+def _took(stage: str, parts: Sequence[Timing], whole: float) -> Took:
+    seconds = sum(timing.seconds for timing in parts)
+    unit = STAGES.get(stage)
+    return Took(
+        stage,
+        f"{len(parts)} {unit}{'' if len(parts) == 1 else 's'}" if unit else parts[0].precision,
+        duration(seconds),
+        _share(seconds / whole) if whole else NOTHING,
+        number(max(timing.peak_megabytes for timing in parts)),
+    )
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.005 else "<1%"

@@ -1,0 +1,111 @@
+"""Retrieval by faiss indexes that do not look at every document: what they find, and how large they are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from pipeline.params.search import FlatIndex, HnswIndex, Index, IvfIndex
+from pipeline.tasks import ranking
+from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.ranking import DEPTH, TIE, TOP, Collection, Found, Unit
+
+if TYPE_CHECKING:
+    import faiss
+
+LEAST_IN_A_LIST = 39
+"""Vectors a centroid that faiss asks for."""
+
+Row = dict[str, Any]
+"""task, model, index, the settings that it got, and what was measured of it."""
+
+
+def score_tasks(
+    tasks: Mapping[str, pl.DataFrame], models: Mapping[str, Embeddings], specs: Sequence[Index]
+) -> list[Row]:
+    """What every index finds of every retrieval task with every model's vectors.
+
+    Returns:
+        Rows of task, model, index, nlist and nprobe or m, ef_construction and ef_search, documents, dim,
+        bytes (the index as faiss saves it), mrr@10, recall@10, ndcg@10 and exact@10: the share of the ten
+        nearest documents that are among the ten found, by cosine, so that of documents that tie any will do.
+    """
+    from threadpoolctl import threadpool_limits
+
+    rows = []
+    for name, pairs in tasks.items() if specs else ():
+        task = ranking.collection(pairs)
+        for model, embeddings in models.items():
+            # The links of a graph depend on which of several threads comes first.
+            with threadpool_limits(1):
+                rows += [{"task": name, "model": model, **row} for row in _rows(task, embeddings, specs)]
+    return rows
+
+
+def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index]) -> Iterator[Row]:
+    documents, queries = (ranking.unit(embeddings, ids) for ids in (task.documents, task.queries))
+    exact = ranking.exact(documents, queries)
+    for spec in specs:
+        index = build(spec, documents)
+        found = search(index, queries)
+        yield {
+            **described(spec, documents),
+            "bytes": saved_bytes(index),
+            **ranking.score(task, found),
+            f"exact@{TOP}": _share_of_nearest(found, exact),
+        }
+
+
+def described(spec: Index, documents: Unit) -> Row:
+    """An index's kind and settings, and the number and dimension of the documents in it."""
+    settings = spec.model_dump(exclude={"kind"})
+    if isinstance(spec, IvfIndex):
+        nlist = max(1, min(spec.nlist, len(documents) // LEAST_IN_A_LIST))
+        settings = {"nlist": nlist, "nprobe": min(spec.nprobe, nlist)}
+    return {"index": spec.kind, **settings, "documents": len(documents), "dim": documents.shape[1]}
+
+
+def build(spec: Index, documents: Unit) -> "faiss.Index":
+    """An index of documents (n, d) by cosine."""
+    import faiss
+
+    dim = documents.shape[1]
+    index: Any
+    match spec:
+        case FlatIndex():
+            index = faiss.IndexFlatIP(dim)
+        case IvfIndex():
+            settings = described(spec, documents)
+            quantizer = faiss.IndexFlatIP(dim)
+            index = faiss.IndexIVFFlat(quantizer, dim, settings["nlist"], faiss.METRIC_INNER_PRODUCT)
+            index.nprobe = settings["nprobe"]
+            index.cp.min_points_per_centroid = (
+                1  # a single list of fewer is right, and no cause for a warning
+            )
+            index.train(documents)
+        case HnswIndex():
+            index = faiss.IndexHNSWFlat(dim, spec.m, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.efConstruction = spec.ef_construction
+            index.hnsw.efSearch = spec.ef_search
+    index.add(documents)
+    return index
+
+
+def search(index: "faiss.Index", queries: Unit) -> Found:
+    """The nearest documents of queries (n, d)."""
+    cosines, rows = index.search(queries, min(DEPTH, index.ntotal))
+    return Found(cosines, rows)
+
+
+def saved_bytes(index: "faiss.Index") -> int:
+    """Bytes of an index as faiss saves it, which is what it takes in memory but for a few."""
+    import faiss
+
+    return int(faiss.serialize_index(index).nbytes)
+
+
+def _share_of_nearest(found: Found, exact: Found) -> float:
+    nearest = exact.cosines[:, :TOP]
+    kept = (found.rows[:, :TOP] >= 0) & (found.cosines[:, :TOP] >= nearest[:, -1:] - TIE)
+    return float(np.mean(kept))

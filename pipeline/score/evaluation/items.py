@@ -1,0 +1,117 @@
+"""The items that a task's scores are made of: pairs, queries or test rows, each with its own values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.params.evaluate import Probe, Scoring
+from pipeline.score.examined import CLASS, COSINE, ITEMS_SCHEMA, RESOLVED
+from pipeline.tasks import classification, entity_resolution, ranking, retrieval, sts
+from pipeline.tasks.classification import Predictions
+from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.scoring import Scores
+
+
+def score_tasks(
+    tasks: Mapping[str, pl.DataFrame], scoring: Mapping[str, Scoring], embeddings: Embeddings
+) -> tuple[Scores, pl.DataFrame]:
+    """Score every task by one model as `tasks.score_tasks` does, and keep the items that the scores are of.
+
+    What a score and its items share, searches and classifiers, is done once.
+
+    Returns:
+        The scores, and the items of all tasks: `task` and the columns of ITEMS_SCHEMA.
+    """
+    found = {name: score_task(group, scoring[name], embeddings) for name, group in tasks.items()}
+    items = pl.concat(
+        of_task.select(pl.lit(name).alias("task"), *ITEMS_SCHEMA) for name, (_, of_task) in found.items()
+    )
+    return {name: scores for name, (scores, _) in found.items()}, items
+
+
+def score_task(
+    pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings
+) -> tuple[dict[str, float], pl.DataFrame]:
+    """The scores of one task by one model, and its items as ITEMS_SCHEMA says.
+
+    Args:
+        pairs: the task's rows, as `prepare.pairs` says; they alone decide which items there are, and their
+            order.
+        how: the scoring that the items' values make up.
+        embeddings: vectors of all the task's texts.
+    """
+    if isinstance(how, Probe):
+        predictions = classification.predict(pairs, embeddings, how)
+        return classification.scores(predictions, how.metric), _classified(pairs, predictions)
+    by = {"sts": _similarity, "retrieval": _retrieval, "entity_resolution": _entities}
+    return by[how](pairs, embeddings)
+
+
+def _items(
+    measure: str,
+    left: NDArray[np.uint64] | pl.Series,
+    value: NDArray[np.number],
+    *,
+    right: pl.Series | None = None,
+    gold: NDArray[np.number] | None = None,
+    subset: pl.Series | None = None,
+    run: int = 0,
+) -> pl.DataFrame:
+    count = len(left)
+    columns: dict[str, Any] = {
+        "measure": [measure] * count,
+        "subset": [""] * count if subset is None else subset,
+        "run": [run] * count,
+        "item": np.arange(count),
+        "left_id": left,
+        "right_id": [None] * count if right is None else right,
+        "value": value.astype(np.float64),
+        "gold": [None] * count if gold is None else gold.astype(np.float64),
+    }
+    return pl.DataFrame(
+        {name: pl.Series(values, dtype=ITEMS_SCHEMA[name]) for name, values in columns.items()}
+    )
+
+
+def _similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+    similarity = sts.similarity(pairs, embeddings)
+    gold = pairs["score"].to_numpy()
+    return sts.scores(pairs, similarity), _items(
+        COSINE,
+        pairs["left_id"],
+        similarity,
+        right=pairs["right_id"],
+        gold=gold,
+        subset=pairs["subset"],
+    )
+
+
+def _retrieval(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+    """What each query scores by every metric."""
+    task, found = retrieval.search(pairs, embeddings)
+    values = ranking.by_query(task, found, retrieval.RECALLS)
+    parts = (_items(metric, task.queries, of_queries) for metric, of_queries in values.items())
+    return retrieval.scores(task, values), pl.concat(parts)
+
+
+def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+    """Whether each query is resolved, subset by subset."""
+    found = entity_resolution.resolved(pairs, embeddings)
+    values = found["resolved"].to_numpy()
+    return entity_resolution.scores(pairs, found), _items(
+        RESOLVED, found["left_id"], values, subset=found["subset"]
+    )
+
+
+def _classified(pairs: pl.DataFrame, predictions: Predictions) -> pl.DataFrame:
+    """What each classifier makes of the test rows."""
+    rows = pairs.filter(subset="test")
+    left, right, gold = rows["left_id"], rows["right_id"], predictions.classes
+    return pl.concat(
+        _items(CLASS + classification.suffix(share), left, one, right=right, gold=gold, run=run)
+        for share, predicted in predictions.by_share.items()
+        for run, one in enumerate(predicted)
+    )

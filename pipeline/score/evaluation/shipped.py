@@ -1,0 +1,60 @@
+"""A trained student's vectors, as its users get them but for rounding."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.core import machine
+from pipeline.data import student_folder
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+BATCH_SIZE = 64
+
+Encode = Callable[[Sequence[str]], NDArray[np.floating]]
+"""Texts to vectors (n, dim)."""
+
+
+def open_student(folder: Path, stage: str, precision: machine.Precision) -> Encode:
+    """What encodes, on the CPU, with the student that `stage` wrote: transformers without padding.
+
+    Args:
+        folder: the student.
+        stage: what wrote it, for messages.
+        precision: `evaluate.precision`.
+
+    Raises:
+        UserError: there is none, or it is damaged.
+    """
+    model = student_folder.read(folder, stage).eval()
+    return packed(model, precision, "evaluate.precision") or partial(
+        model.encode, batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
+    )
+
+
+def packed(model: "SentenceTransformer", precision: machine.Precision, key: str) -> Encode | None:
+    """What encodes with a transformer that can be packed; None for other models, which have float32 alone.
+
+    Args:
+        model: its encoder is brought to the precision.
+        precision: of the encoder's products.
+        key: where that is said, for messages.
+    """
+    import torch
+    from sentence_transformers.base.modules import Transformer
+
+    from pipeline.encoders.packed_model import PackedModel
+    from pipeline.encoders.packing.packing import can_pack
+
+    first = model[0]
+    if not (isinstance(first, Transformer) and can_pack(first.model) and model.max_seq_length):
+        return None
+    chosen = machine.precision(precision, first.model, str(model.device), key)
+    first.model.to(getattr(torch, chosen))
+    found = PackedModel(model, model.max_seq_length)
+    return lambda texts: found.encode(texts, ["sentence"])["sentence"]

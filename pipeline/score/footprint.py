@@ -1,0 +1,61 @@
+"""footprint: parameters, bytes, speed and latency of the teacher and all students, measured in one run."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import polars as pl
+import typer
+
+from pipeline.core.errors import report_user_errors
+from pipeline.core.registry import implementation
+from pipeline.data import student_folder
+from pipeline.data.common import metrics, texts
+from pipeline.params.load import load
+from pipeline.params.teacher import TransformerTeacher
+from pipeline.score.cost import Plan, describe, measure
+
+if TYPE_CHECKING:
+    from pipeline.teacher.interface import Teacher
+
+BATCH_SECONDS = 0.2
+"""A batch of a table is over sooner, in times that the system's own work disturbs."""
+
+
+def main(
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet: what is encoded")],
+    students: Annotated[Path, typer.Option(help="Folder of the students that ship")],
+    out: Annotated[Path, typer.Option(help="reports/footprint.json")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Measure what every model costs."""
+    params = load(params_file)
+    os.environ["RAYON_NUM_THREADS"] = str(params.footprint.threads)  # of tokenizers, read at the first use
+    # Students are measured on the CPU, and so is what they are compared with.
+    on_cpu = params.runtime.model_copy(update={"device": "cpu"})
+    block = params.teacher
+    if isinstance(block, TransformerTeacher):  # its precision is for encoding; students are loaded in float32
+        block = block.model_copy(update={"precision": "float32"})
+    teacher: Teacher = implementation("teacher.kinds", block.kind).load(block, on_cpu)
+    models = {
+        "teacher": describe(
+            teacher.encode_as_users_do, teacher.module, teacher.folder, teacher.dims["sentence"]
+        )
+    }
+    for name in params.students:
+        folder = students / name
+        model = student_folder.read(folder, f"finetune@{name}")
+        models[name] = describe(model.encode, model, folder, model.get_embedding_dimension() or 0)
+    sample = texts.read_labelled(eval_texts).filter(pl.col("text") != "")["text"].to_list()
+    plan = Plan(
+        rounds=params.footprint.rounds,
+        threads=params.footprint.threads,
+        texts=sample[: params.footprint.sentences],
+        single_texts=sample[: params.footprint.single],
+        batch_seconds=BATCH_SECONDS,
+    )
+    metrics.write(measure(models, plan, "teacher"), out)
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

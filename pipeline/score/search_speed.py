@@ -1,0 +1,65 @@
+"""search_speed: how long indexes of the teacher's and all students' vectors take, measured in one run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import polars as pl
+import typer
+
+from pipeline.core.atomic import scratch_folder
+from pipeline.core.errors import report_user_errors
+from pipeline.core.progress import say
+from pipeline.data.common import metrics, texts
+from pipeline.params.load import Params, load
+from pipeline.prepare import pairs
+from pipeline.score.evaluation.shipped import open_student
+from pipeline.score.search_times import Plan, measure
+from pipeline.tasks import scoring as evaluation
+from pipeline.tasks.embeddings import Embeddings
+from pipeline.vectors.sets import published
+
+
+def main(
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
+    eval_vectors: Annotated[Path, typer.Option(help="vectors/eval, the teacher's")],
+    students: Annotated[Path, typer.Option(help="Folder of the students that ship")],
+    out: Annotated[Path, typer.Option(help="reports/search.json")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Time the indexes of `evaluate.indexes` on the retrieval tasks."""
+    params = load(params_file)
+    plan = Plan(rounds=params.footprint.rounds, threads=params.footprint.threads)
+    test = evaluation.split_of(pairs.read(tasks), "test")
+    retrieval = {
+        name: rows for name, rows in test.items() if params.evaluate.tasks[name].scoring == "retrieval"
+    }
+    rows = []
+    if retrieval and params.evaluate.indexes:
+        wanted = pl.Series(evaluation.text_ids(retrieval)).implode()
+        table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(wanted))
+        models = _models(params, table, eval_vectors, students)
+        with scratch_folder(out) as folder:
+            rows = measure(retrieval, models, params.evaluate.indexes, plan, folder)
+    else:
+        why = "evaluate.indexes is empty" if retrieval else "no test task is a retrieval task"
+        say(f"search_speed: {why}; nothing is measured")
+    metrics.write({"rounds": plan.rounds, "threads": plan.threads, "searches": rows}, out)
+
+
+def _models(
+    params: Params, table: pl.DataFrame, eval_vectors: Path, students: Path
+) -> Iterator[tuple[str, Embeddings]]:
+    """The texts' vectors of the teacher, as its users know it, then of each student."""
+    ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
+    teacher = published.open_set(eval_vectors)
+    yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher.main_view)]))
+    for name in params.students:
+        encode = open_student(students / name, f"finetune@{name}", params.evaluate.precision)
+        yield name, Embeddings(ids, encode(sentences))
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

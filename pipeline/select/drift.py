@@ -1,0 +1,89 @@
+"""How far new texts are from their parents, by the teacher's cached vectors, and which are kept for it."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.core.atomic import disk_errors
+from pipeline.data.common.texts import SAMPLE_SCHEMA
+from pipeline.data.tokens.mapped import gather, map_file
+from pipeline.params.gates import SimilarityGate
+from pipeline.vectors.sets.published import VectorSet
+from pipeline.vectors.sets.shards import Half, Ids
+
+VIEW = "sentence"
+SAMPLED = {None: 6, "too_different": 2, "too_similar": 2}
+"""Rows of a sample that were kept, and of those that were dropped by reason."""
+
+
+def similarities(
+    ids: Ids, parents: Ids, vectors: VectorSet, corpus_vectors: VectorSet, scratch: Path
+) -> NDArray[np.float32]:
+    """The teacher's cosines (n,) of texts to their parents; 0 beside a vector of zeros.
+
+    Both sets of vectors are read once, in the order of their ids: those of the parents go into a file, from
+    which they are read as their children come. No more is in memory than a shard has.
+
+    Args:
+        ids: of the texts (n,), ascending.
+        parents: of their parents (n,), in any order.
+        vectors: of the texts.
+        corpus_vectors: of their parents.
+        scratch: the file, as large as the parents' vectors.
+
+    Raises:
+        UserError: a text has no vector, the vectors have no view `sentence`, or the disk is full.
+    """
+    known = np.unique(parents)
+    with disk_errors(scratch), scratch.open("wb") as file:
+        for part in corpus_vectors.of(known, VIEW):
+            file.write(np.ascontiguousarray(part).data)
+    lying = map_file(scratch, np.float16, (len(known), corpus_vectors.dims[VIEW]))
+    found, done = np.empty(len(ids), np.float32), 0
+    for part in vectors.of(ids, VIEW):
+        stop = done + len(part)
+        rows = np.searchsorted(known, parents[done:stop])
+        found[done:stop] = _cosines(part, gather(lying, rows, np.ones_like(rows)))
+        done = stop
+    return found
+
+
+def reasons(similarity: pl.Series, gate: SimilarityGate) -> pl.Series:
+    """Why a text of this similarity (n,) is dropped: `too_different`, `too_similar`, or null."""
+    column = pl.col("similarity")
+    different = pl.when(column < gate.min_similarity).then(pl.lit("too_different"))
+    highest = 2.0 if gate.max_similarity is None else gate.max_similarity
+    similar = different.when(column > highest).then(pl.lit("too_similar"))
+    return pl.DataFrame({"similarity": similarity}).select(similar.alias("dropped")).to_series()
+
+
+def sample(judged: pl.DataFrame, corpus: pl.DataFrame) -> pl.DataFrame:
+    """Some texts beside their parents, over the whole range of similarity, the least similar first.
+
+    Args:
+        judged: columns `text_id`, `parent_id`, `text`, `similarity`, `dropped`.
+        corpus: the corpus, `texts.CORPUS_SCHEMA`.
+
+    Returns:
+        A table of `texts.SAMPLE_SCHEMA`: as many rows as `SAMPLED` has, of equally many texts each.
+    """
+    parts = [judged.clear()]
+    for reason, number in SAMPLED.items():
+        rows = judged.filter(pl.col("dropped").eq_missing(pl.lit(reason, pl.String)))
+        rows = rows.sort("similarity", "text_id")
+        middles = (np.arange(number) + 0.5) / number * len(rows)
+        parts.append(rows[np.unique(middles.astype(np.int64))] if len(rows) else rows)
+    chosen = pl.concat(parts).sort("similarity", "text_id")
+    parents = corpus.filter(pl.col("text_id").is_in(chosen["parent_id"].implode()))
+    named = parents.select(pl.col("text_id").alias("parent_id"), pl.col("text").alias("parent"))
+    return chosen.join(named, on="parent_id", maintain_order="left").select(list(SAMPLE_SCHEMA))
+
+
+def _cosines(one: Half, other: Half) -> NDArray[np.float32]:
+    """Row by row, of vectors (n, d)."""
+    left, right = one.astype(np.float32), other.astype(np.float32)
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    dots = np.einsum("nd,nd->n", left, right)
+    return np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0).clip(-1, 1)

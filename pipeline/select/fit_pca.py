@@ -1,0 +1,44 @@
+"""fit_pca: the principal components of every view of the training texts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from pipeline.core.atomic import atomic_folder
+from pipeline.core.errors import report_user_errors
+from pipeline.data.common import metrics, texts
+from pipeline.params.load import load
+from pipeline.select.principal_components import fit_pca
+from pipeline.vectors import pca
+from pipeline.vectors.sets import published
+
+REPORTED = (32, 64, 128, 256)
+
+
+def main(
+    corpus: Annotated[Path, typer.Option(help="corpus/corpus.parquet")],
+    vectors: Annotated[Path, typer.Option(help="vectors/corpus")],
+    out: Annotated[Path, typer.Option(help="Folder of one file a view")],
+    metrics_file: Annotated[Path, typer.Option("--metrics")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Fit a PCA on each view; only training texts count, the first `pca.max_rows` by text id."""
+    params = load(params_file)
+    chosen = texts.ids(corpus, "train")[: params.pca.max_rows]
+    vector_set = published.open_set(vectors)
+    explained: dict[str, dict[str, float]] = {}
+    with atomic_folder(out) as folder:
+        for view, dim in vector_set.dims.items():
+            fitted = fit_pca(vector_set.of(chosen, view), dim, centre=params.pca.centre)
+            pca.write(fitted, folder / f"{view}.safetensors")
+            shares = np.cumsum(fitted.explained_variance) / fitted.explained_variance.sum()
+            explained[view] = {
+                f"explained_{kept}": float(shares[kept - 1]) for kept in REPORTED if kept < dim
+            }
+    metrics.write({"rows": len(chosen), **explained}, metrics_file)
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

@@ -1,0 +1,123 @@
+"""The nearest documents that any search found for each query, and what they score."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.tasks.embeddings import Embeddings, Ids
+from pipeline.vectors.geometry import normalised
+
+TOP = 10
+"""Documents of a query that count, but for recalls that look further."""
+DEPTH = TOP + 1
+"""Documents that are looked up: a query's own text, which is no find, may be among them."""
+ROWS_AT_A_TIME = 65_536
+TIE = 1e-6
+"""Cosines no further apart count as equal; the search is in single precision."""
+
+Rows = NDArray[np.int64]
+Unit = NDArray[np.float32]
+"""Vectors of length 1: their inner product is their cosine."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A retrieval task."""
+
+    queries: Ids
+    """Ascending."""
+    documents: Ids
+    """Ascending."""
+    relevance: dict[str, dict[str, int]]
+    """Query -> document -> how relevant it is, for those that are judged."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The nearest documents of each query, by falling cosine."""
+
+    cosines: NDArray[np.float32]
+    """(queries, depth), or as many as there are documents."""
+    rows: Rows
+    """Their rows among the documents; -1 where a search found no more."""
+
+
+def collection(pairs: pl.DataFrame) -> Collection:
+    """The queries, documents and judgements in the rows of a retrieval task.
+
+    Args:
+        pairs: left_id (query, or null), right_id (document), score (relevance). Documents: all right sides.
+    """
+    judged = pairs.filter(pl.col("left_id").is_not_null())
+    relevance: dict[str, dict[str, int]] = {}
+    for query, document, value in judged.select("left_id", "right_id", "score").iter_rows():
+        of_query = relevance.setdefault(str(query), {})
+        # Texts that differ in blanks alone are one document: the best judgement of it counts.
+        of_query[str(document)] = max(math.ceil(value), of_query.get(str(document), 0))
+    documents = np.unique(pairs["right_id"].to_numpy())
+    return Collection(np.unique(judged["left_id"].to_numpy()), documents, relevance)
+
+
+def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
+    """The vectors (n, d) of these texts at length 1; a zero vector stays zero."""
+    found = np.empty((len(wanted), embeddings.vectors.shape[1]), np.float32)
+    for start in range(0, len(wanted), ROWS_AT_A_TIME):  # in double precision
+        rows = slice(start, start + ROWS_AT_A_TIME)
+        found[rows] = normalised(embeddings.of(wanted[rows]))
+    return found
+
+
+def exact(documents: Unit, queries: Unit, depth: int = DEPTH) -> Found:
+    """The nearest documents of each query, all being looked at. (documents, d), (queries, d)."""
+    import faiss
+
+    index = faiss.IndexFlatIP(documents.shape[1])
+    index.add(documents)
+    return Found(*index.search(queries, min(depth, len(documents))))
+
+
+def ranked(task: Collection, found: Found) -> dict[str, dict[str, float]]:
+    """Query -> document -> cosine, of what a search found.
+
+    A query's own text is no find, unless it is judged: BEIR ignores identical ids too.
+    """
+    run: dict[str, dict[str, float]] = {}
+    for query, rows, cosines in zip(task.queries, found.rows, found.cosines, strict=True):
+        judged = task.relevance[str(query)]
+        run[str(query)] = {
+            str(document): float(cosine)
+            for document, cosine in zip(task.documents[rows[rows >= 0]], cosines[rows >= 0], strict=True)
+            if document != query or str(document) in judged
+        }
+    return run
+
+
+def by_query(
+    task: Collection, found: Found, recalls: Sequence[int] = (TOP,)
+) -> dict[str, NDArray[np.float64]]:
+    """MRR@10, nDCG@10 and recall at each of `recalls` of each query, (queries,), of what a search found."""
+    import ir_measures
+    from ir_measures import RR, R, nDCG
+
+    names = {
+        f"mrr@{TOP}": RR @ TOP,
+        **{f"recall@{depth}": R @ depth for depth in recalls},
+        f"ndcg@{TOP}": nDCG @ TOP,
+    }
+    values = {
+        (one.measure, one.query_id): float(one.value)
+        for one in ir_measures.iter_calc(list(names.values()), task.relevance, ranked(task, found))
+    }
+    return {
+        name: np.array([values[measure, str(query)] for query in task.queries])
+        for name, measure in names.items()
+    }
+
+
+def score(task: Collection, found: Found, recalls: Sequence[int] = (TOP,)) -> dict[str, float]:
+    """The means over the queries of what `by_query` gives."""
+    return {name: float(values.mean()) for name, values in by_query(task, found, recalls).items()}

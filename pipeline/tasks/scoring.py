@@ -1,0 +1,66 @@
+"""All tasks of a split, scored with one model's vectors."""
+
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+import polars as pl
+
+from pipeline.params.evaluate import Probe, Scoring, Task
+from pipeline.tasks import classification, entity_resolution, retrieval, sts
+from pipeline.tasks.embeddings import Embeddings
+
+SCORING: dict[str, ModuleType] = {
+    "sts": sts,
+    "retrieval": retrieval,
+    "entity_resolution": entity_resolution,
+}
+
+Scores = dict[str, dict[str, float]]
+"""Task -> metric -> value."""
+
+
+def split_of(pairs: pl.DataFrame, split: str) -> dict[str, pl.DataFrame]:
+    """The tasks that have rows of this split, by name."""
+    rows = pairs.filter(pl.col("split") == split)
+    return {str(name): group for (name,), group in rows.group_by("task", maintain_order=True)}
+
+
+def text_ids(tasks: Mapping[str, pl.DataFrame]) -> np.ndarray:
+    """Every text that these tasks name, ascending, (n,) uint64."""
+    sides = [group[side].drop_nulls() for group in tasks.values() for side in ("left_id", "right_id")]
+    return np.unique(pl.concat(sides).to_numpy()) if sides else np.empty(0, np.uint64)
+
+
+def score_tasks(
+    tasks: Mapping[str, pl.DataFrame], scoring: Mapping[str, Scoring], embeddings: Embeddings
+) -> Scores:
+    """Score every task as its kind says: by the module it names, or by a classifier."""
+    return {name: _score(group, scoring[name], embeddings) for name, group in tasks.items()}
+
+
+def main_metrics(tasks: Mapping[str, Task]) -> dict[str, str]:
+    """The headline metric of each task."""
+    return {name: task.metric for name, task in tasks.items()}
+
+
+def average(scores: Scores, main: Mapping[str, str]) -> float:
+    """Mean of the headline metrics over the tasks."""
+    return float(np.mean([metrics[main[name]] for name, metrics in scores.items()]))
+
+
+def retention(scores: Scores, teacher: Scores, main: Mapping[str, str]) -> float | None:
+    """Mean over the tasks of score / teacher's score; None where a teacher's score is not positive."""
+    ratios = []
+    for name, metrics in scores.items():
+        reference = teacher[name][main[name]]
+        if reference <= 0:
+            return None
+        ratios.append(metrics[main[name]] / reference)
+    return float(np.mean(ratios))
+
+
+def _score(pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings) -> dict[str, float]:
+    if isinstance(how, Probe):
+        return classification.score(pairs, embeddings, how)
+    return SCORING[how].score(pairs, embeddings)

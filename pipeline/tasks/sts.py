@@ -1,0 +1,57 @@
+"""Semantic textual similarity: do cosines rank pairs as people do?"""
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.tasks.embeddings import Embeddings
+from pipeline.vectors.geometry import cosines
+
+
+def similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> NDArray[np.float64]:
+    """The cosine of each pair, (pairs,).
+
+    Args:
+        pairs: left_id, right_id.
+        embeddings: vectors of both sides.
+    """
+    return cosines(embeddings.of(pairs["left_id"].to_numpy()), embeddings.of(pairs["right_id"].to_numpy()))
+
+
+def scores(pairs: pl.DataFrame, similarity: NDArray[np.float64]) -> dict[str, float]:
+    """Spearman's correlation of cosines and scores by both conventions.
+
+    `spearman` puts all pairs together (the papers' "all"), `spearman_mean` is the mean over the subsets;
+    `pearson` is over all pairs. A constant side has no rank order: its correlation is 0.
+
+    Args:
+        pairs: score, subset.
+        similarity: their cosines, (pairs,).
+    """
+    from scipy.stats import pearsonr
+
+    gold = pairs["score"].to_numpy().astype(np.float64)
+    subsets = pairs["subset"].to_numpy()
+    per_subset = [
+        _spearman(similarity[subsets == name], gold[subsets == name]) for name in np.unique(subsets)
+    ]
+    constant = np.ptp(similarity) == 0 or np.ptp(gold) == 0
+    return {
+        "spearman": _spearman(similarity, gold),
+        "spearman_mean": float(np.mean(per_subset)),
+        "pearson": 0.0 if constant else float(pearsonr(similarity, gold).statistic),
+        "pairs": len(pairs),
+    }
+
+
+def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:
+    """As `scores`, of the `similarity` of the pairs."""
+    return scores(pairs, similarity(pairs, embeddings))
+
+
+def _spearman(similarity: np.ndarray, gold: np.ndarray) -> float:
+    from scipy.stats import spearmanr
+
+    if len(gold) < 2 or np.ptp(similarity) == 0 or np.ptp(gold) == 0:
+        return 0.0
+    return float(spearmanr(similarity, gold).statistic)

@@ -1,0 +1,96 @@
+"""Deterministic vectors from the hashes of a text's words: a teacher without a model, for tests."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.params.runtime import Runtime
+from pipeline.params.teacher import HashingTeacher
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+RECIPE_VERSION = 1
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def load(params: HashingTeacher, _runtime: Runtime) -> "Hashing":
+    """The hashing teacher of these params."""
+    return Hashing(params)
+
+
+class Hashing:
+    """A text's vector is the sum of its words' random directions; every view gives the same."""
+
+    module = None
+    folder = None
+
+    def __init__(self, params: HashingTeacher) -> None:
+        self.params = params
+        self.dims = dict.fromkeys(("sentence", "token_mean", "cls"), params.dim)
+        self.recipe: dict[str, Any] = {"version": RECIPE_VERSION, **params.model_dump()}
+        self._word = lru_cache(maxsize=100_000)(self._direction)
+
+    def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Vectors (n, dim) at length 1; a text without words is the direction of the empty word."""
+        vectors = np.empty((len(texts), self.params.dim), np.float32)
+        for row, text in enumerate(texts):
+            words = re.findall(r"\w+", text.lower()) or [""]
+            total = np.sum([self._word(word) for word in words], axis=0)
+            vectors[row] = total / np.linalg.norm(total)
+        return dict.fromkeys(views, vectors)
+
+    def save_parts(self, folder: Path) -> NDArray[np.float32]:
+        """Save a two-layer BERT of seeded random weights over single letters; return its token directions."""
+        import torch
+        from transformers import BertConfig, BertModel
+
+        tokenizer = letter_tokenizer()
+        config = BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            max_position_embeddings=128,
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(self.params.seed)
+            BertModel(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        tokens = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+        return np.stack([self._direction(token) for token in tokens])
+
+    def encode_as_users_do(self, texts: Sequence[str]) -> object:
+        """The `sentence` vectors."""
+        return self.encode(texts, ["sentence"])
+
+    def _direction(self, word: str) -> NDArray[np.float32]:
+        digest = hashlib.blake2b(f"{self.params.seed}:{word}".encode(), digest_size=8).digest()
+        generator = np.random.default_rng(int.from_bytes(digest, "big"))
+        return generator.standard_normal(self.params.dim, dtype=np.float32)
+
+
+def letter_tokenizer() -> "PreTrainedTokenizerFast":
+    """A WordPiece tokenizer that spells every word in letters."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = [*SPECIAL_TOKENS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = [(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=special)
+    names = dict(
+        zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True)
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **names)

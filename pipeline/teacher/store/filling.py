@@ -1,0 +1,175 @@
+"""One shard of a text set: what the store lacks is encoded into it, and all is published from there.
+
+A shard is filled in pieces, each of which the store keeps as soon as it is done. A vector's last bits depend
+on the texts that share its batch, so what is encoded together must not depend on how a run went: the pieces
+follow from the shard's texts alone, and a piece is there whole or not at all (or lacks what it lacked before,
+where a smaller set had some of its texts). So a run that is killed, split up or shared out gives the bytes of
+an undisturbed one.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.core.errors import Unfinished, UserError
+from pipeline.params.teacher import Storage
+from pipeline.teacher.store.store import VectorStore
+from pipeline.vectors.sets.shards import Half, Ids, write_shard
+
+ID_BITS = 64
+PIECE_CHARACTERS = 65_536
+"""Of text in a piece, the most that a kill costs: some 15,000 tokens, which take two cores 2 seconds with
+all-MiniLM-L6-v2 and a minute with a model 30 times its size."""
+
+Vectors = Mapping[str, NDArray[np.float32]]
+"""By view, (n, d)."""
+EncodeTexts = Callable[[Sequence[str], Sequence[str]], Vectors]
+"""Texts and views -> vectors (n, d) of each view."""
+Keep = Callable[[Ids, Vectors], None]
+Advance = Callable[[int], None]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The rows of a text set whose ids share a prefix."""
+
+    name: str
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        """How many texts it holds."""
+        return self.stop - self.start
+
+
+def partition(ids: Ids, shard_rows: int) -> list[Shard]:
+    """Split ascending ids by prefix into a power of two of shards of about `shard_rows` rows or fewer.
+
+    A shard's ids depend on the set's size alone, so each is computed, checked and published on its own.
+    """
+    bits = max(0, math.ceil(math.log2(max(1, len(ids)) / shard_rows)))
+    edges = [index << (ID_BITS - bits) for index in range(1, 1 << bits)]
+    cuts = [0, *np.searchsorted(ids, np.array(edges, np.uint64)).tolist(), len(ids)]
+    return [Shard(f"{i:05d}.parquet", cuts[i], cuts[i + 1]) for i in range(1 << bits)]
+
+
+def pieces(texts: Sequence[str]) -> list[Rows]:
+    """Ascending row numbers of each piece: the texts from long to short, cut by their running length."""
+    lengths = np.array([len(text) + 1 for text in texts], np.int64)
+    order = np.argsort(-lengths, kind="stable")
+    before = np.cumsum(lengths[order]) - lengths[order]
+    cuts = np.flatnonzero(np.diff(before // PIECE_CHARACTERS)) + 1
+    return [np.sort(piece) for piece in np.split(order, cuts) if len(piece)]
+
+
+def fill_shard(
+    ids: Ids,
+    texts: Sequence[str],
+    views: Sequence[str],
+    store: VectorStore,
+    encode: EncodeTexts,
+    advance: Advance,
+) -> int:
+    """Make the store hold the vectors of ascending `ids`: only those that it lacks are encoded.
+
+    Args:
+        ids: (n,), ascending.
+        texts: their texts.
+        views: the views wanted.
+        store: where vectors are looked up and kept.
+        encode: the teacher.
+        advance: told of the rows of every piece that is done.
+
+    Returns:
+        How many texts were encoded.
+
+    Raises:
+        UserError: the teacher stopped or gave a value that is not finite or vectors of another dimension than
+            those of this shard that are known, or the store cannot be written.
+    """
+    lacking, dims = {}, {}
+    for view in views:
+        present, found = store.load(ids, view)
+        lacking[view] = ~present
+        if found is not None:
+            dims[view] = found.shape[1]
+    encoded = 0
+    for piece in pieces(texts):
+        # Views that lack other texts are encoded apart: what one lacks is in no other's batches.
+        groups: defaultdict[bytes, list[str]] = defaultdict(list)
+        for view in views:
+            groups[piece[lacking[view][piece]].tobytes()].append(view)
+        for rows, together in ((np.frombuffer(rows, np.int64), group) for rows, group in groups.items()):
+            if len(rows):
+                keep = partial(_keep, store=store, dims=dims)
+                _encode(ids[rows], [texts[row] for row in rows], together, encode, keep)
+        encoded += int(np.any([lacking[view][piece] for view in views], axis=0).sum())
+        advance(len(piece))
+    return encoded
+
+
+def publish_shard(
+    ids: Ids, dims: Mapping[str, int], store: VectorStore, path: Path, storage: Storage = "float16"
+) -> None:
+    """Write the vectors of ascending `ids` from the store, which holds float16, to `path`.
+
+    Raises:
+        UserError: the store lacks one, or has it in another dimension.
+    """
+    columns: dict[str, Half] = {}
+    for view, dim in dims.items():
+        present, vectors = store.load(ids, view)
+        if not present.all():
+            raise UserError(
+                f"{store.folder} lacks {(~present).sum():,} vectors of view {view!r} that have just been put "
+                "there; runtime.cache has to be one folder for all workers: run the same command again"
+            )
+        columns[view] = np.empty((0, dim), np.float16) if vectors is None else vectors
+        if columns[view].shape[1] != dim:
+            raise store.of_two_models(view, dim, columns[view].shape[1])
+    write_shard(ids, columns, path, storage)
+
+
+def _encode(ids: Ids, texts: Sequence[str], views: Sequence[str], encode: EncodeTexts, keep: Keep) -> None:
+    """Encode texts and keep their vectors, also those of a teacher that stops half-way."""
+    try:
+        vectors = encode(texts, views)
+    except Unfinished as stopped:
+        if stopped.rows is not None and stopped.vectors is not None and len(stopped.rows):
+            keep(ids[stopped.rows], stopped.vectors)
+        raise UserError(str(stopped)) from None
+    keep(ids, {view: vectors[view] for view in views})
+
+
+def _keep(ids: Ids, vectors: Vectors, *, store: VectorStore, dims: dict[str, int]) -> None:
+    """Store vectors, none where they have another dimension than `dims`, which learns it.
+
+    Told now, it costs a piece of what may have been paid for, and not a set.
+    """
+    halves = {view: _half(part, ids, view) for view, part in vectors.items()}
+    for view, half in halves.items():
+        if dims.setdefault(view, half.shape[1]) != half.shape[1]:
+            raise store.of_two_models(view, half.shape[1], dims[view])
+    for view, half in halves.items():
+        store.add(ids, view, half)
+
+
+def _half(vectors: NDArray[np.float32], ids: Ids, view: str) -> Half:
+    """The vectors as float16, once they are known to be finite there."""
+    with np.errstate(over="ignore"):
+        half = vectors.astype(np.float16)
+    bad = ~np.isfinite(half).all(axis=1)
+    if bad.any():
+        raise UserError(
+            f"the teacher gave NaN, infinite or too large values for {bad.sum()} texts in view {view!r} "
+            f"(first text_id {ids[bad][0]}); set teacher.precision to float32 or check its weights"
+        )
+    return half

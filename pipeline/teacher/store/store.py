@@ -1,0 +1,165 @@
+"""The vector store: every vector ever computed, by (recipe fingerprint, view, text_id), outside DVC.
+
+    CACHE/vectors/FINGERPRINT/recipe.json
+    CACHE/vectors/FINGERPRINT/VIEW/a/b/c/LOW-HIGH-SHA256.parquet      text_id, VIEW
+
+A file's name holds the range of its ids and the hash of its content, so a lookup opens only files that can
+hold an id, a damaged file is noticed before it is read, and two processes that write the same vectors write
+the same file. The folders a/b/c are the letters, three at most, that all ids of the range begin with, so a
+lookup lists only folders that can hold an id. A file whose ids share no letter lies in VIEW itself.
+"""
+
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.core import fingerprint
+from pipeline.core.atomic import PARTIAL, atomic_file, remove_abandoned, write_text
+from pipeline.core.errors import UserError
+from pipeline.core.progress import say
+from pipeline.vectors.sets.shards import Half, Ids, read_columns, write_shard
+
+HASH_LETTERS = 32
+FINGERPRINT_LETTERS = 16
+ID_LETTERS = 16
+FOLDER_LETTERS = 3
+"""4,096 folders: one holds some ten files of 10 million texts, some thousand of a billion."""
+NAME = re.compile(
+    rf"([0-9a-f]{{{ID_LETTERS}}})-([0-9a-f]{{{ID_LETTERS}}})-([0-9a-f]{{{HASH_LETTERS}}})\.parquet"
+)
+LETTER = re.compile("[0-9a-f]")
+
+
+class VectorStore:
+    """The vectors of one recipe."""
+
+    def __init__(self, cache: Path, recipe: Mapping[str, Any]) -> None:
+        self.fingerprint = fingerprint.of_json(recipe)
+        self.folder = cache / "vectors" / self.fingerprint[:FINGERPRINT_LETTERS]
+        self._recipe = recipe
+
+    def load(self, ids: Ids, view: str) -> tuple[NDArray[np.bool_], Half | None]:
+        """Which of the ascending `ids` (n,) have a vector of this view, and the vectors (n, d).
+
+        Rows without a vector are not set; the vectors are None where no id has one.
+
+        Raises:
+            UserError: some have another dimension than others.
+        """
+        present = np.zeros(len(ids), dtype=bool)
+        vectors: Half | None = None
+        for held, part in self._read(ids, view):
+            _, at, source = np.intersect1d(ids, held, assume_unique=True, return_indices=True)
+            if len(at):
+                vectors = np.empty((len(ids), part.shape[1]), np.float16) if vectors is None else vectors
+                if part.shape[1] != vectors.shape[1]:
+                    raise self.of_two_models(view, part.shape[1], vectors.shape[1])
+                vectors[at] = part[source]
+                present[at] = True
+        return present, vectors
+
+    def dim(self, ids: Ids, view: str) -> int | None:
+        """The dimension of this view's vectors, by the first file with one of the ascending `ids`."""
+        for path in self._files(ids, view):
+            with suppress(pa.ArrowException, OSError, KeyError):
+                return int(pq.read_schema(path).field(view).type.list_size)
+        return None
+
+    def holds(self, ids: Ids, view: str) -> NDArray[np.bool_]:
+        """Which of the ascending `ids` (n,) seem to have a vector of this view.
+
+        Only ids are read, so that damage to the vectors stays unseen until `load`.
+        """
+        present = np.zeros(len(ids), dtype=bool)
+        for path in self._files(ids, view):
+            # What cannot be opened is told by `load`.
+            with suppress(pa.ArrowException, OSError, KeyError), pq.ParquetFile(path) as file:
+                present |= np.isin(ids, file.read(columns=["text_id"])["text_id"].to_numpy())
+        return present
+
+    def add(self, ids: Ids, view: str, vectors: Half) -> None:
+        """Keep the vectors (n, d) of the ascending `ids`, atomically."""
+        recipe = self.folder / "recipe.json"
+        if not recipe.exists():
+            remove_abandoned(self.folder.glob(f"{PARTIAL}*"))
+            write_text(recipe, json.dumps(self._recipe, indent=2, sort_keys=True) + "\n")
+        content = io.BytesIO()
+        write_shard(ids, {view: vectors}, content)
+        digest = fingerprint.of_bytes(content.getbuffer())[:HASH_LETTERS]
+        low, high = f"{ids[0]:0{ID_LETTERS}x}", f"{ids[-1]:0{ID_LETTERS}x}"
+        folder = self.folder.joinpath(view, *shared_letters(low, high))
+        with atomic_file(folder / f"{low}-{high}-{digest}.parquet") as temporary:
+            temporary.write_bytes(content.getbuffer())
+
+    def of_two_models(self, view: str, *dims: int) -> UserError:
+        """The error for vectors of several dimensions: what a name on a server stands for may change."""
+        found = " and of ".join(map(str, sorted(dims)))
+        return UserError(
+            f"{self.folder} holds vectors of {found} dimensions (view {view}): the teacher has changed; "
+            f"`pipeline cache prune {self.folder.name}` drops them all, then run the same command again"
+        )
+
+    def _read(self, ids: Ids, view: str) -> Iterator[tuple[Ids, Half]]:
+        """Ids and vectors of the files that can hold an id; damaged files are dropped, and said."""
+        for path in self._files(ids, view):
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                continue  # another process has dropped it
+            except OSError as error:
+                raise UserError(f"{path} cannot be read ({error.strerror}); mend or remove it") from None
+            if not path.stem.endswith(fingerprint.of_bytes(content)[:HASH_LETTERS]):
+                say(f"{path} is damaged: dropped, its texts are encoded again")
+                path.unlink(missing_ok=True)
+                continue
+            yield read_columns(content, view)
+
+    def _files(self, ids: Ids, view: str) -> Iterator[Path]:
+        """The files whose range includes one of the ascending `ids`.
+
+        What a killed process left half-written in the folders on the way is removed.
+        """
+        waiting = [(self.folder / view, "")] if len(ids) else []
+        while waiting:
+            folder, letters = waiting.pop()
+            for name in _names(folder):
+                if LETTER.fullmatch(name):
+                    inner = letters + name
+                    if _any_between(ids, inner.ljust(ID_LETTERS, "0"), inner.ljust(ID_LETTERS, "f")):
+                        waiting.append((folder / name, inner))
+                elif named := NAME.fullmatch(name):
+                    if _any_between(ids, named[1], named[2]):
+                        yield folder / name
+                elif name.startswith(PARTIAL):
+                    remove_abandoned([folder / name])
+
+
+def shared_letters(low: str, high: str) -> str:
+    """The letters, three at most, that both begin with: the folders of a file."""
+    count = next((place for place in range(FOLDER_LETTERS) if low[place] != high[place]), FOLDER_LETTERS)
+    return low[:count]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read ({error.strerror}); mend that") from None
+
+
+def _any_between(ids: Ids, low: str, high: str) -> bool:
+    """Whether an ascending id lies between two of 16 letters, both included."""
+    first = int(np.searchsorted(ids, np.uint64(int(low, 16))))
+    return first < len(ids) and int(ids[first]) <= int(high, 16)

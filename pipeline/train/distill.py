@@ -1,0 +1,135 @@
+"""distill@NAME: train one student on the cached vectors. No teacher is loaded here."""
+
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from pipeline.core import fingerprint
+from pipeline.core.errors import report_user_errors, under
+from pipeline.core.registry import implementation
+from pipeline.data import student_folder
+from pipeline.data.common import metrics, texts
+from pipeline.params.load import load
+from pipeline.train import distillation
+from pipeline.train.loop import curves, guard
+from pipeline.train.loop.card import model_card
+from pipeline.train.loop.checkpoint import Checkpoint, of_tensors
+from pipeline.train.loop.data import materialise, open_corpus, teacher_sample
+from pipeline.train.loop.loss import Setting
+from pipeline.train.loop.precision import takes_bfloat16
+from pipeline.train.loop.world import World
+from pipeline.train.students.shared.interface import LearnsVocabulary
+from pipeline.vectors import collapse
+
+
+def main(
+    name: Annotated[str, typer.Argument(help="The student's name in params.yaml")],
+    corpus: Annotated[Path, typer.Option(help="corpus/corpus.parquet")],
+    gated: Annotated[Path, typer.Option(help="Folder of METHOD.parquet, of the new texts")],
+    vectors: Annotated[Path, typer.Option(help="Folder of vector sets")],
+    teacher: Annotated[Path, typer.Option(help="The teacher's parts")],
+    pca: Annotated[Path, typer.Option(help="Folder of one PCA a view")],
+    out: Annotated[Path, typer.Option(help="The trained student")],
+    untrained: Annotated[Path, typer.Option(help="The student before training")],
+    curve: Annotated[Path, typer.Option(help="The training curve, tsv")],
+    metrics_file: Annotated[Path, typer.Option("--metrics")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Distil the teacher's cached vectors into one student."""
+    params = load(params_file)
+    block = params.student(name)
+    world = World.join(params.runtime.device)
+    opened = open_corpus(name, block, corpus, gated, vectors, pca)
+    teacher_health = collapse.describe(teacher_sample(block.view, vectors))
+    collapse.check_collapse(
+        teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
+    )
+    with under(f"students.{name}"):
+        learner = implementation("train.students.kinds", block.kind).build(block, teacher)
+        if isinstance(learner, LearnsVocabulary):
+            learner.learn_vocabulary(
+                lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)
+            )
+    world.follow(learner.module)
+    card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
+    sources = [*opened.train, opened.dev]
+    identity: dict[str, Any] = {
+        "block": block.model_dump(mode="json", exclude={"finetune"}),
+        "texts": [fingerprint.of_file(source.texts) for source in sources],
+        "vectors": [source.vectors.manifest for source in sources],
+        "pca": fingerprint.of_folder(pca),
+        "teacher": fingerprint.of_folder(teacher),
+        "start": of_tensors(learner.module.state_dict()),
+    }
+    distillation.import_losses(block.loss)  # their code is part of what a checkpoint is told apart by
+    checkpoint = Checkpoint.of(Path(params.runtime.cache), f"distill-{name}", **identity)
+    if world.leads:
+        checkpoint.hold()
+    else:
+        world.wait()
+    train = materialise(opened.train, opened, learner.tokenise, checkpoint.inputs / "train")
+    dev = materialise([opened.dev], opened, learner.tokenise, checkpoint.inputs / "dev")
+    if world.leads:
+        world.wait()
+    first = train.select(np.arange(min(len(train), collapse.SAMPLE_ROWS)))[1]
+    learner.fit_projection(train.tokens, train.targets)
+    world.follow(learner.module)
+    if world.leads:
+        student_folder.write(learner, card, untrained)
+    table = getattr(learner, "token_table", None)
+    longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
+    setting = Setting(block.dim, opened.target_dim, len(train), longest, teacher, block.train.seed, table)
+    learner.module.to(world.device)
+    with under(f"students.{name}"):
+        objective = distillation.objective(block, setting).to(world.device)
+    portions = tuple(source.portion() for source in opened.train)
+    key = f"students.{name}.train.precision"
+    bfloat16 = takes_bfloat16(block.train.precision, learner.module, world, checkpoint, key)
+    trainer = distillation.Distillation(
+        learner, objective, train, dev, block.train, world, portions, bfloat16=bfloat16
+    )
+    with under(f"students.{name}"):
+        points = trainer.run(name, checkpoint, params.runtime.checkpoint_seconds)
+    world.wait()  # the others may still read the inputs that the first one clears away
+    if not world.leads:
+        return
+    saturated = guard.saturated_kernels(points[-1].measures, name)
+    learner.module.to("cpu")
+    learner.regularise(train.tokens)
+    health = collapse.describe(trainer.dev_vectors(collapse.SAMPLE_ROWS))
+    fix = f"lower students.{name}.train.lr or change its loss"
+    targets = collapse.describe(first)
+    collapse.check_collapse(health, f"the vectors of {name}", fix, targets)
+    student_folder.write(learner, card, out)
+    curves.write(points, "dev_value", 1, curve)
+    best = min(points, key=lambda point: point.dev_value)
+    floor = trainer.mean_predictor_loss()
+    metrics.write(
+        {
+            "train_texts": len(train),
+            "epoch_texts": {
+                name: portion.an_epoch for name, portion in zip(block.train.texts, portions, strict=True)
+            },
+            "dev_texts": len(dev),
+            "steps": points[-1].step,
+            "best_step": best.step,
+            "select": block.train.select,
+            "untrained_dev_value": points[0].dev_value,
+            "best_dev_value": best.dev_value,
+            **({} if floor is None else {"mean_predictor_loss": floor}),
+            **points[-1].measures,
+            **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),
+            **{f"teacher_{key}": value for key, value in teacher_health.items()},
+            **{f"target_{key}": value for key, value in targets.items()},
+            **{f"student_{key}": value for key, value in health.items()},
+        },
+        metrics_file,
+    )
+    checkpoint.clear()
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

@@ -1,0 +1,141 @@
+"""Distillation: bring a student's vectors to the cached targets."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipeline.core.registry import implementation
+from pipeline.params.losses import Loss as LossParams
+from pipeline.params.students import StudentBlock
+from pipeline.params.train import Train
+from pipeline.train.loop.checkpoint import Checkpoint
+from pipeline.train.loop.data import Examples
+from pipeline.train.loop.loop import Point, Settings, fit
+from pipeline.train.loop.loss import Batch, Setting
+from pipeline.train.loop.mixture import Portion
+from pipeline.train.loop.objective import Objective, Step, Term, autocast
+from pipeline.train.loop.world import World
+from pipeline.train.students.shared.interface import Student
+from pipeline.vectors.geometry import AGREEMENT_ROWS, agreement
+
+
+def import_losses(loss: LossParams) -> None:
+    """Import the code of every loss in a block."""
+    for params in (loss, *(term.loss for term in getattr(loss, "terms", ()))):
+        implementation("train.losses", params.kind)
+
+
+def objective(block: StudentBlock, setting: Setting) -> Objective:
+    """The losses of a student's block: every term, on the whole vectors and on every Matryoshka prefix."""
+    prefixes = (*block.train.matryoshka, block.dim)
+    terms, whole = [], None
+    for prefix in prefixes:
+        target_dim = setting.target_dim if block.train.target == "full" else prefix
+        whole = implementation("train.losses", block.loss.kind).build(
+            block.loss, replace(setting, dim=prefix, target_dim=target_dim)
+        )
+        for weight, loss in getattr(whole, "terms", [(1.0, whole)]):
+            if loss.of_vectors:
+                terms.append(Term(weight / len(prefixes), loss, prefix, target_dim))
+            elif prefix == block.dim:
+                terms.append(Term(weight, loss, prefix, target_dim))
+    return Objective(terms, whole)
+
+
+class Distillation:
+    """One student, its objective and its data.
+
+    Without `portions`, an epoch reads every training row once. `bfloat16` is of dev values too.
+    """
+
+    def __init__(
+        self,
+        student: Student,
+        objective: Objective,
+        train: Examples,
+        dev: Examples,
+        params: Train,
+        world: World,
+        portions: tuple[Portion, ...] | None = None,
+        *,
+        bfloat16: bool = False,
+    ) -> None:
+        self._student = student
+        self._objective = objective
+        self._train = train
+        self._dev = dev
+        self._params = params
+        self._world = world
+        self._portions = portions or (Portion(len(train)),)
+        self._bfloat16 = bfloat16
+        self._step = Step(student, objective, train, world, params.micro_batch, bfloat16=bfloat16)
+
+    def run(self, name: str, checkpoint: Checkpoint, checkpoint_seconds: float) -> list[Point]:
+        """Train, and leave the student with the weights of the best dev value; the curve."""
+        own = {"name", "portions", "average", "interpolation", "bfloat16"}
+        fields = set(Settings.__dataclass_fields__) - own
+        average = self._params.average
+        settings = Settings(
+            name=name,
+            portions=self._portions,
+            average=average.decay if average else None,
+            bfloat16=self._bfloat16,
+            **self._params.model_dump(include=fields),
+        )
+        return fit(
+            self._student.module,
+            self._step.backward,
+            self._dev_value,
+            settings,
+            checkpoint,
+            checkpoint_seconds,
+            losses=self._objective,
+            world=self._world,
+        )
+
+    @torch.no_grad()
+    def dev_vectors(self, most: int | None = None) -> NDArray[np.float32]:
+        """The student's vectors of the dev texts, or of the first of them, (n, dim)."""
+        tokens = self._dev.tokens.select(np.arange(len(self._dev))[:most])
+        with autocast(self._student.module, bfloat16=self._bfloat16):
+            found = [self._student.encode(part).vectors.float().cpu().numpy() for part in tokens.in_parts()]
+        return np.concatenate(found)
+
+    def mean_predictor_loss(self) -> float | None:
+        """The dev loss of giving every text the mean training target: what a student must beat.
+
+        None where the dev value is no loss, or looks at more than vectors and targets of one dimension.
+        """
+        if self._params.select != "loss":
+            return None
+        losses = [term.loss for term in self._objective.terms]
+        if not all(loss.over == "sentences" and loss.of_vectors for loss in losses):
+            return None
+        mean = torch.from_numpy(self._train.mean_target())
+        targets = torch.from_numpy(np.array(self._dev.targets))
+        rows = torch.arange(len(targets))
+        return float(self._objective.local(Batch(mean.expand_as(targets), targets, rows), 1.0, 1.0))
+
+    @torch.no_grad()
+    def _dev_value(self) -> float:
+        if self._params.select == "agreement":
+            return 1 - agreement(
+                self.dev_vectors(AGREEMENT_ROWS), np.asarray(self._dev.targets[:AGREEMENT_ROWS])
+            )
+        self._objective.eval()
+        total = torch.zeros((), dtype=torch.float64)
+        step = Step(
+            self._student,
+            self._objective,
+            self._dev,
+            World(),
+            self._params.micro_batch,
+            bfloat16=self._bfloat16,
+        )
+        rows = np.arange(len(self._dev))
+        for part in np.split(rows, range(self._params.batch_size, len(rows), self._params.batch_size)):
+            total += step.value(part).double() * len(part)
+        self._objective.train()
+        return float(total) / len(self._dev)

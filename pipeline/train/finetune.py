@@ -1,0 +1,180 @@
+"""finetune@NAME: supervised InfoNCE on labelled triplets; without it, the distilled student as it is."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+import torch
+import typer
+
+from pipeline.core import fingerprint
+from pipeline.core.atomic import atomic_folder
+from pipeline.core.errors import UserError, report_user_errors, under
+from pipeline.core.registry import implementation
+from pipeline.data import student_folder
+from pipeline.data.common import metrics, texts
+from pipeline.data.common.tables import read_table
+from pipeline.params.evaluate import Task
+from pipeline.params.load import load
+from pipeline.params.students import Finetune
+from pipeline.prepare import pairs
+from pipeline.tasks import scoring as evaluation
+from pipeline.tasks.embeddings import Embeddings
+from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
+from pipeline.train.loop import curves, guard
+from pipeline.train.loop.card import model_card
+from pipeline.train.loop.checkpoint import Checkpoint
+from pipeline.train.loop.loop import Point
+from pipeline.train.loop.objective import autocast
+from pipeline.train.loop.precision import takes_bfloat16
+from pipeline.train.loop.world import World, processes
+from pipeline.train.students.shared.interface import Student
+
+
+def main(
+    name: Annotated[str, typer.Argument(help="The student's name in params.yaml")],
+    distilled: Annotated[Path, typer.Option(help="The distilled student")],
+    triplets: Annotated[Path, typer.Option(help="mined/triplets.parquet")],
+    finetune_texts: Annotated[Path, typer.Option(help="corpus/finetune.parquet")],
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
+    out: Annotated[Path, typer.Option(help="The fine-tuned student")],
+    curve: Annotated[Path, typer.Option(help="The training curve, tsv")],
+    metrics_file: Annotated[Path, typer.Option("--metrics")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Fine-tune one student; the weights of the best dev score are kept, the distilled ones included.
+
+    A projection that is asked for ships in any case.
+    """
+    if processes() > 1:
+        raise UserError("fine-tuning takes one process: run it with `python`, and `distill` with `torchrun`")
+    params = load(params_file)
+    block = params.student(name)
+    student_folder.check(distilled, f"distill@{name}")
+    if block.finetune is None:
+        _copy(distilled, out)
+        curves.write([], "dev_score", -1, curve)
+        metrics.write({"kept": "not fine-tuned", "reason": f"students.{name}.finetune is off"}, metrics_file)
+        return
+    learner: Student = implementation("train.students.kinds", block.kind).load(block, distilled)
+    table = read_table(triplets, pairs.PAIRS_SCHEMA, "mine")
+    chosen = chosen_triplets(table, block.finetune, triplets)
+    finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune, triplets)
+    asked = params.evaluate.tasks
+    dev = _dev_tasks(pairs.read(tasks), tasks, name)
+    identity: dict[str, Any] = {
+        "block": block.finetune.model_dump(mode="json"),
+        "scoring": {name: task.model_dump(mode="json") for name, task in asked.items()},
+        "distilled": fingerprint.of_folder(distilled),
+        "inputs": {
+            str(path.name): fingerprint.of_file(path)
+            for path in (triplets, finetune_texts, tasks, eval_texts)
+        },
+    }
+    checkpoint = Checkpoint.of(Path(params.runtime.cache), f"finetune-{name}", **identity)
+    checkpoint.hold()
+    projection = block.finetune.projection
+    before = None
+    world = World.join(params.runtime.device)
+    learner.module.to(world.device)
+    key = f"students.{name}.finetune.precision"
+    bfloat16 = takes_bfloat16(block.finetune.precision, learner.module, world, checkpoint, key)
+    dev_score = _DevScore(learner, dev, asked, texts.read_labelled(eval_texts), bfloat16=bfloat16)
+    if projection:
+        before = dev_score()
+        append_projection(learner, finetuning.tokens, projection)
+    with under(f"students.{name}"):
+        points = finetuning.run(
+            name, dev_score, checkpoint, params.runtime.checkpoint_seconds, bfloat16=bfloat16
+        )
+    learner.module.to("cpu")
+    best = min(points, key=lambda point: point.dev_value)
+    if projection or best.step > 0:
+        shipped = block.model_copy(update={"dim": projection or block.dim})
+        data = block.finetune.data if best.step > 0 else ()
+        card = model_card(name, block.kind, shipped, params.teacher, params.augment.enabled, data)
+        student_folder.write(learner, card, out)
+    else:
+        _copy(distilled, out)
+    curves.write(points, "dev_score", -1, curve)
+    summary = _summary(points, best, before, block.finetune, name)
+    metrics.write({"triplets": len(chosen), **summary}, metrics_file)
+    checkpoint.clear()
+
+
+def _summary(
+    points: list[Point], best: Point, unprojected: float | None, params: Finetune, name: str
+) -> dict[str, Any]:
+    """What was kept and why; `unprojected` is the distilled student's dev score before its projection."""
+    start, after = -points[0].dev_value, -best.dev_value
+    before = start if unprojected is None else unprojected
+    kept, reason = "finetuned", f"dev score {before:.4f} before, {after:.4f} at best"
+    if unprojected is not None:
+        reason = f"dev score {before:.4f} before, {start:.4f} with the projection, {after:.4f} at best"
+    if best.step == 0:
+        kept = "distilled" if unprojected is None else "projected"
+    elif params.interpolation < 1:
+        reason += f"; the fine-tuned weights' share is {params.interpolation:g}"
+    saturated = guard.saturated_kernels(points[-1].measures, f"{name}.finetune.hsic")
+    return {
+        "kept": kept,
+        "reason": reason,
+        "steps": points[-1].step,
+        "best_step": best.step,
+        "dev_before": before,
+        **({} if unprojected is None else {"dev_projected": start}),
+        "dev_after": after,
+        **points[-1].measures,
+        **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),
+    }
+
+
+class _DevScore:
+    """Mean headline metric over the dev tasks, with the student as it is at the moment."""
+
+    def __init__(
+        self,
+        learner: Student,
+        tasks: dict[str, pl.DataFrame],
+        asked: dict[str, Task],
+        table: pl.DataFrame,
+        *,
+        bfloat16: bool,
+    ) -> None:
+        self._learner, self._tasks, self._bfloat16 = learner, tasks, bfloat16
+        self._scoring = {name: task.scoring for name, task in asked.items()}
+        self._main = evaluation.main_metrics(asked)
+        wanted = evaluation.text_ids(tasks)
+        rows = table.filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
+        self._ids = rows["text_id"].to_numpy()
+        self._tokens = learner.tokenise(rows["text"].to_list())
+
+    def __call__(self) -> float:
+        # Scoring may train classifiers, which need their gradients.
+        with torch.no_grad(), autocast(self._learner.module, bfloat16=self._bfloat16):
+            parts = [self._learner.encode(part).vectors.float().cpu() for part in self._tokens.in_parts()]
+        vectors = np.concatenate([part.numpy() for part in parts])
+        scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
+        return evaluation.average(scores, self._main)
+
+
+def _dev_tasks(table: pl.DataFrame, path: Path, name: str) -> dict[str, pl.DataFrame]:
+    dev = evaluation.split_of(table, "dev")
+    if not dev:
+        raise UserError(
+            f"{path} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
+            f"or set students.{name}.finetune to null"
+        )
+    return dev
+
+
+def _copy(source: Path, out: Path) -> None:
+    with atomic_folder(out) as folder:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

@@ -1,0 +1,207 @@
+"""Fine-tuning: supervised InfoNCE on triplets, the distilled weights kept unless dev improves."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from pipeline.core.errors import UserError
+from pipeline.data.tokens.tokens import Tokens
+from pipeline.params.students import Finetune
+from pipeline.train.loop.checkpoint import Checkpoint
+from pipeline.train.loop.data import Examples
+from pipeline.train.loop.loop import Point, Rows, Settings, fit
+from pipeline.train.loop.loss import Batch, Loss
+from pipeline.train.loop.mixture import Portion
+from pipeline.train.loop.objective import Objective, Step, Term
+from pipeline.train.loop.optimizers import sparse_parameters
+from pipeline.train.loop.world import World
+from pipeline.train.losses.hsic import CODE_GAMMA_FINETUNING, Hsic
+from pipeline.train.losses.infonce import infonce
+from pipeline.train.students.shared.interface import Student
+
+CLIP_NORM = 1.0
+"""Longest gradient of a step: the default of transformers' Trainer."""
+PROJECTION_TEXTS = 20_000
+"""Texts that a projection is fitted on: many times as many as it has numbers a row."""
+WHOLE = sys.maxsize
+"""Contrasted are whole vectors, no prefixes of them."""
+
+
+class Finetuning:
+    """One student and its triplets, as rows of a table of tokenised texts.
+
+    Args:
+        student: what is trained.
+        triplets: as `chosen_triplets` gives them.
+        texts: text_id and text, sorted by text_id; those that no triplet names are passed over.
+        params: how it is trained.
+        path: the triplets' file, for messages.
+
+    Raises:
+        UserError: a triplet names a text that is not there.
+    """
+
+    def __init__(
+        self, student: Student, triplets: pl.DataFrame, texts: pl.DataFrame, params: Finetune, path: Path
+    ) -> None:
+        self._student = student
+        self._params = params
+        hard = triplets["negative_ids"].list.head(params.negatives)
+        named = pl.concat([triplets["left_id"], triplets["right_id"], hard.explode().drop_nulls()]).unique()
+        texts = texts.filter(pl.col("text_id").is_in(named.implode()))
+        ids = texts["text_id"].to_numpy()
+        self._anchors = _rows_of(ids, triplets["left_id"], path)
+        self._positives = _rows_of(ids, triplets["right_id"], path)
+        negatives = _rows_of(ids, hard.explode().drop_nulls(), path)
+        self._negatives = np.split(negatives, hard.list.len().cum_sum().to_numpy()[:-1])
+        by_anchor = np.lexsort((self._positives, self._anchors))
+        self._known = self._anchors[by_anchor], self._positives[by_anchor]
+        self.tokens: Tokens = student.tokenise(texts["text"].to_list())
+        # There are no targets: texts are contrasted with other texts.
+        self._examples = Examples(self.tokens, np.empty((len(texts), 0), np.float32))
+
+    def run(
+        self,
+        name: str,
+        dev_score: Callable[[], float],
+        checkpoint: Checkpoint,
+        seconds: float,
+        *,
+        bfloat16: bool = False,
+    ) -> list[Point]:
+        """Train and leave the student with the weights of the best dev score, those before included."""
+        fields = {"epochs", "batch_size", "lr", "warmup", "evaluations", "seed", "interpolation"}
+        settings = Settings(
+            name=name,
+            block="finetune",
+            portions=(Portion(len(self._anchors)),),
+            schedule="linear",
+            clip_norm=CLIP_NORM,
+            sparse=bool(sparse_parameters(self._student.module)),
+            bfloat16=bfloat16,
+            **self._params.model_dump(include=fields),
+        )
+        backward = partial(self._backward, bfloat16=bfloat16)
+        return fit(self._student.module, backward, lambda: -dev_score(), settings, checkpoint, seconds)
+
+    def _backward(self, rows: Rows, *, bfloat16: bool) -> dict[str, float]:
+        texts, left_out = self._batch(rows)
+        contrast = _Contrast(self._params, torch.from_numpy(left_out))
+        step = Step(
+            self._student,
+            Objective([Term(1.0, contrast, WHOLE, WHOLE)]),
+            self._examples,
+            World(),
+            self._params.micro_batch,
+            bfloat16=bfloat16,
+        )
+        return step.backward(texts)
+
+    def _batch(self, rows: Rows) -> tuple[Rows, NDArray[np.bool_]]:
+        """The texts of n triplets, and what is left out of their contrast.
+
+        Texts: n anchors, n positives, and the m hard negatives of all of them. Left out, (n, n + m): where a
+        positive or hard negative is the anchor itself, or what another of the student's triplets calls its
+        positive.
+        """
+        anchors, positives = self._anchors[rows], self._positives[rows]
+        # A text that is an anchor's positive in this batch would be counted twice, once as its own negative.
+        hard = np.setdiff1d(np.concatenate([self._negatives[row] for row in rows]), positives)
+        candidates = np.concatenate([positives, hard])
+        starts, ends = (np.searchsorted(self._known[0], anchors, side) for side in ("left", "right"))
+        left_out = np.stack(
+            [
+                np.isin(candidates, np.append(self._known[1][start:end], anchor))
+                for anchor, start, end in zip(anchors, starts, ends, strict=True)
+            ]
+        )
+        np.fill_diagonal(left_out, False)
+        return np.concatenate([anchors, candidates]), left_out
+
+
+class _Contrast(Loss):
+    """InfoNCE, and HSIC of the anchors, of a batch as `Finetuning` makes it: IBKD eqs. 9 and 10."""
+
+    over = "batch"
+
+    def __init__(self, params: Finetune, left_out: Tensor) -> None:
+        super().__init__()
+        self._left_out = left_out
+        self._temperature = params.temperature
+        self._hsic = Hsic(params.hsic.loss, CODE_GAMMA_FINETUNING) if params.hsic else None
+        self._weight = params.hsic.weight if params.hsic else 0.0
+        self.needs_inputs = params.hsic is not None
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The loss of n anchors, n positives and m hard negatives, ()."""
+        n, candidates = self._left_out.shape
+        anchors, positives, negatives = batch.vectors.split([n, n, candidates - n])
+        left_out = self._left_out.to(anchors.device)
+        loss = infonce(anchors, positives, negatives, self._temperature, left_out)
+        if self._hsic and batch.inputs is not None:
+            loss = loss + self._weight * self._hsic.of(batch.inputs[:n], anchors)
+        return loss
+
+    def measures(self) -> dict[str, float]:
+        """Those of HSIC."""
+        return self._hsic.measures() if self._hsic else {}
+
+
+@torch.no_grad()
+def append_projection(student: Student, tokens: Tokens, dim: int) -> None:
+    """Append a linear layer from d to `dim` to the student's model. IBKD eq. 11.
+
+    It starts as an orthogonal projection, the one that keeps most of these texts' vectors at length 1, of the
+    first PROJECTION_TEXTS. It is not centred, so that cosines change as little as they can.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense
+
+    model = student.module
+    assert isinstance(model, SentenceTransformer), "the params give no static student a projection"
+    sample = tokens.select(np.arange(min(len(tokens), PROJECTION_TEXTS)))
+    found = (normalize(student.encode(part).vectors.cpu().double(), dim=1) for part in sample.in_parts())
+    products = sum((vectors.T @ vectors for vectors in found), torch.zeros(()))
+    width = len(products)
+    weight = torch.linalg.eigh(products).eigenvectors.flip(1)[:, :dim].T.float().contiguous()
+    layer = Dense(width, dim, activation_function=None, init_weight=weight, init_bias=torch.zeros(dim))
+    model.append(layer.to(model.device))
+    shape = tuple(student.encode(tokens.select(np.arange(1))).vectors.shape)
+    assert shape == (1, dim), "the student's `encode` has to run every module of its model"
+
+
+def chosen_triplets(triplets: pl.DataFrame, params: Finetune, path: Path) -> pl.DataFrame:
+    """The triplets of the data that a student names.
+
+    Raises:
+        UserError: there are fewer than a batch needs.
+    """
+    chosen = triplets.filter(pl.col("task").is_in(params.data))
+    if len(chosen) < 2:
+        raise UserError(
+            f"{path} has {len(chosen)} triplets of {', '.join(params.data)}, and at least 2 are needed to "
+            "contrast; add some to finetune.data, or set the student's finetune to null"
+        )
+    return chosen
+
+
+def _rows_of(ids: NDArray[np.uint64], wanted: pl.Series, path: Path) -> Rows:
+    """Positions of `wanted` in the ascending `ids`."""
+    sought = wanted.to_numpy()
+    at = np.searchsorted(ids, sought)
+    known = at < len(ids)
+    known[known] = ids[at[known]] == sought[known]
+    if not known.all():
+        raise UserError(
+            f"{path} names {(~known).sum()} texts (first text_id {sought[~known][0]}) that are none of the "
+            "fine-tuning texts; run `dvc repro -f prepare mine`"
+        )
+    return at

@@ -1,0 +1,83 @@
+"""Model cards."""
+
+from collections.abc import Collection
+
+from pipeline.params import mixture
+from pipeline.params.base import without_folders
+from pipeline.params.students import StudentBlock
+from pipeline.params.teacher import HashingTeacher, Teacher
+
+CONTENT = """---
+{data}
+---
+
+# {name}
+
+A {kind} student of {dim} dimensions, distilled from `{teacher}` (its `{view}` vectors).
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}")
+vectors = model.encode(["A sentence.", "Another one."])
+```
+{static}
+Loss: `{loss}`. Training texts: {texts}.{finetuned} Trained with the distillation pipeline; its report says
+what this student costs and keeps.
+"""
+STATIC = """
+Or without torch:
+
+```python
+from model2vec import StaticModel
+
+vectors = StaticModel.from_pretrained("{name}").encode(["A sentence.", "Another one."])
+```
+"""
+
+
+def model_card(
+    name: str,
+    kind: str,
+    student: StudentBlock,
+    teacher: Teacher,
+    augmented: Collection[str],
+    finetuned: Collection[str] = (),
+) -> str:
+    """The README.md of a student's folder: what it is, where it comes from, how to load it.
+
+    Args:
+        name: the student's.
+        kind: the student's.
+        student: its block in the params.
+        teacher: the params'.
+        augmented: the text sets that were made, of which those that the student reads are told.
+        finetuned: names of the triplets that it was fine-tuned on.
+    """
+    from huggingface_hub import ModelCard, ModelCardData
+
+    origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else without_folders(teacher.model)
+    library = "model2vec" if kind == "static" else "sentence-transformers"
+    data = ModelCardData(
+        library_name=library,
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-transformers", "distillation"],
+    )
+    texts = [item for item in student.train.texts.items() if item[0] in {"corpus", *augmented}]
+    static = STATIC.format(name=name) if kind == "static" else ""
+    return str(
+        ModelCard(
+            CONTENT.format(
+                data=data.to_yaml(),
+                name=name,
+                kind=kind,
+                dim=student.dim,
+                teacher=origin,
+                view=student.view,
+                static=static,
+                loss=student.loss.kind,
+                texts=", ".join(mixture.said(*read) for read in texts),
+                finetuned=f" Then fine-tuned on triplets: {', '.join(finetuned)}." if finetuned else "",
+            )
+        )
+    )

@@ -1,0 +1,44 @@
+"""Relations: the batch's cosines with each other, the student's against the teacher's."""
+
+from torch import Tensor
+from torch.nn.functional import kl_div, log_softmax, normalize
+
+from pipeline.params.losses import RelationalLoss
+from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.losses.hsic import off_diagonal
+
+
+def build(params: RelationalLoss, setting: Setting) -> "Relational":
+    """The loss of these params."""
+    return Relational(params)
+
+
+class Relational(Loss):
+    """Relational distillation (Park et al. 2019) of cosines: student and teacher may differ in dimension.
+
+    mse: as similarity-preserving distillation (Tung and Mori 2019), which has inner products brought to
+    length 1 by row. kl: as CompRess (Koohpayegani et al. 2020), whose anchors are a memory bank.
+    """
+
+    over = "batch"
+
+    def __init__(self, params: RelationalLoss) -> None:
+        super().__init__()
+        self._params = params
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Of every two sentences' cosines c: mean of (c_s - c_t)^2, or mean over rows of KL(p_t || p_s), ().
+
+        p is the softmax over the others of c / temperature. One sentence has no other: 0.
+        """
+        student, teacher = cosines(batch.vectors), cosines(batch.targets)
+        if self._params.form == "mse":
+            return (student - teacher).square().sum() / max(student.numel(), 1)
+        own, theirs = (log_softmax(side / self._params.temperature, dim=1) for side in (student, teacher))
+        return kl_div(own, theirs, reduction="batchmean", log_target=True)
+
+
+def cosines(vectors: Tensor) -> Tensor:
+    """Of each of n vectors (n, d) with each other one, (n, n - 1)."""
+    unit = normalize(vectors, dim=1)
+    return off_diagonal(unit @ unit.T).reshape(len(vectors), -1)

@@ -1,0 +1,215 @@
+"""Word vectors, a bidirectional LSTM, pooling and a bias-free output layer (SRA)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense
+from sentence_transformers.sentence_transformer.modules import LSTM, Pooling, WordEmbeddings, WordWeights
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+from torch.nn.utils.rnn import PackedSequence
+
+from pipeline.core.errors import UserError
+from pipeline.data import student_folder, teacher_parts
+from pipeline.data.tokens.tokens import Tokens, tokenise
+from pipeline.params.students import BilstmInit, BilstmStudent
+from pipeline.train.students.shared.interface import Encoded
+from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.word_vectors import read_word_vectors, table_of, word_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+LARGEST = 0.99
+"""Target that tanh is solved for: it reaches 1 at infinity only."""
+
+GROUP = 32
+"""Texts, of similar lengths, that are filled up to the longest of them."""
+
+Lengths = NDArray[np.int64]
+
+
+def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
+    """The student before training: word vectors, an LSTM and an output layer of random weights.
+
+    Raises:
+        UserError: the file of word vectors cannot be read, or the tokenizer has no token for an empty text.
+    """
+    init = params.init
+    tokenizer, table = _words(init, teacher_folder)
+    ends = tokenizer("")["input_ids"]
+    needed = 2 if init.pooling == "last" else 1
+    if len(ends) < needed:
+        raise UserError(
+            f"init.embeddings: the teacher's tokenizer puts {len(ends)} special tokens around a text, "
+            f"`pooling: {init.pooling}` needs {needed}; use `embeddings: file`"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(params.train.seed)
+        lstm = LSTM(table.shape[1], init.units)
+        width = lstm.get_embedding_dimension()
+        activation = nn.Tanh() if init.activation == "tanh" else nn.Identity()
+        output = Dense(width, params.dim, bias=False, activation_function=activation)
+    words = WordEmbeddings(
+        tokenizer, torch.from_numpy(table), update_embeddings=True, max_seq_length=init.max_length
+    )
+    pooling = [Pooling(width, "max" if init.pooling == "max" else "mean")]
+    if init.pooling == "last":
+        pooling = [_leaving(ends, len(table)), *pooling]
+    return Bilstm(params, SentenceTransformer(modules=[words, lstm, *pooling, output], device="cpu"))
+
+
+def load(params: BilstmStudent, folder: Path) -> "Bilstm":
+    """A saved student, to go on training."""
+    return Bilstm(params, student_folder.read(folder, f"distill@{folder.name}"))
+
+
+class Bilstm:
+    """A sentence-transformers model of WordEmbeddings, LSTM, Pooling and Dense, in training.
+
+    The forward direction's last state is at a text's last token, the backward one's at its first. No module
+    of sentence-transformers takes both, but WordWeights can leave out all other tokens. The mean of the two
+    is half of both last states, plus what each direction makes of its first token: a constant.
+    """
+
+    def __init__(self, params: BilstmStudent, model: SentenceTransformer) -> None:
+        self.module: nn.Module = model
+        self._init = params.init
+        self._model = model
+        self._words = cast("WordEmbeddings", model[0])
+        self._words.emb_layer.sparse = params.train.sparse
+        self._lstm = cast("LSTM", model[1])
+        self._after = 1 + next(at for at, module in enumerate(model) if isinstance(module, Pooling))
+        self._pooling = cast("Pooling", model[self._after - 1])
+        self._output = cast("Dense", model[self._after])
+        self._only: NDArray[np.int64] | None = None
+        if isinstance(model[2], WordWeights):
+            weights = model[2].emb_layer.weight.requires_grad_(False)
+            self._only = weights.flatten().numpy().nonzero()[0]
+        self._tokenizer = model.tokenizer.tokenizer.backend_tokenizer
+
+    def tokenise(self, texts: list[str]) -> Tokens:
+        """Token ids with special tokens; of a longer text, the first max_length."""
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        return _first(tokenise(self._tokenizer, texts, special=True), self._init.max_length)
+
+    @torch.no_grad()
+    def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
+        """Ridge regression from pooled states to what the activation maps to the targets (n, dim)."""
+        if self._init.projection != "ridge":
+            return
+        rows = np.arange(min(len(tokens), self._init.ridge_rows))
+        pooled = torch.cat([self._pooled(part)[0] for part in tokens.select(rows).in_parts()])
+        wanted = targets[rows]
+        if self._init.activation == "tanh":
+            wanted = np.arctanh(np.clip(wanted, -LARGEST, LARGEST))
+        weights, _ = ridge(pooled.numpy(), wanted, self._init.ridge_lambda, bias=False)
+        self._output.linear.weight.copy_(torch.from_numpy(weights.T))
+
+    def encode(self, tokens: Tokens, *, embedded: bool = False) -> Encoded:
+        """Sentence vectors, and the word vectors of all tokens if asked for."""
+        pooled, words = self._pooled(tokens)
+        features = {"sentence_embedding": pooled}
+        for module in list(self._model)[self._after :]:
+            features = module(features)
+        return Encoded(features["sentence_embedding"], words if embedded else None)
+
+    def regularise(self, tokens: Tokens) -> None:
+        """Nothing: a BiLSTM is final as trained."""
+
+    def save(self, folder: Path) -> None:
+        """Save as a sentence-transformers folder."""
+        self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
+
+    def _pooled(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
+        """Pooled states (n, 2 units) and word vectors (T, d)."""
+        words: Tensor = self._words.emb_layer(
+            torch.from_numpy(tokens.ids.astype(np.int64)).to(self._model.device)
+        )
+        lengths = tokens.lengths
+        found = states(self._lstm.encoder, words, lengths).float()
+        if self._only is not None:
+            kept = np.isin(tokens.ids, self._only)
+            found, lengths = found[torch.from_numpy(kept)], np.add.reduceat(kept, tokens.offsets[:-1])
+        mode = str(self._pooling.pooling_mode)
+        texts = torch.from_numpy(lengths).to(found.device)
+        return torch.segment_reduce(found, mode, lengths=texts, axis=0, unsafe=True), words
+
+
+def states(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
+    """Both directions' states (T, 2 units) of the word vectors (T, d) of texts of these lengths.
+
+    The backward direction starts at a text's own end. cuDNN takes that as packed sequences. On a CPU PyTorch
+    computes those by itself; oneDNN, far faster, takes texts that are filled up, one direction at a time.
+    """
+    return (filled_up if words.is_cpu else packed)(lstm, words, lengths)
+
+
+def packed(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
+    """The states by packed sequences, of float32: in autocast cuDNN's LSTM knows float16 alone."""
+    order = np.argsort(-lengths, kind="stable")
+    step, text = np.nonzero(np.arange(lengths.max())[:, None] < lengths[order])
+    lying = torch.from_numpy((np.cumsum(lengths) - lengths)[order][text] + step).to(words.device)
+    with torch.autocast(words.device.type, enabled=False):
+        together = embedding(lying, words.float())
+        found = lstm(PackedSequence(together, torch.from_numpy(np.bincount(step))))[0].data
+        return embedding(lying.argsort(), found)
+
+
+def filled_up(lstm: nn.LSTM, words: Tensor, lengths: Lengths) -> Tensor:
+    """The states by texts that are filled up at their ends, for the backward direction reversed before."""
+    return torch.cat([_one_way(lstm, words, lengths, backward=backward) for backward in (False, True)], 1)
+
+
+def _one_way(lstm: nn.LSTM, words: Tensor, lengths: Lengths, *, backward: bool) -> Tensor:
+    """One direction's states, (T, units)."""
+    weights: list[Tensor] = [
+        weight for name, weight in lstm.named_parameters() if name.endswith("_reverse") == backward
+    ]
+    start = words.new_zeros(1, 1, lstm.hidden_size)
+    order = np.argsort(lengths, kind="stable")
+    starts = np.cumsum(lengths) - lengths
+    outputs, computed, row = [], 0, np.empty(len(words), np.int64)
+    for group in np.split(order, range(GROUP, len(order), GROUP)):
+        step, last = np.arange(lengths[group].max())[:, None], lengths[group] - 1
+        inside = step <= last
+        word = starts[group] + np.where(inside, last - step if backward else step, 0)
+        filled = embedding(torch.from_numpy(word), words)
+        first = start.expand(1, len(group), lstm.hidden_size)
+        output = torch.lstm(filled, (first, first), weights, True, 1, 0.0, lstm.training, False, False)[0]
+        outputs.append(output.flatten(0, 1))
+        row[word[inside]] = computed + np.flatnonzero(inside)
+        computed += inside.size
+    return embedding(torch.from_numpy(row), torch.cat(outputs))
+
+
+def _leaving(kept: list[int], rows: int) -> WordWeights:
+    """A module that leaves out all tokens but these; it takes the rows' names and never looks at them."""
+    names = [str(row) for row in range(rows)]
+    return WordWeights(names, {names[row]: 1.0 for row in kept}, unknown_word_weight=0.0)
+
+
+def _words(init: BilstmInit, teacher_folder: Path) -> tuple["PreTrainedTokenizerBase", NDArray[np.float32]]:
+    """A tokenizer and the vectors (V, d) of its tokens."""
+    from transformers import AutoTokenizer
+
+    if init.path:
+        words, vectors = read_word_vectors(Path(init.path), init.max_words, lowercase=init.lowercase)
+        return word_tokenizer(words, lowercase=init.lowercase), table_of(vectors)
+    table = cast("nn.Embedding", teacher_parts.read_encoder(teacher_folder).get_input_embeddings())
+    tokenizer = AutoTokenizer.from_pretrained(teacher_folder)
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    return tokenizer, table.weight.detach().numpy()
+
+
+def _first(tokens: Tokens, most: int) -> Tokens:
+    """The first `most` tokens of every sequence."""
+    lengths = np.minimum(tokens.lengths, most)
+    kept = np.arange(len(tokens.ids)) - np.repeat(tokens.offsets[:-1], tokens.lengths) < most
+    return Tokens(tokens.ids[kept], np.concatenate([[0], np.cumsum(lengths)]))

@@ -1,0 +1,168 @@
+"""A student made of an encoder, mean pooling and an optional projection: transformer and compact."""
+
+from pathlib import Path
+from typing import Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense
+from sentence_transformers.base.modules import Transformer as TransformerModule
+from torch import Tensor, nn
+
+from pipeline.data.tokens.mapped import positions
+from pipeline.data.tokens.tokens import Tokens, tokenise
+from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
+from pipeline.train.students.shared.interface import Encoded
+from pipeline.train.students.shared.ridge import ridge
+
+TOKENS_AT_A_TIME = 512
+"""Padded tokens of one forward pass of a model that cannot be packed: a batch is split by length."""
+TOKENS_ON_A_GPU = 16_384
+"""The same on a GPU, which small passes would leave idle."""
+
+
+class Init(Protocol):
+    """The params that an encoder student reads."""
+
+    @property
+    def projection(self) -> str:
+        """`ridge` is solved, all else stays as built."""
+        ...
+
+    @property
+    def ridge_rows(self) -> int:
+        """Texts that it is solved on."""
+        ...
+
+    @property
+    def ridge_lambda(self) -> float:
+        """Its penalty."""
+        ...
+
+    @property
+    def max_length(self) -> int:
+        """Tokens a text."""
+        ...
+
+
+class EncoderStudent:
+    """A sentence-transformers model of an encoder, mean pooling and perhaps a Dense layer, in training.
+
+    What is trained are the very modules that are saved. Encoders of the known families run packed.
+    """
+
+    def __init__(self, init: Init, model: SentenceTransformer) -> None:
+        # Distillation is a regression on fixed targets: dropout would be noise, and a resumed run would
+        # need its state.
+        self.module: nn.Module = model.eval()
+        self._init = init
+        self._model = model
+        self._transformer = cast("TransformerModule", model[0])
+        encoder = self._transformer.model
+        self._packed = PackedEncoder(encoder, training=True) if can_pack(encoder) else None
+        self._tokenizer = model.tokenizer.backend_tokenizer
+        self._pad = model.tokenizer.pad_token_id or 0
+
+    def tokenise(self, texts: list[str]) -> Tokens:
+        """Token ids with special tokens, cut at max_length."""
+        self._set_tokenizer()
+        return tokenise(self._tokenizer, texts, special=True)
+
+    @torch.no_grad()
+    def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
+        """Ridge regression from pooled outputs to the targets (n, dim), unless params want random weights."""
+        if self._init.projection != "ridge":
+            return
+        rows = np.arange(min(len(tokens), self._init.ridge_rows))
+        pooled = torch.cat(
+            [self._pooled(tokens.select(part))[0] for part in np.split(rows, range(256, len(rows), 256))]
+        )
+        weights, bias = ridge(pooled.numpy(), targets[rows], self._init.ridge_lambda)
+        linear = cast("Dense", self._model[2]).linear
+        linear.weight.copy_(torch.from_numpy(weights.T))
+        linear.bias.copy_(torch.from_numpy(bias))
+
+    def encode(self, tokens: Tokens, *, embedded: bool = False) -> Encoded:
+        """Sentence vectors, and the embedding layer's output if asked for."""
+        pooled, first = self._pooled(tokens, embedded=embedded)
+        features = {"sentence_embedding": pooled}
+        for module in list(self._model)[2:]:
+            features = module(features)
+        return Encoded(features["sentence_embedding"], first)
+
+    def token_table(self) -> Tensor:
+        """Word vectors (V, d) in the space that the first layer reads, differentiable."""
+        return word_table(self._transformer.model)
+
+    def regularise(self, tokens: Tokens) -> None:
+        """Nothing: an encoder is final as trained."""
+
+    def save(self, folder: Path) -> None:
+        """Save as a sentence-transformers folder."""
+        self._set_tokenizer()  # a resumed training has not tokenised
+        self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
+
+    def _set_tokenizer(self) -> None:
+        """No padding, cut at max_length: whoever tokenised last has left their own."""
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(
+            self._init.max_length, direction=self._model.tokenizer.truncation_side
+        )
+
+    def _pooled(self, tokens: Tokens, *, embedded: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Means of the last hidden states (n, d), and the first hidden states (T, d) if asked for."""
+        groups = [np.argsort(tokens.lengths, kind="stable")]
+        if not self._packed:
+            most = TOKENS_ON_A_GPU if self._model.device.type == "cuda" else TOKENS_AT_A_TIME
+            groups = length_groups(tokens.lengths, most)
+        order = np.concatenate(groups)
+        places = positions(tokens.offsets[order], tokens.lengths[order]) if embedded else None
+        # Before the model runs: a copy to a GPU waits for all that is queued there.
+        texts_back = self._inverse(order)
+        tokens_back = None if places is None else self._inverse(places)
+        run = self._run_packed if self._packed else self._run_padded
+        pooled, first = zip(*(run(tokens.select(group), embedded=embedded) for group in groups), strict=True)
+        in_order = torch.cat(pooled).index_select(0, texts_back)
+        return in_order, None if tokens_back is None else torch.cat(first).index_select(0, tokens_back)
+
+    def _inverse(self, order: NDArray[np.int64]) -> Tensor:
+        """Where each row lies in an order, (n,), on the student's device."""
+        return torch.from_numpy(np.argsort(order)).to(self._model.device)
+
+    def _run_packed(self, tokens: Tokens, *, embedded: bool) -> tuple[Tensor, Tensor | None]:
+        """Texts from short to long, without padding."""
+        assert self._packed
+        lengths = tokens.lengths
+        ids = torch.from_numpy(tokens.ids.astype(np.int64)).to(self._model.device)
+        texts = torch.from_numpy(lengths).to(self._model.device)
+        first = self._packed.embedded(ids, lengths.tolist())
+        last = self._packed.contextual(first, lengths.tolist())
+        pooled = torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0, unsafe=True)
+        return pooled, first
+
+    def _run_padded(self, tokens: Tokens, *, embedded: bool) -> tuple[Tensor, Tensor | None]:
+        """Texts of similar length through the model's own forward."""
+        ids, mask = tokens.padded(self._pad)
+        there = self._model.device
+        inputs = {
+            "input_ids": torch.from_numpy(ids).to(there),
+            "attention_mask": torch.from_numpy(mask).to(there),
+        }
+        out = self._transformer.model(**inputs, output_hidden_states=embedded)
+        kept = inputs["attention_mask"].unsqueeze(-1)
+        pooled = (out.last_hidden_state.float() * kept).sum(1) / kept.sum(1)
+        return pooled, out.hidden_states[0][inputs["attention_mask"].bool()] if embedded else None
+
+
+def length_groups(lengths: NDArray[np.int64], tokens: int) -> list[NDArray[np.int64]]:
+    """Rows in groups of similar length, each of at most `tokens` padded tokens or one row."""
+    order = np.argsort(lengths, kind="stable")
+    groups, start = [], 0
+    for stop in range(1, len(order) + 1):
+        full = stop == len(order) or (stop + 1 - start) * lengths[order[stop]] > tokens
+        if full:
+            groups.append(order[start:stop])
+            start = stop
+    return groups

@@ -1,0 +1,65 @@
+"""What the stages ask of a student of any kind."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pipeline.data.tokens.tokens import Tokens
+
+
+class Encoded(NamedTuple):
+    """What a student makes of n sentences with T tokens in all; differentiable."""
+
+    vectors: Tensor
+    """(n, dim)."""
+    embedded: Tensor | None
+    """(T, d) the embedding layer's output, transformers' hidden state 0, in the order of the tokens given;
+    None where it was not asked for."""
+
+
+class Student(Protocol):
+    """A model in training.
+
+    A kind's module has `build(params, teacher_folder) -> Student`, which starts from the teacher's parts, and
+    `load(params, folder) -> Student`, which goes on from a saved one.
+    """
+
+    module: nn.Module
+    """Everything that is trained."""
+
+    def tokenise(self, texts: list[str]) -> Tokens:
+        """The texts as this student reads them."""
+        ...
+
+    def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
+        """Solve what can be solved in closed form, so that the vectors come close to `targets` (n, dim)."""
+        ...
+
+    def encode(self, tokens: Tokens, *, embedded: bool = False) -> Encoded:
+        """Sentence vectors, and the embedding layer's output if asked for.
+
+        Raises:
+            UserError: this kind of student has no embedding layer apart from its vectors.
+        """
+        ...
+
+    def regularise(self, tokens: Tokens) -> None:
+        """What is done once training is over; `tokens` are the training texts."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Save as a folder that SentenceTransformer(folder) loads without this project."""
+        ...
+
+
+@runtime_checkable
+class LearnsVocabulary(Protocol):
+    """What a student may have besides: a vocabulary that the training texts decide."""
+
+    def learn_vocabulary(self, texts: Callable[[], Iterable[list[str]]]) -> None:
+        """Look at the training texts, some at a time, as often as it calls; before anything is tokenised."""
+        ...

@@ -1,0 +1,221 @@
+"""Published teacher vectors: vectors/SET/NNNNN.parquet and, written last, manifest.json."""
+
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.core import fingerprint
+from pipeline.core.atomic import write_text
+from pipeline.core.errors import UserError
+from pipeline.params.teacher import Storage
+from pipeline.vectors.sets import int8
+from pipeline.vectors.sets.shards import Half, Ids, read_columns
+
+MANIFEST = "manifest.json"
+READ_AHEAD = 2
+"""Shards that are read and hashed while one is used."""
+
+
+def write_manifest(
+    folder: Path,
+    recipe: Mapping[str, Any],
+    dims: Mapping[str, int],
+    shards: Mapping[str, int],
+    storage: Storage = "float16",
+) -> None:
+    """Write what makes the shards in `folder` a set; it comes last.
+
+    Args:
+        folder: holds the shards.
+        recipe: everything that decides the vectors.
+        dims: the views and their dimensions.
+        shards: rows of each shard by file name, in the order of their ids.
+        storage: the type of the shards' values; of int8, what it loses is put down for each view.
+    """
+    manifest: dict[str, Any] = {
+        "rows": sum(shards.values()),
+        "dims": dims,
+        "fingerprint": fingerprint.of_json(recipe),
+        "recipe": recipe,
+        "shards": [
+            {"name": name, "rows": rows, "sha256": fingerprint.of_file(folder / name)}
+            for name, rows in shards.items()
+        ],
+    }
+    if storage == "int8":
+        footers = [pq.read_metadata(folder / name).metadata for name in shards]
+        lost = {view: int8.loss([int8.sums_of(footer, view) for footer in footers]) for view in dims}
+        manifest |= {"storage": storage, "loss": lost}
+    write_text(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+
+
+@dataclass(frozen=True)
+class VectorSet:
+    """The vectors of one text set."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @property
+    def rows(self) -> int:
+        """How many texts there are."""
+        return int(self.manifest["rows"])
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Dimension of every view."""
+        return dict(self.manifest["dims"])
+
+    @property
+    def main_view(self) -> str:
+        """What stands for the teacher: `sentence`, as its users know it, or else `token_mean`, or `cls`."""
+        return next(view for view in ("sentence", "token_mean", "cls") if view in self.dims)
+
+    def batches(self, view: str) -> Iterator[tuple[Ids, Half]]:
+        """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.
+
+        Raises:
+            UserError: the view is absent, or a shard is missing, damaged, of another size than the
+                manifest says, or holds a value that is not finite.
+        """
+        self._dim(view)
+        last = -1
+        for shard, (ids, vectors) in self._shards(view):
+            if len(ids) and int(ids[0]) <= last:
+                raise UserError(
+                    f"{self.path / shard['name']} holds other ids; run `dvc repro -f encode@{self.path.name}`"
+                )
+            last = int(ids[-1]) if len(ids) else last
+            yield ids, vectors
+
+    def read(self, view: str) -> tuple[Ids, Half]:
+        """All ids (n,), ascending, and vectors (n, d) of a view."""
+        rows = sum(shard["rows"] for shard in self.manifest["shards"])
+        ids, vectors = np.empty(rows, np.uint64), np.empty((rows, self._dim(view)), np.float16)
+        start = 0
+        for part_ids, part in self.batches(view):
+            stop = start + len(part)
+            ids[start:stop], vectors[start:stop] = part_ids, part
+            start = stop
+        return ids, vectors
+
+    def of(self, wanted: Ids, view: str) -> Iterator[Half]:
+        """Vectors (n, d) of the ascending `wanted` ids, in their order, as many at a time as a shard has.
+
+        After the last of them no further shard is looked at.
+
+        Raises:
+            UserError: as `batches`, or an id has no vector.
+        """
+        done = 0
+        for ids, vectors in self.batches(view):
+            stop = done + int(np.searchsorted(wanted[done:], ids[-1:], side="right").sum())
+            yield vectors[rows_of(ids, wanted[done:stop], self.path)]
+            done = stop
+            if done == len(wanted):
+                break
+        rows_of(wanted[:0], wanted[done:], self.path)
+
+    def _dim(self, view: str) -> int:
+        if view not in self.dims:
+            raise UserError(
+                f"{self.path} has no view {view!r} ({', '.join(self.dims)}); add it to encode.views"
+            )
+        return self.dims[view]
+
+    def _shards(self, view: str) -> Iterator[tuple[dict[str, Any], tuple[Ids, Half]]]:
+        """Shards in order with what they hold, some of them read ahead: hashing takes longer than reading."""
+        waiting: deque[tuple[dict[str, Any], Future[tuple[Ids, Half]]]] = deque()
+        with ThreadPoolExecutor(READ_AHEAD) as pool:
+            for shard in self.manifest["shards"]:
+                waiting.append((shard, pool.submit(self._read_shard, shard, view)))
+                if len(waiting) > READ_AHEAD:
+                    shard, content = waiting.popleft()
+                    yield shard, content.result()
+            for shard, content in waiting:
+                yield shard, content.result()
+
+    def _read_shard(self, shard: dict[str, Any], view: str) -> tuple[Ids, Half]:
+        path = self.path / shard["name"]
+        again = f"run `dvc repro -f encode@{self.path.name}`"
+        try:
+            content = path.read_bytes()
+            if fingerprint.of_bytes(content) != shard["sha256"]:
+                raise UserError(f"{path} is damaged: its SHA-256 is not the manifest's; {again}")
+            ids, vectors = read_columns(content, view)
+        except FileNotFoundError:
+            raise UserError(f"{path} is missing; {again}") from None
+        except (pa.ArrowException, OSError) as error:
+            raise UserError(f"{path} is not a readable shard ({error}); {again}") from None
+        if not (ids[1:] > ids[:-1]).all():
+            raise UserError(f"{path}: its ids do not ascend; {again}")
+        rows, dim = shard["rows"], self.dims[view]
+        if vectors.shape != (rows, dim):
+            raise UserError(f"{path} holds {vectors.shape}, the manifest says {rows} rows of {dim}; {again}")
+        if not _all_finite(vectors):
+            raise UserError(f"{path}: view {view!r} holds a value that is not finite; {again}")
+        return ids, vectors
+
+
+def _all_finite(vectors: Half) -> bool:
+    """As np.isfinite(vectors).all(), ten times as fast: NaN and infinity have an exponent of ones."""
+    return not len(vectors) or bool((vectors.view(np.uint16) & 0x7FFF).max() < 0x7C00)
+
+
+def open_set(path: Path) -> VectorSet:
+    """Open vectors/SET.
+
+    Raises:
+        UserError: there is no complete set: the manifest, which is written last, is missing or broken.
+    """
+    manifest = path / MANIFEST
+    again = f"run `dvc repro encode@{path.name}`"
+    if not manifest.exists():
+        raise UserError(f"{manifest} does not exist; {again}")
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{manifest} is not JSON ({error}); {again}") from None
+    if not isinstance(content, dict) or not {"rows", "dims", "fingerprint", "shards"} <= content.keys():
+        raise UserError(f"{manifest} is no manifest; {again}")
+    return VectorSet(path, content)
+
+
+def same_recipe(*sets: VectorSet) -> None:
+    """Fail unless all sets come from one teacher; an empty set comes from none.
+
+    Raises:
+        UserError: two sets have different recipes.
+    """
+    for one, other in pairwise(found for found in sets if found.rows):
+        if one.manifest["fingerprint"] != other.manifest["fingerprint"]:
+            raise UserError(
+                f"{one.path} and {other.path} come from different teachers; run `dvc repro encode`"
+            )
+
+
+def rows_of(ids: Ids, wanted: Ids, path: Path) -> NDArray[np.int64]:
+    """Positions of `wanted` in the ascending `ids`.
+
+    Raises:
+        UserError: an id has no vector.
+    """
+    at = np.searchsorted(ids, wanted)
+    found = at < len(ids)
+    found[found] = ids[at[found]] == wanted[found]
+    if not found.all():
+        raise UserError(
+            f"{path} has no vector for {(~found).sum()} texts (first text_id {wanted[~found][0]}); "
+            f"run `dvc repro -f encode@{path.name}`"
+        )
+    return at

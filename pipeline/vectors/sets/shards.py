@@ -1,0 +1,106 @@
+"""One shard of teacher vectors: a Parquet file of ids and a column of vectors for each view."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.params.teacher import Storage
+from pipeline.vectors.sets import int8
+from pipeline.vectors.sets.int8 import Levels
+
+ROW_GROUP_ROWS = 2048
+PLAIN = {b"values": b"one page a row group, plain"}
+"""Marks a file in which each column of a row group ends in nothing but its values."""
+UNLIMITED = 2**31 - 1
+
+Ids = NDArray[np.uint64]
+Half = int8.Half
+
+
+def vector_type(dim: int, value: pa.DataType | None = None) -> pa.DataType:
+    """A column of vectors, of float16 unless said otherwise."""
+    return pa.list_(pa.field("item", value or pa.float16(), nullable=False), dim)
+
+
+def to_table(ids: Ids, views: Mapping[str, Half | Levels]) -> pa.Table:
+    """An Arrow table of ids (n,) and one non-null list column (n, d) per view, of its own type."""
+    columns: dict[str, pa.Array] = {"text_id": pa.array(ids)}
+    fields = [pa.field("text_id", pa.uint64(), nullable=False)]
+    for view, vectors in views.items():
+        kind = vector_type(vectors.shape[1], pa.from_numpy_dtype(vectors.dtype))
+        columns[view] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), type=kind)
+        fields.append(pa.field(view, kind, nullable=False))
+    return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
+
+
+def write_shard(
+    ids: Ids, views: Mapping[str, Half], to: Path | BinaryIO, storage: Storage = "float16"
+) -> None:
+    """Write one shard: fixed row groups, no compression (vectors do not compress).
+
+    A row group's column of float16 is one page, so that `read_columns` finds its values in one piece. One of
+    int8 goes through a dictionary: a value takes a byte so, and four as Parquet's plain int8.
+    """
+    columns, metadata = int8.pack(views) if storage == "int8" else (views, PLAIN)
+    pq.write_table(
+        to_table(ids, columns).replace_schema_metadata(metadata),
+        to,
+        row_group_size=ROW_GROUP_ROWS,
+        data_page_size=UNLIMITED,
+        max_rows_per_page=UNLIMITED,
+        use_dictionary=[f"{view}.list.element" for view in views] if storage == "int8" else False,
+        compression="none",
+        store_schema=True,
+    )
+
+
+def read_columns(content: bytes, view: str) -> tuple[Ids, Half]:
+    """Ids (n,) and a view's vectors (n, d) of a shard's bytes.
+
+    Raises:
+        pa.ArrowInvalid: it is no Parquet, or holds no ids, no vectors of this view or not their scale.
+    """
+    file = pq.ParquetFile(pa.BufferReader(content))
+    found = {field.name: field.type for field in file.schema_arrow}
+    dim = getattr(found.get(view), "list_size", 0)
+    kinds = (vector_type(dim), vector_type(dim, pa.int8()))
+    if found.get("text_id") != pa.uint64() or found.get(view) not in kinds:
+        raise pa.ArrowInvalid(f"text_id is {found.get('text_id')}, {view} is {found.get(view)}")
+    if not PLAIN.items() <= (file.metadata.metadata or {}).items():
+        table = file.read(columns=["text_id", view])
+        return table["text_id"].to_numpy(), column(table, view)
+    rows = file.metadata.num_rows
+    ids, vectors = np.empty(rows, np.uint64), np.empty((rows, dim), np.float16)
+    for name, values in (("text_id", ids), (view, vectors)):
+        _copy_values(content, file.metadata, list(found).index(name), values)
+    return ids, vectors
+
+
+def _copy_values(content: bytes, metadata: pq.FileMetaData, index: int, values: NDArray) -> None:
+    """Fill `values` with a column as it lies in the file: Arrow takes lists apart value by value."""
+    start = 0
+    for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+        part = values[start : start + group.num_rows]
+        chunk = group.column(index)
+        end = chunk.data_page_offset + chunk.total_compressed_size
+        part[:] = np.frombuffer(content, part.dtype, part.size, end - part.nbytes).reshape(part.shape)
+        start += group.num_rows
+
+
+def column(table: pa.Table, view: str) -> Half:
+    """A view's column as an array (n, d), without Python objects.
+
+    Raises:
+        pa.ArrowInvalid: it is of int8, and the table's metadata do not hold its scale.
+    """
+    kind = table.schema.field(view).type
+    flat = table[view].combine_chunks().flatten()
+    values = flat.to_numpy(zero_copy_only=True).reshape(-1, kind.list_size)
+    if kind.value_type != pa.int8():
+        return values
+    return int8.dequantise(values, int8.scale_of(table.schema.metadata, view, kind.list_size))

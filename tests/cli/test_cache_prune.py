@@ -1,0 +1,128 @@
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from killed import killed_write
+from stored import IDS, cache, left, lines, size
+
+from pipeline.core.atomic import atomic_file
+from pipeline.teacher.store.store import VectorStore
+from pipeline.train.loop.checkpoint import Checkpoint
+
+
+def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(stores):
+    cache("prune")
+    folder = Path(".cache/training")
+    kept = {f"{stage}-tiny-0123456789abcdef" for stage in ("distill", "finetune")}
+    gone = {f"distill-{name}-0123456789abcdef" for name in ("tin", "tiny-er", "hpd")}
+    for name in kept | gone:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "rows.npy").write_bytes(b"123")
+        (folder / f"{name}.safetensors").write_bytes(b"12345")
+    told = ["unfinished training", "-", "-", "8", "-"]
+    assert lines(cache("list"))[-5:] == [[name, *told] for name in sorted(kept | gone)]
+    assert lines(cache("prune")) == []
+    for path in folder.rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    assert lines(cache("prune")) == [["removed", name, "unfinished training", "8"] for name in sorted(gone)]
+    assert {path.name for path in folder.iterdir()} == {*kept, *(f"{name}.safetensors" for name in kept)}
+
+
+def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
+    index, name = Path(".cache/indexes/0123"), "distill-tiny-0123456789abcdef"
+    state = Path(f".cache/training/{name}.safetensors")
+    for folder in (index, state.with_suffix("")):
+        folder.mkdir(parents=True)
+        (folder / "part").write_bytes(b"123")
+    state.write_bytes(b"12345")
+    running = Checkpoint(state)
+    running.hold()
+    for dry_run in (["--dry-run"], []):
+        result = cache("prune", name, *dry_run)
+        assert (lines(result), f"{name} stays: it is being trained" in result.stderr) == ([], True)
+    assert state.exists()
+    os.close(running._held)  # as the system does when the process ends
+    for done, dry_run in (("would remove", ["--dry-run"]), ("removed", [])):
+        assert state.exists()
+        assert lines(cache("prune", index.name, name, *dry_run)) == [
+            [done, index.name, "search index", "3"],
+            [done, name, "unfinished training", str(8 + 16)],  # the lock says which checkout it is of
+        ]
+    assert not index.exists()
+    assert list(Path(".cache/training").iterdir()) == []
+
+
+def test_prune_removes_what_neither_a_set_nor_the_params_use(stores):
+    freed = size(stores["nothing"])
+    result = cache("prune", "--dry-run")
+    row = [stores["nothing"].folder.name, "hashing", str(freed)]
+    assert lines(result) == [["would remove", *row]]
+    assert f"{freed:,} bytes would be freed" in result.stderr
+    assert len(left()) == 3
+
+    result = cache("prune")
+    assert lines(result) == [["removed", *row]]
+    assert f"{freed:,} bytes freed" in result.stderr
+    assert left() == {stores["params"].folder.name, stores["sets"].folder.name}
+    assert lines(cache("prune")) == []
+    assert len(stores["sets"].load(IDS, "sentence")[1]) == 4
+
+
+def test_vectors_of_an_api_are_pruned_by_name_alone(stores):
+    paid = VectorStore(Path(".cache"), {"kind": "openai_api", "model": "large"})
+    paid.add(IDS, "sentence", np.zeros((len(IDS), 4), np.float16))
+    cache("prune")
+    assert left() == {stores[name].folder.name for name in ("params", "sets")} | {paid.folder.name}
+    recipe = (paid.folder / "recipe.json").read_text()
+    (paid.folder / "recipe.json").unlink()
+    assert lines(cache("prune")) == []
+    (paid.folder / "recipe.json").write_text(recipe)
+    assert lines(cache("prune", paid.folder.name))[0][:3] == ["removed", paid.folder.name, "large"]
+
+
+def test_half_written_files_without_a_writer_are_counted_and_pruned(stores):
+    before = lines(cache("list"))
+    killed_write(stores["params"].folder / "cls/0/file.parquet")
+    killed_write(Path(".cache/training/file.safetensors"))
+    with atomic_file(stores["params"].folder / "cls/file.parquet") as live:
+        assert lines(cache("list")) == [*before, ["-", "2 abandoned writes", "-", "-", "8", "-"]]
+        result = cache("verify")
+        assert result.exit_code == 0
+        assert "2 abandoned writes; `pipeline cache prune` removes them" in result.stderr
+        for done, partial in (("would remove", 3), ("removed", 1)):
+            result = cache("prune", *(["--dry-run"] if partial == 3 else []))
+            rows = lines(result)
+            assert rows[0] == [done, "-", "2 abandoned writes", "8"]
+            assert f"{8 + int(rows[1][-1]):,} bytes" in result.stderr
+            assert len(list(Path(".cache").rglob(".partial-*"))) == partial
+        live.write_bytes(b"whole")
+    assert lines(cache("prune")) == []
+
+
+@pytest.mark.parametrize("letters", [6, 16, 64])
+def test_prune_removes_the_named_even_if_used(stores, letters):
+    named = stores["sets"].fingerprint[:letters]
+    result = cache("prune", named, named)
+    assert [row[:2] for row in lines(result)] == [["removed", stores["sets"].folder.name]]
+    assert left() == {stores["params"].folder.name, stores["nothing"].folder.name}
+
+
+@pytest.mark.parametrize(("letters", "count"), [("", 0), ("zz", 0), ("0" * 64, 0), ("abc", 2)])
+def test_a_name_of_no_recipe_or_of_several_removes_nothing(stores, letters, count):
+    for name in ("abc1", "abc2"):
+        shutil.copytree(stores["nothing"].folder, stores["nothing"].folder.with_name(name))
+    result = cache("prune", stores["sets"].fingerprint, letters)
+    assert result.exit_code == 1
+    assert f"{letters!r} names {count} of these: " in result.stderr
+    assert len(left()) == 5
+
+
+def test_a_manifest_that_cannot_be_read_stops_prune(stores):
+    Path("data/vectors/eval/manifest.json").write_text(json.dumps({}))
+    result = cache("prune")
+    assert result.exit_code == 1
+    assert "manifest.json is no manifest; run `dvc repro encode@eval`" in result.stderr
+    assert len(left()) == 3

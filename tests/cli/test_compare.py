@@ -1,0 +1,200 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from terminal import Terminal
+from typer.testing import CliRunner, Result
+
+from pipeline.cli.__main__ import app
+
+MEASURES = [
+    "relatedness (spearman)",
+    "reverse_dictionary (mrr@10)",
+    "average",
+    "kept",
+    "dim",
+    "parameters",
+    "MB",
+    "sentences/s",
+    "speedup",
+    "ms/sentence p50",
+    "ms/sentence p95",
+]
+
+
+@pytest.fixture(autouse=True)
+def _reports(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two checkouts with the same report: this folder and `other`."""
+    monkeypatch.chdir(tmp_path)
+    for folder in (Path("reports"), Path("other/reports")):
+        shutil.copytree(repository / "tests/report/sample", folder)
+
+
+def compare(*args: str) -> Result:
+    return CliRunner().invoke(app, ["compare", *args])
+
+
+def rows(result: Result) -> list[list[str]]:
+    assert result.exit_code == 0, result.stderr
+    return [line.split("\t") for line in result.stdout.splitlines()]
+
+
+def read(path: str) -> dict[str, Any]:
+    return json.loads(Path(path).read_text())
+
+
+def change(path: str, edit: Callable[[Any], object]) -> None:
+    document = read(path)
+    edit(document)
+    Path(path).write_text(json.dumps(document))
+
+
+def test_two_students_with_difference_and_ratio():
+    result = compare("hpd", "potion")
+    head, *body = rows(result)
+    assert head == ["measure", "hpd", "potion", "difference", "ratio"]
+    assert [row[0] for row in body] == MEASURES
+    size = read("reports/footprint.json")
+    before, after = (
+        [
+            *(metrics["scores"]["finetuned"][task][main] for task, main in metrics["main"].items()),
+            *(metrics[key]["finetuned"] for key in ("average", "retention", "dims")),
+            *(size[name][key] for key in ("parameters", "megabytes", "sentences_per_second", "speedup")),
+            *(size[name][f"latency_ms_{percentile}"] for percentile in ("p50", "p95")),
+        ]
+        for name in ("hpd", "potion")
+        for metrics in [read(f"reports/metrics/{name}.json")]
+    )
+    for row, a, b in zip(body, before, after, strict=True):
+        assert [float(cell) for cell in row[1:]] == pytest.approx([a, b, b - a, b / a], rel=1e-5)
+
+
+def test_how_sure_the_averages_of_one_report_are_is_said():
+    both = "average with 95% interval: hpd 0.443 (0.428–0.458) and potion 0.353 (0.338–0.368); "
+    assert compare("hpd", "potion").stderr == (
+        f"{both}more apart than the choice of test rows explains (p ≤ 0.002)\n"
+    )
+
+    def overlap(document):
+        for test in document["paired"]:
+            test.update(low=-0.1, high=0.1, p=0.31)
+
+    change("reports/significance.json", overlap)
+    assert compare("hpd", "potion").stderr == f"{both}the test rows cannot tell them apart (p = 0.310)\n"
+    change("reports/significance.json", lambda document: document["paired"].clear())
+    assert compare("hpd", "potion").stderr == f"{both}no test compares the two\n"
+    Path("reports/significance.json").unlink()
+    assert compare("hpd", "potion").stderr == ""
+
+
+@pytest.mark.parametrize("other", ["other/reports/metrics/hpd.json", "other/reports", "other"])
+def test_a_student_and_itself_in_another_report(other: str):
+    change("other/reports/footprint.json", lambda sizes: sizes["hpd"].update(speedup=5.0))
+    result = compare("hpd", other)
+    assert "speeds are of two runs" in result.stderr
+    differing = [row for row in rows(result)[1:] if float(row[3]) != 0]
+    assert differing == [["speedup", "2.46", "5", "2.54", "2.03252"]]
+
+
+def test_two_reports_are_compared_by_the_teacher_and_the_students_of_both():
+    Path("other/reports/metrics/hpd.json").rename("other/reports/metrics/another.json")
+    change("other/reports/footprint.json", lambda sizes: sizes.update(another=sizes.pop("hpd")))
+    result = compare("reports", "other")
+    assert [row[:2] for row in rows(result)[1:]] == [
+        [model, measure] for model in ("teacher", "potion") for measure in MEASURES
+    ]
+    assert "only in reports: hpd\nonly in other/reports: another\n" in result.stderr
+    Path("other/reports/metrics/potion.json").unlink()
+    assert (
+        "no student in common (reports has hpd, potion; other/reports has another)"
+        in compare("reports", "other").stderr
+    )
+
+
+def test_other_tasks_and_another_teacher_are_said():
+    other = "other/reports/metrics/hpd.json"
+    change(other, lambda metrics: metrics["main"].pop("relatedness"))
+    result = compare("hpd", other)
+    assert "scored on different tasks: average and kept do not compare" in result.stderr
+    assert rows(result)[1:3] == [
+        ["relatedness (spearman)", "0.497", "", "", ""],
+        ["reverse_dictionary (mrr@10)", "0.389", "0.389", "0", "1"],
+    ]
+    assert "teacher's scores differ" not in result.stderr
+    change(other, lambda m: m["scores"]["teacher"]["reverse_dictionary"].update({"mrr@10": 0.5}))
+    assert "the teacher's scores differ" in compare("hpd", other).stderr
+
+
+def test_there_is_no_ratio_to_a_score_that_is_not_positive():
+    scores = ("scores", "finetuned", "relatedness")
+
+    def edit(metrics: Any) -> None:
+        for key in scores:
+            metrics = metrics[key]
+        metrics["spearman"] = -0.1
+
+    change("other/reports/metrics/hpd.json", edit)
+    assert rows(compare("other", "hpd"))[1][1:] == ["-0.1", "0.497", "0.597", ""]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("hpd", "pot"), "there is no student or report 'pot' (no reports/metrics/pot.json"),
+        (("hpd", "pot"), "reports has hpd, potion"),
+        (("hpd", "potion", "--reports", "nowhere"), "nowhere has none; run `dvc repro`"),
+        (
+            ("hpd", "other/reports/metrics/lone.json"),
+            "footprint.json lacks lone, which params.yaml may name no more",
+        ),
+        (("other/reports/metrics/lone.json", "reports"), "footprint.json lacks lone"),
+        (
+            ("potion", "other"),
+            "other/reports/metrics/potion.json does not exist; run `dvc repro evaluate@potion`",
+        ),
+        (("reports/footprint.json", "hpd"), "there is no student or report 'reports/footprint.json'"),
+    ],
+)
+def test_what_cannot_be_compared(args: tuple[str, ...], said: str):
+    lone = "other/reports/metrics/lone.json"
+    Path("other/reports/metrics/potion.json").rename(lone)
+    change(lone, lambda metrics: metrics.update(student="lone"))
+    result = compare(*args)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_student_that_left_the_params_is_left_out_of_its_report():
+    change("other/reports/footprint.json", lambda sizes: sizes.pop("hpd"))
+    result = compare("reports", "other")
+    assert result.exit_code == 0
+    assert (
+        "left out, for other/reports/footprint.json lacks them: hpd\nonly in reports: hpd\n" in result.stderr
+    )
+
+
+def test_a_report_without_a_footprint():
+    Path("other/reports/footprint.json").unlink()
+    result = compare("reports", "other")
+    assert result.exit_code == 1
+    assert "other/reports/footprint.json does not exist; run `dvc repro footprint`" in result.stderr
+
+
+def test_a_terminal_gets_a_table_of_rounded_numbers():
+    terminal = Terminal()
+    command = [sys.executable, "-m", "pipeline.cli", "compare", "hpd", "potion"]
+    environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb"}
+    subprocess.run(command, stdout=terminal.writer, check=True, env=environment)
+    shown = [line.split() for line in terminal.shown().splitlines()]
+    assert ["measure", "hpd", "potion", "difference", "ratio"] in shown
+    assert ["relatedness", "(spearman)", "0.497", "0.402", "-0.095", "0.809×"] in shown
+    assert ["kept", "95.6%", "76.2%", "-19.4%", "0.797×"] in shown
+    assert ["parameters", "17.3", "M", "7.63", "M", "-9.67", "M", "0.441×"] in shown
+    assert ["MB", "69.4", "15.6", "-53.8", "0.225×"] in shown

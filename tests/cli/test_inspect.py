@@ -1,0 +1,173 @@
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+from typer.testing import CliRunner, Result
+
+from pipeline.cli.__main__ import app
+from pipeline.data import teacher_parts
+from pipeline.data.common import metrics
+from pipeline.params.runtime import Runtime
+from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.kinds import hashing
+from pipeline.vectors import pca
+from pipeline.vectors.sets import int8, published, shards
+
+DIM = 16
+
+
+@pytest.fixture(scope="module")
+def teacher() -> hashing.Hashing:
+    return hashing.load(HashingTeacher(kind="hashing", dim=DIM), Runtime())
+
+
+@pytest.fixture
+def vector_set(tmp_path: Path, teacher: hashing.Hashing) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    sentences = [f"sentence number {number}" for number in range(300)]
+    encoded = teacher.encode(sentences, ["sentence"])["sentence"].astype(np.float16)
+    shards.write_shard(np.arange(300, dtype=np.uint64), {"sentence": encoded}, folder / "00000.parquet")
+    published.write_manifest(folder, teacher.recipe, {"sentence": DIM}, {"00000.parquet": 300})
+    return folder
+
+
+def inspect(path: Path) -> Result:
+    return CliRunner().invoke(app, ["inspect", str(path)])
+
+
+def fact(result: Result, name: str) -> str:
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    return next(line.removeprefix(name).strip() for line in lines if line.startswith(f"{name}  "))
+
+
+def test_vectors(vector_set: Path) -> None:
+    result = inspect(vector_set)
+    assert result.exit_code == 0, result.stderr
+    assert fact(result, "rows") == "300 (shards: 1)"
+    assert fact(result, "dimensions") == "sentence 16"
+    assert fact(result, "recipe kind") == "hashing"
+    assert fact(result, "sentence norms").startswith("min 0.99")
+    # The sentences share two of their three words.
+    assert float(fact(result, "sentence mean cosine").split()[0]) > 0.4
+    assert 1 < float(fact(result, "sentence effective rank").split()[0]) <= DIM
+    assert "text_id" in result.stdout
+
+
+def store_as_int8(folder: Path) -> None:
+    ids, found = published.open_set(folder).read("sentence")
+    shards.write_shard(ids, {"sentence": found}, folder / "00000.parquet", "int8")
+    published.write_manifest(folder, {}, {"sentence": DIM}, {"00000.parquet": 300}, "int8")
+
+
+def test_vectors_of_int8_tell_what_they_lost(vector_set: Path) -> None:
+    before = inspect(vector_set)
+    assert fact(before, "storage") == "float16"
+    assert "sentence loss" not in before.stdout
+    store_as_int8(vector_set)
+    for path in (vector_set, vector_set / "00000.parquet"):
+        norms = [float(part.split()[-1]) for part in fact(inspect(path), "sentence norms").split(",")]
+        assert norms == pytest.approx([1, 1, 1], abs=0.01)
+    after = inspect(vector_set)
+    assert fact(after, "storage") == "int8"
+    lost = published.open_set(vector_set).manifest["loss"]["sentence"]
+    assert fact(after, "sentence loss") == (
+        f"cosine: mean {lost['mean_cosine']:.6f}, least {lost['least_cosine']:.6f}; "
+        f"relative RMSE {100 * lost['relative_rmse']:.3f}%"
+    )
+
+
+def test_a_shard_of_int8_without_its_scale(vector_set: Path) -> None:
+    store_as_int8(vector_set)
+    path = vector_set / "00000.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({int8.KEY: b"{}"}), path)
+    result = inspect(path)
+    assert result.exit_code == 1
+    assert "no scale of the int8 view 'sentence'); run `dvc repro -f encode@corpus`" in result.stderr
+    pq.write_table(table.replace_schema_metadata(None), path)
+    assert inspect(path).exit_code == 0
+
+
+def test_vectors_without_a_manifest(vector_set: Path) -> None:
+    (vector_set / published.MANIFEST).unlink()
+    result = inspect(vector_set)
+    assert result.exit_code == 1
+    assert "manifest.json does not exist; run `dvc repro encode@corpus`" in result.stderr
+
+
+def test_vectors_that_are_not_finite_are_said(tmp_path: Path) -> None:
+    rows = np.ones((4, DIM), np.float16)
+    rows[1, 3] = np.nan
+    path = tmp_path / "vectors.parquet"
+    shards.write_shard(np.arange(4, dtype=np.uint64), {"cls": rows}, path)
+    assert fact(inspect(path), "cls not finite") == "1 rows"
+
+
+def test_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "texts.parquet"
+    pl.DataFrame({"text_id": [1, 2], "text": ["one text", "another"]}).write_parquet(path)
+    result = inspect(path)
+    assert fact(result, "rows") == "2 (row groups: 1)"
+    assert fact(result, "column text_id") == "int64"
+    assert "another" in result.stdout
+
+
+def test_principal_components(tmp_path: Path) -> None:
+    variance = np.linspace(2, 0, 64)
+    pca.write(pca.Pca(np.zeros(64), np.eye(64), variance), tmp_path / "sentence.safetensors")
+    result = inspect(tmp_path)
+    assert fact(result, "sentence dimension") == "64"
+    assert fact(result, "sentence variance kept") == f"32: {variance[:32].sum() / variance.sum():.1%}"
+
+
+def test_teacher_parts(tmp_path: Path, teacher: hashing.Hashing) -> None:
+    teacher_parts.write_vocabulary(teacher.save_parts(tmp_path), tmp_path)
+    result = inspect(tmp_path)
+    assert result.stdout.splitlines()[0].endswith("teacher's parts")
+    assert fact(result, "dimension") == "32"
+    assert fact(result, "vocabulary rows") == "77 (row groups: 1)"
+
+
+def test_metrics(tmp_path: Path) -> None:
+    metrics.write({"sts": {"spearman": 0.81}, "rows": 3}, tmp_path / "hpd.json")
+    assert fact(inspect(tmp_path / "hpd.json"), "sts.spearman") == "0.81"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("broken.parquet", b"PAR1 no", "is not a readable Parquet file"),
+        ("broken.json", b"{", "broken.json is not JSON (Expecting property name"),
+        ("list.json", b"[1]", "no metrics file"),
+        ("notes.txt", b"text", "is no artifact; expected a Parquet file"),
+    ],
+)
+def test_what_is_no_artifact(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = inspect(tmp_path / name)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert name in result.stderr
+
+
+def test_a_folder_of_artifacts_names_them(tmp_path: Path) -> None:
+    examined = tmp_path / "examined" / "hpd"
+    examined.mkdir(parents=True)
+    pl.DataFrame({"text_id": [1]}).write_parquet(examined / "scores.parquet")
+    save_file({"correlation": np.zeros((2, 2))}, examined / "correlation.safetensors")
+    result = inspect(examined)
+    assert result.exit_code == 1
+    assert f"inspect one of {examined / 'scores.parquet'}\n" in result.stderr
+    (tmp_path / "examined" / "notes").mkdir()
+    assert f"inspect one of {examined}\n" in inspect(examined.parent).stderr
+    assert "is no artifact; expected" in inspect(examined.parent / "notes").stderr
+
+
+def test_a_missing_path(tmp_path: Path) -> None:
+    result = inspect(tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert "nothing does not exist" in result.stderr

@@ -1,0 +1,60 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import obtain_wordnet
+from pipeline.core.errors import UserError
+from pipeline.prepare.wordnet.files import LEXNAMES, WORDNET_FILES, is_complete, wordnet_folder
+
+
+@pytest.fixture
+def no_tools(monkeypatch, tmp_path):
+    """A machine without apt-get and without a network: NLTK finds no route, PATH has no tools."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(obtain_wordnet, "NLTK_DOWNLOAD", "raise SystemExit(1)")
+
+
+def fake_download(content: str) -> str:
+    """A program in place of NLTK's downloader that leaves a zip, as the real one does."""
+    names = [name for name in WORDNET_FILES if name != "lexnames"]
+    return (
+        "import sys, zipfile, pathlib\n"
+        "folder = pathlib.Path(sys.argv[1], 'corpora'); folder.mkdir(parents=True)\n"
+        "with zipfile.ZipFile(folder / 'wordnet.zip', 'w') as archive:\n"
+        f"    [archive.writestr('wordnet/' + name, {content!r}) for name in {names!r}]\n"
+    )
+
+
+def test_a_zip_is_unpacked_into_private_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(obtain_wordnet, "NLTK_DOWNLOAD", fake_download("x"))
+    previous = os.umask(0o002)
+    try:
+        line = obtain_wordnet.obtain(tmp_path / "nltk_data")
+    finally:
+        os.umask(previous)
+    folder = wordnet_folder(tmp_path / "nltk_data")
+    assert "NLTK's server" in line
+    assert sorted(path.name for path in folder.iterdir()) == sorted(WORDNET_FILES)
+    assert (folder / "lexnames").read_text() == LEXNAMES
+    for path in (tmp_path / "nltk_data").rglob("*"):
+        assert not path.stat().st_mode & 0o022, path
+    assert [path.name for path in (tmp_path / "nltk_data").iterdir()] == ["corpora"]
+
+
+def test_what_is_complete_is_left_alone(nltk_data, no_tools):
+    assert "already complete" in obtain_wordnet.obtain(nltk_data)
+
+
+def test_without_any_way_the_error_says_what_was_tried(tmp_path, no_tools):
+    with pytest.raises(UserError, match=r"nltk\.download.*apt-get download wordnet-base"):
+        obtain_wordnet.obtain(tmp_path / "nltk_data")
+    assert not is_complete(tmp_path / "nltk_data")
+    assert list((tmp_path / "nltk_data").iterdir()) == [Path(tmp_path / "nltk_data" / "corpora")]
+
+
+def test_a_hanging_download_is_given_up(tmp_path, monkeypatch, no_tools):
+    monkeypatch.setattr(obtain_wordnet, "NLTK_DOWNLOAD", "import time; time.sleep(60)")
+    monkeypatch.setattr(obtain_wordnet, "SECONDS", 0.5)
+    with pytest.raises(UserError):
+        obtain_wordnet.obtain(tmp_path / "nltk_data")

@@ -1,0 +1,81 @@
+import json
+from copy import deepcopy
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from pipeline.cli.__main__ import app
+from pipeline.cli.schema import render
+
+
+@pytest.fixture(scope="module")
+def document(repository: Path) -> dict:
+    return YAML(typ="safe").load((repository / "params.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_committed_schema_is_fresh(repository: Path) -> None:
+    committed = (repository / "params.schema.json").read_text(encoding="utf-8")
+    assert committed == render(), "params.schema.json is stale; run `pipeline schema`"
+
+
+def test_a_stale_schema_fails_the_check_and_is_left_alone(tmp_path: Path) -> None:
+    stale = tmp_path / "params.schema.json"
+    stale.write_text("{}\n")
+    result = CliRunner().invoke(app, ["schema", "--check", "--out", str(stale)])
+    assert result.exit_code == 1
+    assert "is stale" in result.stderr
+    assert stale.read_text() == "{}\n"
+
+
+def test_a_written_schema_passes_the_check(tmp_path: Path) -> None:
+    out = tmp_path / "params.schema.json"
+    assert CliRunner().invoke(app, ["schema", "--out", str(out)]).exit_code == 0
+    assert CliRunner().invoke(app, ["schema", "--check", "--out", str(out)]).exit_code == 0
+
+
+def test_the_schema_accepts_the_default_params(document: dict) -> None:
+    jsonschema.validate(document, json.loads(render()))
+
+
+@pytest.mark.parametrize(
+    ("block", "key", "value"),
+    [
+        ("teacher", "poolng", "mean"),
+        ("encode", "views", ["sentense"]),
+        ("corpus", "dev_fraction", 2.0),
+        ("runtime", "tokens_per_batch", "many"),
+    ],
+)
+def test_the_schema_refuses_what_the_params_refuse(
+    document: dict, block: str, key: str, value: object
+) -> None:
+    wrong = deepcopy(document)
+    wrong[block][key] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, json.loads(render()))
+
+
+def test_every_field_has_a_description_for_the_editor() -> None:
+    definitions = json.loads(render())["$defs"]
+    bare = [
+        f"{name}.{field}"
+        for name in (
+            "Corpus",
+            "Train",
+            "Finetune",
+            "Evaluate",
+            "Budget",
+            "IvfIndex",
+            "HnswIndex",
+            "Runtime",
+            "Api",
+            "TransformerTeacher",
+            "OpenAiApiTeacher",
+        )
+        for field, said in definitions[name]["properties"].items()
+        if field != "kind" and "description" not in said
+    ]
+    assert bare == []

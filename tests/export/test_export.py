@@ -1,0 +1,239 @@
+"""The stage on students of all kinds, and its card's programs in environments with one runtime each."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from ruamel.yaml import YAML
+from runtime_environment import link_packages, run_alone
+from small_params import small_params
+from small_students import TEXTS, bilstm_block, compact_block, static_block, targets, transformer_block
+
+from pipeline.core.errors import UserError
+from pipeline.core.registry import implementation
+from pipeline.data import student_folder
+from pipeline.data.common import metrics, texts
+from pipeline.data.common.texts import text_id
+from pipeline.export import export as stage
+from pipeline.export import parity
+from pipeline.export.onnx_folder import OnnxFolder
+from pipeline.export.parity import difference
+from pipeline.export.session import OnnxEncoder
+from pipeline.prepare import pairs
+
+BLOCKS = {
+    "transformer": transformer_block(init={"max_length": 12}),
+    "compact": compact_block(init={"max_length": 12}),
+    "bilstm": bilstm_block(init={"max_length": 12}),
+    "static": static_block(),
+}
+HARD = ["", "日本語 \U0001f600 e\u0301 Übermut", "very long " * 60, "a cat"]
+PRINT = """
+import numpy
+numpy.save("vectors.npy", {encode}({texts!r}))
+names = {forbidden!r}
+import importlib.util
+assert not [name for name in names if importlib.util.find_spec(name)], names
+"""
+
+
+@pytest.fixture
+def work(tmp_path, parts, monkeypatch):
+    """Run the stage on a student of a kind in a folder of its own; the metrics."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(kind: str, **export: object) -> dict:
+        block = BLOCKS[kind]
+        made = implementation("train.students.kinds", kind).build(block, parts)
+        made.fit_projection(made.tokenise(TEXTS), targets())
+        student_folder.write(made, "the student's own card", Path("finetuned"))
+        tasks = {
+            "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
+            "reported": {"kind": "sts", "path": "test.tsv"},
+        }
+        whole = small_params(
+            students={"tiny": block.model_dump(mode="json")}, evaluate={"tasks": tasks}, export=export
+        )
+        YAML().dump(whole, Path("params.yaml"))
+        named = sorted({*TEXTS, *HARD})
+        table = {"text_id": [text_id(text) for text in named], "text": named}
+        schema = texts.LABELLED_SCHEMA
+        texts.write(pl.DataFrame(table, schema=schema), schema, Path("eval.parquet"))
+        rows = [(TEXTS[one], TEXTS[two]) for one in range(8) for two in range(one)]
+        # Scored by the student itself, so that the score is positive.
+        left, right = (
+            student_folder.read(Path("finetuned"), "x").encode(list(side)) for side in zip(*rows, strict=True)
+        )
+        scores = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+        columns = {
+            "left_id": [text_id(row[0]) for row in rows],
+            "right_id": [text_id(row[1]) for row in rows],
+            "score": np.round(scores, 2).tolist(),
+        }
+        pairs.write(pairs.make("alike", "dev", columns), Path("tasks.parquet"))
+        found = {"alike": {"spearman": 0.5}}
+        report = {
+            "dim": 8,
+            "main": {"alike": "spearman"},
+            "builtin": [],
+            "scores": {"teacher": {"alike": {"spearman": 0.625}}, "finetuned": found},
+            "retention": {"finetuned": 0.8},
+        }
+        metrics.write(report, Path("scores.json"))
+        stage.main(
+            "tiny",
+            finetuned=Path("finetuned"),
+            tasks=Path("tasks.parquet"),
+            eval_texts=Path("eval.parquet"),
+            scores=Path("scores.json"),
+            out=Path("out"),
+            metrics_file=Path("metrics.json"),
+        )
+        return json.loads(Path("metrics.json").read_text())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Folders of one runtime and what it requires."""
+    folder = tmp_path_factory.mktemp("packages")
+    return {
+        "onnx": link_packages(folder / "onnx", "onnxruntime", "tokenizers", "numpy"),
+        "model2vec": link_packages(folder / "model2vec", "model2vec"),
+        "sentence-transformers": link_packages(folder / "st", "sentence-transformers"),
+    }
+
+
+FORBIDDEN = {
+    "onnx": ["torch", "transformers", "sentence_transformers", "model2vec", "onnx", "pipeline"],
+    "model2vec": ["torch", "transformers", "sentence_transformers", "onnxruntime", "pipeline"],
+    "sentence-transformers": ["model2vec", "onnxruntime", "pipeline"],
+}
+
+
+def programs(card: str) -> dict[str, str]:
+    """The programs of a card by format."""
+    found = {}
+    for program in re.findall(r"```python\n(.*?)```", card, flags=re.DOTALL):
+        found[re.search(r'(?:Transformer|pretrained|Path)\("(.+?)"\)', program)[1]] = program
+    return found
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_every_kind_runs_from_its_card_in_an_environment_of_its_runtime(work, packages, kind):
+    run = work(kind)
+    formats = {"sentence-transformers", "onnx", "onnx-int8"} | ({"model2vec"} if kind == "static" else set())
+    assert set(run["formats"]) == formats
+    assert {path.name for path in Path("out").iterdir()} == {*formats, "README.md"}
+    found = programs(Path("out/README.md").read_text())
+    assert set(found) == formats
+    expected = student_folder.read(Path("finetuned"), "x").encode(HARD)
+    for name, program in found.items():
+        runtime = "onnx" if name.startswith("onnx") else name
+        if runtime == "sentence-transformers":
+            continue  # the import alone takes seconds: the next test has all kinds in one run
+        call = "encode" if runtime == "onnx" else "model.encode"
+        ending = PRINT.format(encode=call, texts=HARD, forbidden=FORBIDDEN[runtime])
+        assert "(2, 8)" in run_alone(program + ending, packages[runtime], Path("out"))
+        close = {"atol": 0.05} if name == "onnx-int8" else {"atol": 3e-6, "rtol": 1e-4}
+        np.testing.assert_allclose(np.load("out/vectors.npy"), expected, **close)
+
+
+def test_all_kinds_run_from_their_cards_where_sentence_transformers_is_alone(
+    work, packages, tmp_path, monkeypatch
+):
+    whole, expected = "import os\n", {}
+    for kind in BLOCKS:
+        (tmp_path / kind).mkdir()
+        monkeypatch.chdir(tmp_path / kind)
+        work(kind, formats=["sentence-transformers"])
+        program = programs(Path("out/README.md").read_text())["sentence-transformers"]
+        ending = PRINT.format(encode="model.encode", texts=HARD, forbidden=FORBIDDEN["sentence-transformers"])
+        whole += f"os.chdir({str(Path('out').absolute())!r})\n{program}{ending}"
+        expected[kind] = student_folder.read(Path("finetuned"), "x").encode(HARD)
+    assert run_alone(whole, packages["sentence-transformers"], tmp_path).count("(2, 8)") == len(BLOCKS)
+    for kind, vectors in expected.items():
+        found = np.load(tmp_path / kind / "out/vectors.npy")
+        np.testing.assert_allclose(found, vectors, atol=3e-6, rtol=1e-4)
+
+
+def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_say(work):
+    run = work("transformer")
+    assert run["measure"] == "spearman"
+    assert (run["split"], run["tasks"]) == ("dev", ["alike"])
+    assert run["parity_texts"] == 12
+    exact, small = run["formats"]["onnx"], run["formats"]["onnx-int8"]
+    assert exact["max_distance"] < 1e-9
+    assert exact["share"] == pytest.approx(1, abs=1e-3)
+    assert small["share"] == pytest.approx(small["score"] / run["score"], abs=1e-5)
+    files = sum(path.stat().st_size for path in Path("out/onnx").iterdir())
+    assert exact["megabytes"] == pytest.approx(files / 1e6, rel=1e-5)
+    card = Path("out/README.md").read_text()
+    assert "| alike | spearman | 0.6250 | 0.5000 |" in card
+    assert "keeps 80.0% of the teacher's scores" in card
+    assert "- texts.csv" in card
+    assert "none: a hash function of the pipeline" in card
+    assert "mean Spearman correlation over the dev pairs of alike" in card
+
+
+def test_int8_is_also_compared_a_text_at_a_time(work):
+    found = work("transformer")["formats"]
+    model = student_folder.read(Path("finetuned"), "x")
+    texts = pl.read_parquet("eval.parquet")["text"].to_list()[:12]
+    encoder = OnnxEncoder(Path("out/onnx-int8"))
+    alone = difference(np.concatenate([encoder.encode([text]) for text in texts]), model.encode(texts))
+    small = found["onnx-int8"]
+    assert small["mean_distance_alone"] == pytest.approx(alone.distances.mean(), rel=1e-3)
+    assert small["mean_distance_alone"] != small["mean_distance"]
+    assert small["max_distance"] >= alone.distances.max() * (1 - 1e-3)
+    assert found["onnx"]["mean_distance_alone"] is None
+    said = f"{small['mean_distance_alone']:.1e} where each text is encoded alone"
+    assert said in Path("out/README.md").read_text()
+
+
+def test_sentence_transformers_is_the_trained_folder(work):
+    work("static", formats=["sentence-transformers", "model2vec"])
+    trained = {path.name: path.read_bytes() for path in Path("finetuned").iterdir()}
+    for name in ("sentence-transformers", "model2vec"):
+        assert {path.name: path.read_bytes() for path in Path("out", name).iterdir()} == trained
+    assert not Path("out/onnx").exists()
+
+
+def test_an_export_with_other_weights_fails_by_how_much_and_leaves_nothing(work, monkeypatch):
+    whole = OnnxFolder.write
+
+    def broken(self: OnnxFolder, folder: Path, name: str = "model.onnx") -> None:
+        from onnx import numpy_helper
+
+        for initializer in self.graph.graph.initializer:
+            if initializer.name.endswith("linear.weight"):
+                array = numpy_helper.to_array(initializer)
+                noise = np.random.default_rng(0).standard_normal(array.shape)
+                changed = (array + 0.1 * np.abs(array).mean() * noise).astype(np.float32)
+                initializer.CopyFrom(numpy_helper.from_array(changed, initializer.name))
+        whole(self, folder, name)
+
+    monkeypatch.setattr(OnnxFolder, "write", broken)
+    with pytest.raises(UserError, match=r"onnx does not give the student's vectors: 1 - cosine is 0\.\d+ at"):
+        work("transformer")
+    assert not Path("out").exists()
+    assert not Path("metrics.json").exists()
+
+
+def test_an_int8_that_loses_too_much_fails_by_its_score(work, monkeypatch):
+    gate = {"int8": {"distance": 0.5, "loss": 0.0}, "formats": ["onnx-int8"]}
+    work("transformer", **gate)  # what it loses lies within chance
+    monkeypatch.setattr(parity.Measure, "least_loss", lambda *_: 0.001)
+    with pytest.raises(UserError, match=r"onnx-int8 scores .* 0.10% at least, export.int8.loss allows 0.00%"):
+        work("transformer", **gate)
+
+
+def test_a_student_without_any_of_the_formats(work):
+    with pytest.raises(
+        UserError, match=r"export.formats is model2vec, which students.tiny of kind transformer"
+    ):
+        work("transformer", formats=["model2vec"])

@@ -1,0 +1,100 @@
+"""Runs of the stage `finetune` on a few triplets: in this process, and in processes that are killed."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import torch
+from ruamel.yaml import YAML
+from small_params import small_params
+from small_students import static_block, transformer_block
+
+from pipeline.core.errors import report_user_errors
+from pipeline.data import student_folder
+from pipeline.data.common import texts
+from pipeline.data.common.texts import text_id
+from pipeline.prepare import pairs
+from pipeline.train.finetune import main
+from pipeline.train.finetuning import Finetuning
+from pipeline.train.loop.objective import Step
+from pipeline.train.students.kinds import static, transformer
+
+ANIMALS = ["cat", "dog", "bird", "fish", "horse", "snake"]
+TRIPLETS = [(f"a {one} here", f"the {one}s there", f"a small {two}") for one in ANIMALS for two in ANIMALS]
+DEV = [(f"my {one}", f"your {two}", float(one == two)) for one in ANIMALS for two in ANIMALS]
+
+
+def finetune_params(**changes: object) -> dict:
+    """A student's block."""
+    base = {"data": ["mine"], "epochs": 3, "batch_size": 12, "lr": 0.01, "evaluations": 3}
+    return {**base, **changes}
+
+
+def write_inputs(kind: str, block: dict | None, parts: Path) -> None:
+    """Params, triplets, a dev task and a distilled student of a kind in the working folder."""
+    distilled = {"static": static_block(), "transformer": transformer_block()}[kind]
+    module = {"static": static, "transformer": transformer}[kind]
+    student_folder.write(module.build(distilled, parts), "distilled", Path("distilled"))
+    whole = distilled.model_dump(mode="json") | {"finetune": block}
+    tasks = {
+        "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
+        "reported": {"kind": "sts", "path": "test.tsv"},
+    }
+    mined = {"data": {"mine": {"kind": "triplets", "path": "triplets.tsv"}}, "mine": None}
+    whole_params = {"students": {"tiny": whole}, "evaluate": {"tasks": tasks}, "finetune": mined}
+    params = small_params(**whole_params, runtime={"device": "cpu"})
+    YAML().dump(params, Path("params.yaml"))
+    _write(TRIPLETS, "mined.parquet", "mine", "train")
+    _write(DEV, "tasks.parquet", "alike", "dev")
+
+
+def _write(rows: list[tuple], path: str, task: str, split: str) -> None:
+    """Pairs, and their texts beside them."""
+    named = sorted({text for row in rows for text in row if isinstance(text, str)})
+    table = pl.DataFrame(
+        {"text_id": [text_id(text) for text in named], "text": named}, schema=texts.LABELLED_SCHEMA
+    )
+    texts.write(table, texts.LABELLED_SCHEMA, Path(f"{path}.texts"))
+    columns = {"left_id": [text_id(row[0]) for row in rows], "right_id": [text_id(row[1]) for row in rows]}
+    if split == "train":
+        columns["negative_ids"] = [[text_id(row[2])] for row in rows]
+    else:
+        columns["score"] = [row[2] for row in rows]
+    pairs.write(pairs.make(task, split, columns), Path(path))
+
+
+def finetune() -> None:
+    """Run the stage in the working folder."""
+    main(
+        "tiny",
+        distilled=Path("distilled"),
+        triplets=Path("mined.parquet"),
+        finetune_texts=Path("mined.parquet.texts"),
+        tasks=Path("tasks.parquet"),
+        eval_texts=Path("tasks.parquet.texts"),
+        out=Path("out"),
+        curve=Path("curve.tsv"),
+        metrics_file=Path("metrics.json"),
+    )
+
+
+def finetune_slowly(folder: Path, log: Path, seconds: float) -> None:
+    """In a process of its own: the stage, saving its state after every step, and noting the steps."""
+    os.chdir(folder)
+    torch.set_num_threads(1)
+    sys.stderr = (folder / "stderr").open("a")
+    backward, run = Step.backward, Finetuning.run
+
+    def slow_backward(self: Step, rows: object) -> dict[str, float]:
+        with log.open("a") as file:
+            file.write("step\n")
+        time.sleep(seconds)
+        return backward(self, rows)
+
+    Step.backward = slow_backward
+    Finetuning.run = lambda self, name, score, checkpoint, _seconds, **precision: run(
+        self, name, score, checkpoint, 0, **precision
+    )
+    report_user_errors(finetune)()

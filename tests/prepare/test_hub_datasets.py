@@ -1,0 +1,123 @@
+import sys
+
+import polars as pl
+import pytest
+from small_params import small_params
+
+from pipeline.cli import needs
+from pipeline.core.errors import UserError
+from pipeline.params.corpus import HubSource, TripletFile
+from pipeline.params.evaluate import Evaluate
+from pipeline.params.load import check
+from pipeline.prepare.sources import read_sources
+from pipeline.prepare.tasks import evaluation
+from pipeline.prepare.triplets import finetuning
+
+pytest.importorskip("datasets")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """`datasets` keeps what it reads, here apart from the user's; no network."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path_factory.getbasetemp() / "cache")
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    """A folder of Parquet files that `load_dataset` reads: the splits train and test."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    rows = {
+        "sentence1": [f"left {n}" for n in range(40)],
+        "sentence2": [f"right {n}" for n in range(40)],
+        "score": [n % 6 for n in range(40)],
+        "label": [n % 2 for n in range(40)],
+        "tokens": [["a"]] * 40,
+    }
+    pl.DataFrame(rows).write_parquet(folder / "train.parquet")
+    pl.DataFrame(rows)[:5].with_columns(pl.col("sentence1") + " more").write_parquet(folder / "test.parquet")
+    return f"hub:{folder}"
+
+
+def read(block):
+    tasks = Evaluate.model_validate({"tasks": {"mine": block}}).tasks
+    return evaluation(tasks, None)
+
+
+def test_tasks_read_a_dataset_of_parquet_files(dataset):
+    found = read({"kind": "sts", "path": f"{dataset}?split=test", "range": [0, 5]})
+    assert found.pairs["score"].to_list() == [0, 1, 2, 3, 4]
+    assert set(found.pairs["subset"]) == {"data?split=test"}
+    pair = {"kind": "pair_classification", "train": f"{dataset}?split=train", "test": f"{dataset}?split=test"}
+    assert dict(read(pair).pairs["subset"].value_counts().iter_rows()) == {"train": 36, "dev": 4, "test": 5}
+    columns = {"query": "sentence1", "entity": "sentence2"}
+    found = read({"kind": "entity_resolution", "path": f"{dataset}?split=test", **columns})
+    assert found.pairs["left_id"].drop_nulls().len() == 2
+    block = TripletFile(
+        kind="triplets", path=f"{dataset}?split=train", anchor="sentence1", positive="sentence2"
+    )
+    assert len(finetuning({"t": block}, None, pl.Series([], dtype=pl.String))[0].pairs) == 40
+
+
+def test_a_dataset_of_json_lines_with_one_split_and_a_corpus(tmp_path):
+    folder = tmp_path / "json"
+    folder.mkdir()
+    (folder / "data.jsonl").write_text(
+        '{"sentence1": "a", "sentence2": "b", "score": 4.5}\n'
+        '{"sentence1": "a", "sentence2": "c", "score": 1}\n'
+    )
+    assert read({"kind": "sts", "path": f"hub:{folder}"}).pairs["score"].to_list() == [4.5, 1]
+    source = HubSource(kind="huggingface", dataset=str(folder), column="sentence2")
+    assert [part.texts.to_list() for part in read_sources([source], None)] == [["b", "c"]]
+
+
+def test_splits_that_are_joined_and_a_corpus_of_numbers(dataset):
+    found = read({"kind": "sts", "path": f"{dataset}?split=train+test", "range": [0, 5]})
+    assert len(found.pairs) == 45
+    folder = dataset.removeprefix("hub:")
+    (part,) = read_sources(
+        [HubSource(kind="huggingface", dataset=folder, split="test", column="score")], None
+    )
+    assert part.texts.to_list() == ["0", "1", "2", "3", "4"]
+    lists = HubSource(kind="huggingface", dataset=folder, split="test", column="tokens")
+    with pytest.raises(UserError, match=r"corpus\.sources: .*data: tokens holds List\(String\), not texts"):
+        list(read_sources([lists], None))
+
+
+@pytest.mark.parametrize(
+    ("address", "fields", "message"),
+    [
+        ("{}", {}, r"data has several splits; name one with `split`: train, test"),
+        ("{}?split=dev", {}, r"data\?split=dev cannot be loaded \(.*dev.*\); check dataset, config, split"),
+        ("{}?config=x&split=test", {}, r"cannot be loaded"),
+        ("{}?spilt=test", {}, r"after `\?` there may be config and split, each once: hub:OWNER/NAME@"),
+        ("{}?split=test&split=train", {}, r"after `\?` there may be config and split, each once"),
+        ("{}?test", {}, r"after `\?` there may be config and split"),
+        ("hub:someone/nothing?split=test", {}, r"hub:someone/nothing\?split=test cannot be loaded"),
+        ("{}?split=test", {"left": "sentence"}, r"no column 'sentence'; .* did you mean 'sentence2'"),
+        ("{}?split=test", {"left": "tokens"}, r"tokens holds List\(String\), not texts or numbers"),
+        ("{}?split=train", {"range": [0, 4]}, r"split=train, row 6 of the data: score is '5', not between 0"),
+    ],
+)
+def test_a_fault_names_the_dataset(dataset, address, fields, message):
+    with pytest.raises(UserError, match=message) as error:
+        read({"kind": "sts", "path": address.format(dataset), **fields})
+    assert "\n" not in str(error.value)
+
+
+def test_without_the_extra_the_message_says_what_to_install(dataset, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"is not installed; run `pip install -e '\.\[datasets\]'`"):
+        read({"kind": "sts", "path": f"{dataset}?split=test"})
+
+
+def test_doctor_looks_for_the_extra_and_not_for_a_file(monkeypatch):
+    block = {"tasks": {"mine": {"kind": "sts", "path": "hub:owner/name?split=test"}}}
+    params = check(small_params(evaluate=block), "params.yaml")
+    assert dict(params.user_files()) == {"corpus.sources.0.path": "texts.csv"}
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    [finding] = needs.extras(params)
+    assert finding.found == "not installed, but used by evaluate.tasks.mine.path"
+    assert finding.fix == "pip install -e '.[datasets]'"

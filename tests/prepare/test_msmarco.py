@@ -1,0 +1,89 @@
+import gzip
+
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.params.evaluate import RetrievalTask
+from pipeline.prepare.readers.msmarco import read_msmarco
+from pipeline.prepare.tasks import evaluation
+
+FILES = {
+    "collection.tsv": '7\tA "passage.\n8\tAnother, too.\n',
+    "queries.dev.small.tsv": "2\twhat is it\n3\tnot judged\n",
+    "qrels.dev.small.tsv": "2\t0\t8\t1\n2\t0\t7\t0\n",
+}
+
+
+def folder(tmp_path, **changed):
+    for name, content in {**FILES, **changed}.items():
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+def test_the_layout(tmp_path):
+    found = read_msmarco(folder(tmp_path), "dev.small")
+    assert found.documents == {"7": 'A "passage.', "8": "Another, too."}
+    assert found.queries == {"2": "what is it", "3": "not judged"}
+    assert found.judgements == [("2", "8", 1.0), ("2", "7", 0.0)]
+
+
+def test_packed_files_and_queries_of_all_splits(tmp_path):
+    for name, content in FILES.items():
+        (tmp_path / f"{name.replace('queries.dev.small', 'queries')}.gz").write_bytes(
+            gzip.compress(content.encode())
+        )
+    assert read_msmarco(tmp_path, "dev.small") == read_msmarco(folder(tmp_path), "dev.small")
+
+
+def test_the_task_takes_all_documents_and_the_judged_queries(tmp_path):
+    task = RetrievalTask(kind="retrieval", path=str(folder(tmp_path)), layout="msmarco", qrels="dev.small")
+    found = evaluation({"marco": task}, None)
+    texts = dict(found.texts.iter_rows())
+    pairs = found.pairs.select("left_id", "right_id", "score").iter_rows()
+    assert {(texts.get(left), texts[right], score) for left, right, score in pairs} == {
+        ("what is it", "Another, too.", 1.0),
+        (None, 'A "passage.', None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "qrels.dev.small.tsv",
+            "2\t0\t8\t1\n9\t0\t8\t1\n",
+            r"row 2 of the data: '9' is not in queries\.dev\.small\.tsv",
+        ),
+        (
+            "qrels.dev.small.tsv",
+            "2\t0\t9\t1\n",
+            r"small\.tsv, row 1 of the data: '9' is not in collection\.tsv",
+        ),
+        ("qrels.dev.small.tsv", "2\t0\t8\tyes\n", r"row 1 of the data: relevance is 'yes', not a number"),
+        (
+            "qrels.dev.small.tsv",
+            "2\t8\t1\n",
+            r"qrels\.dev\.small\.tsv, line 1: 3 cells, not query id, iteration",
+        ),
+        ("qrels.dev.small.tsv", "", r"qrels\.dev\.small\.tsv is empty"),
+        ("collection.tsv", "7\ta\n8\tb\n7\tc\n", r"collection\.tsv, line 3: the id '7' is there twice"),
+        ("collection.tsv", "7\ta\n8\n", r"collection\.tsv, line 2: 1 cells, not id, passage"),
+        ("collection.tsv", "7\ttitle\ttext\n", r"collection\.tsv, line 1: 3 cells"),
+        ("collection.tsv", "7\t\n", r"collection\.tsv, row 1 of the data: passage is empty"),
+        ("collection.tsv", "", r"collection\.tsv is empty"),
+        ("queries.dev.small.tsv", "", r"queries\.dev\.small\.tsv is empty"),
+    ],
+)
+def test_a_fault_names_file_and_row(tmp_path, name, content, message):
+    with pytest.raises(UserError, match=message):
+        read_msmarco(folder(tmp_path, **{name: content}), "dev.small")
+
+
+def test_missing_files(tmp_path):
+    with pytest.raises(UserError, match=r"nowhere is not a folder"):
+        read_msmarco(tmp_path / "nowhere", "test")
+    with pytest.raises(UserError, match=r"qrels\.test\.tsv does not exist; `qrels` can be: dev\.small"):
+        read_msmarco(folder(tmp_path), "test")
+    (tmp_path / "queries.dev.small.tsv").unlink()
+    with pytest.raises(UserError, match=r"queries\.tsv does not exist, nor does queries\.tsv\.gz"):
+        read_msmarco(tmp_path, "dev.small")

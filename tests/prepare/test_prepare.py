@@ -1,0 +1,164 @@
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import pytest
+from ruamel.yaml import YAML
+from small_params import small_params
+from small_students import bilstm_block
+
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.data.common import texts
+from pipeline.prepare import pairs
+from pipeline.prepare.prepare import main
+
+OUTS = {
+    "corpus": "corpus.parquet",
+    "eval_texts": "eval.parquet",
+    "tasks": "tasks.parquet",
+    "finetune": "finetune.parquet",
+    "triplets": "triplets.parquet",
+    "metrics": "prepare.json",
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Params and data of a project that needs no WordNet."""
+    lines = [f"this is training text number {i}" for i in range(200)]
+    (tmp_path / "texts.txt").write_text("\n".join([*lines, "A held-out text, here.", "short"]))
+    (tmp_path / "sts.tsv").write_text(
+        "sentence1\tsentence2\tscore\na held out text here\tAnother one of them\t3\n"
+        "Another one of them\ta held out text here\t1\n"
+    )
+    (tmp_path / "triplets.csv").write_text("anchor,positive\nan anchor,a positive\nanother one of them,x\n")
+    params = small_params(
+        corpus={"sources": [{"kind": "files", "path": str(tmp_path / "texts.txt")}], "dev_fraction": 0.1},
+        finetune={
+            "data": {"mine": {"kind": "triplets", "path": str(tmp_path / "triplets.csv")}},
+            "mine": None,
+        },
+        evaluate={"tasks": {"mine": {"kind": "sts", "path": str(tmp_path / "sts.tsv")}}},
+    )
+    return tmp_path, params
+
+
+def prepare(folder: Path, params: dict, out: str = "out") -> Path:
+    YAML().dump(params, folder / "params.yaml")
+    paths = {name: folder / out / file for name, file in OUTS.items()}
+    main(raw=folder, wordnet=folder / "no_wordnet", params=folder / "params.yaml", **paths)
+    return folder / out
+
+
+def test_all_artifacts_and_counts(project):
+    out = prepare(*project)
+    corpus = texts.read_corpus(out / "corpus.parquet")
+    assert len(corpus) == 200
+    assert set(corpus["split"]) == {"train", "dev"}
+    assert pairs.read(out / "tasks.parquet")["score"].to_list() == [3.0, 1.0]
+    triplets = pairs.read(out / "triplets.parquet")
+    assert triplets.select("task", "split").rows() == [("mine", "train")]
+    for pairs_name, texts_name in (("tasks", "eval"), ("triplets", "finetune")):
+        table = pairs.read(out / f"{pairs_name}.parquet")
+        known = texts.read_labelled(out / f"{texts_name}.parquet")["text_id"]
+        assert pl.concat([table["left_id"], table["right_id"]]).is_in(known.implode()).all()
+    metrics = json.loads((out / "prepare.json").read_text())
+    [source] = metrics["sources"].values()
+    assert source["dropped"] == {"evaluation_text": 1, "too_few_words": 1}
+    assert source["rows_in"] == 202
+    assert metrics["finetune"]["mine"] == {"dropped": {"evaluation_text": 1}, "rows_in": 2, "rows_out": 1}
+    assert metrics["tasks"]["mine"]["test"]["rows"] == 2
+
+
+def test_equal_inputs_give_equal_bytes(project):
+    first, second = (prepare(*project, out=name) for name in ("first", "second"))
+    for file in OUTS.values():
+        assert (first / file).read_bytes() == (second / file).read_bytes(), file
+
+
+def test_an_empty_corpus_leaves_nothing_behind(project):
+    folder, params = project
+    params["corpus"]["min_words"] = 50
+    with pytest.raises(UserError, match=r"the corpus is empty after filtering; .* 202 rows in, dropped 202"):
+        prepare(folder, params)
+    assert not (folder / "out").exists()
+
+
+def test_missing_wordnet_is_one_line_and_exit_code_1(project, capsys):
+    folder, params = project
+    params["corpus"]["sources"] = [{"kind": "wordnet"}]
+    with pytest.raises(SystemExit) as stopped:
+        report_user_errors(prepare)(folder, params)
+    assert stopped.value.code == 1
+    assert "error: " in (message := capsys.readouterr().err)
+    assert "run `make setup`" in message
+    assert "Traceback" not in message
+
+
+def test_a_file_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_path_factory):
+    folder, params = project
+    prepare(folder, params)
+    assert "DVC does not see" not in capsys.readouterr().err
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "texts.txt"
+    elsewhere.write_text("this is a text that lies elsewhere\n")
+    params["corpus"]["sources"][0]["path"] = str(elsewhere)
+    prepare(folder, params)
+    assert (
+        f"corpus.sources.0.path is not all in {folder}: DVC does not see when {elsewhere}"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(("linked", "seen"), [("texts.txt", True), ("sub", False)])
+@pytest.mark.parametrize("pattern", ["**/*.txt", "{}"])
+def test_dvc_reads_a_file_that_is_a_link_but_enters_no_folder(
+    project, capsys, tmp_path_factory, linked, seen, pattern
+):
+    folder, params = project
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "sub").mkdir()
+    for name in ("texts.txt", "sub/more.txt"):
+        (elsewhere / name).write_text("this is a text that lies elsewhere\n")
+    (folder / "raw").mkdir()
+    (folder / "raw" / linked).symlink_to(elsewhere / linked)
+    file = linked if seen else f"{linked}/more.txt"
+    params["corpus"]["sources"] = [{"kind": "files", "path": str(folder / "raw" / pattern.format(file))}]
+    YAML().dump(params, folder / "params.yaml")
+    with suppress(UserError):  # one text makes no corpus
+        prepare(folder, params)
+    assert ("corpus.sources.0.path is not all in" not in capsys.readouterr().err) == seen
+
+
+def test_a_part_of_a_tasks_folder_that_is_a_link_is_named(project, capsys, tmp_path_factory):
+    folder, params = project
+    judged = tmp_path_factory.mktemp("qrels")
+    (judged / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\n")
+    (folder / "find").mkdir()
+    (folder / "find/corpus.jsonl").write_text('{"_id": "d", "text": "one", "title": null}\n')
+    (folder / "find/queries.jsonl").write_text('{"_id": "q", "text": "what"}\n')
+    (folder / "find/qrels").symlink_to(judged)
+    params["evaluate"]["tasks"]["find"] = {"kind": "retrieval", "path": str(folder / "find")}
+    prepare(folder, params)
+    assert "evaluate.tasks.find.path is not all in" in capsys.readouterr().err
+
+
+def test_a_dataset_whose_changes_dvc_does_not_see_is_named(project, capsys, tmp_path_factory):
+    folder, params = project
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "train.csv").write_text("anchor,positive\na dog,the dog\n")
+    params["finetune"]["data"] = {"mine": {"kind": "triplets", "path": f"hub:{elsewhere}?split=train"}}
+    with suppress(UserError):  # where the library `datasets` is not installed
+        prepare(folder, params)
+    assert "finetune.data.mine.path: DVC does not see when a folder changes" in capsys.readouterr().err
+
+
+def test_word_vectors_are_no_input_that_dvc_sees(project, capsys):
+    folder, params = project
+    words = {"embeddings": "file", "path": "data/raw/words.txt"}
+    params["students"]["words"] = bilstm_block(init=words).model_dump(mode="json")
+    prepare(folder, params)
+    assert (
+        "students.words.init.path: DVC does not see when data/raw/words.txt changes; run `dvc repro -f -s "
+        "distill@words` then"
+    ) in capsys.readouterr().err

@@ -1,0 +1,235 @@
+import csv
+import gzip
+import json
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.errors import UserError
+from pipeline.prepare.readers import delimited, user_columns, user_files
+from pipeline.prepare.readers.beir import read_beir
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text != "\ufeff")
+
+
+def write(path, content):
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.txt", "one\r\n\ntwo \u2028 still two"),
+        ("x.txt.gz", "one\r\n\ntwo \u2028 still two\n"),
+    ],
+)
+def test_lines_of_a_text_file(tmp_path, name, content, monkeypatch):
+    monkeypatch.setattr(delimited, "LINES_AT_A_TIME", 2)
+    texts = user_files.read_texts(write(tmp_path / name, content), "ignored")
+    assert texts.to_list() == ["one\r", "", "two \u2028 still two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", 'id,text\n1,"a, ""b"""\n2,\n'),
+        ("x.csv.gz", '\ufeffid,text\r\n1,"a, ""b"""\r\n2,\r\n'),
+        ("x.tsv", 'id\ttext\n1\ta, "b"\n2\t\n'),
+        ("x.jsonl", '{"id": 1, "text": "a, \\"b\\""}\n\n{"id": 2, "text": null}\n'),
+    ],
+)
+@pytest.mark.parametrize("at_a_time", [1, 100])
+def test_a_column_of_each_format(tmp_path, name, content, at_a_time, monkeypatch):
+    monkeypatch.setattr(delimited, "LINES_AT_A_TIME", at_a_time)
+    path = write(tmp_path / name, content)
+    assert user_files.read_texts(path, "text").to_list() == ['a, "b"', None]
+    assert user_columns.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
+def test_an_empty_line_is_an_empty_cell_of_a_single_column_and_none_of_several(tmp_path, name):
+    mark = "," if name == "x.csv" else "\t"
+    path = write(tmp_path / name, "\ntext\none\n\ntwo\n")
+    assert user_files.read_texts(path, "text").to_list() == ["one", None, "two"]
+    write(path, f"id{mark}text\n1{mark}one\n\n2{mark}two\n")
+    assert user_files.read_texts(path, "text").to_list() == ["one", "two"]
+
+
+def test_a_number_that_is_none_is_an_empty_cell(tmp_path):
+    pl.DataFrame({"label": [1.0, float("nan"), None]}).write_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.jsonl").write_text('{"label": 1.0}\n{"label": NaN}\n{"label": null}\n')
+    for name in ("x.parquet", "x.jsonl"):
+        assert user_files.read_columns(tmp_path / name, ["label"])["label"].to_list() == ["1.0", None, None]
+
+
+def test_categories_are_texts(tmp_path):
+    for dtype in (pl.Categorical, pl.Enum(["a", "b"])):
+        pl.DataFrame({"text": ["a", "b", None]}, schema={"text": dtype}).write_parquet(tmp_path / "x.parquet")
+        assert user_files.read_columns(tmp_path / "x.parquet", ["text"])["text"].to_list() == ["a", "b", None]
+
+
+def test_brackets_in_a_name_are_no_pattern(tmp_path):
+    pl.DataFrame({"text": ["a"]}).write_parquet(tmp_path / "part[1].parquet")
+    pl.DataFrame({"other": ["b"]}).write_parquet(tmp_path / "part1.parquet")
+    assert user_files.read_columns(tmp_path / "part[1].parquet", ["text"])["text"].to_list() == ["a"]
+
+
+def test_two_columns_of_one_name_are_told(tmp_path):
+    table = pa.table([["a"], [1], [2]], names=["text", "n", "n"])
+    pq.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(UserError, match=r"x\.parquet is not a readable Parquet file .*write it again"):
+        user_files.read_columns(tmp_path / "x.parquet", ["text"])
+
+
+def test_a_parquet_column(tmp_path):
+    pl.DataFrame({"text": ["a", ""], "score": [0.5, 1.0]}).write_parquet(tmp_path / "x.parquet")
+    table = user_files.read_columns(tmp_path / "x.parquet", ["text", "score"])
+    assert table["text"].to_list() == ["a", None]
+    assert user_columns.numbers(table["score"], tmp_path / "x.parquet").to_list() == [0.5, 1.0]
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=5))
+def test_csv_and_jsonl_give_back_what_was_written(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("round")
+    with (folder / "x.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+        writer.writerows([("a", "b"), *rows])
+    lines = "\n".join(json.dumps(dict(zip("ab", row, strict=True))) for row in rows)
+    write(folder / "x.jsonl", lines)
+    for name in ("x.csv", "x.jsonl"):
+        assert user_files.read_columns(folder / name, ["a", "b"]).rows() == rows
+
+
+BAD = {
+    "no_column.csv": ("id,txet\n1,a\n", r"no column 'text'; it has id, txet; did you mean 'txet'\?"),
+    "no_column.jsonl": ('{"text": "a"}\n{"txt": 1}\n', r"no_column\.jsonl, line 2 has no column 'text'"),
+    "ragged.csv": ("id,text\n1,a\n2,b,c\n", r"ragged\.csv, line 3: 3 cells for 2 columns"),
+    "open_quote.csv": ('text\n"a\n', r"open_quote\.csv, line 2: .*quotation marks"),
+    "latin.txt": (b"fine\ncaf\xe9\n", r"latin\.txt, line 2: invalid UTF-8 \(byte 0xe9\)"),
+    "broken.jsonl": ('{"text": "a"}\n{"text": \n', r"broken\.jsonl, line 2: not JSON"),
+    "array.jsonl": ("[1]\n", r"array\.jsonl, line 1: not a JSON object"),
+    "list.jsonl": ('{"text": ["a"]}\n', r"list\.jsonl, line 1: text is \[\"a\"\], not a text"),
+    "half.jsonl": ('{"text": "\\ud800"}\n', r"half\.jsonl, line 1: text holds half a surrogate pair"),
+    "empty.txt": ("", r"empty\.txt is empty"),
+    "empty.csv": ("", r"empty\.csv is empty"),
+    "header.csv": ("text\n", r"header\.csv is empty"),
+    "empty.jsonl": ("\n", r"empty\.jsonl is empty"),
+    "fake.parquet": ("text", r"fake\.parquet is not a readable Parquet file"),
+    "x.docx": ("text", r"x\.docx: unknown format; allowed: \.txt"),
+    "x.parquet.gz": ("text", r"unknown format"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_fault_names_the_file_and_the_place(tmp_path, name):
+    content, message = BAD[name]
+    with pytest.raises(UserError, match=message):
+        user_files.read_texts(write(tmp_path / name, content), "text")
+
+
+def test_a_truncated_gzip_file(tmp_path):
+    path = tmp_path / "x.txt.gz"
+    path.write_bytes(gzip.compress(b"hello " * 1000)[:-20])
+    with pytest.raises(UserError, match="not a whole gzip file"):
+        user_files.read_texts(path, "text")
+
+
+@pytest.mark.parametrize("cell", ["three", "", "nan", "inf"])
+def test_a_score_that_is_no_number(tmp_path, cell):
+    path = write(tmp_path / "x.tsv", f"score\ttext\n1.5\ta\n{cell}\tb\n")
+    with pytest.raises(UserError, match=rf"x\.tsv, row 2 of the data: score is '{cell}', not a number"):
+        user_columns.numbers(user_files.read_columns(path, ["score"])["score"], path)
+
+
+def test_a_score_out_of_bounds(tmp_path):
+    path = write(tmp_path / "x.tsv", "score\n0\n5\n5.01\n")
+    scores = user_files.read_columns(path, ["score"])["score"]
+    assert user_columns.numbers(scores[:2], path, (0, 5)).to_list() == [0, 5]
+    with pytest.raises(UserError, match=r"x\.tsv, row 3 of the data: score is '5\.01', not between 0 and 5"):
+        user_columns.numbers(scores, path, (0, 5))
+
+
+def test_globs_are_sorted_and_reach_into_folders(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name in ("b.txt", "a.txt", "sub/c.txt"):
+        write(tmp_path / name, "x")
+    found = user_files.expand(str(tmp_path / "**" / "*.txt"), "corpus.sources.0.path")
+    assert [path.name for path in found] == ["a.txt", "b.txt", "c.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("none.txt", "does not exist"), ("*.csv", "matches no file"), ("", "is a folder")],
+)
+def test_a_path_without_a_file(tmp_path, name, message):
+    with pytest.raises(UserError, match=rf"corpus\.sources\.0\.path: .*{message}"):
+        user_files.expand(f"{tmp_path}/{name}", "corpus.sources.0.path")
+
+
+def beir(tmp_path, qrels):
+    (tmp_path / "qrels").mkdir()
+    write(
+        tmp_path / "corpus.jsonl.gz", '{"_id": "d1", "title": "T", "text": "x"}\n{"_id": "d2", "text": "y"}\n'
+    )
+    write(tmp_path / "queries.jsonl", '{"_id": "q1", "text": "z"}\n')
+    write(tmp_path / "qrels" / "test.tsv", qrels)
+    return tmp_path
+
+
+def test_a_title_that_is_null_is_none(tmp_path):
+    folder = beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\td1\t2\n")
+    write(folder / "corpus.jsonl.gz", '{"_id": "d1", "title": null, "text": "x"}\n')
+    assert read_beir(folder, "test").documents == {"d1": "x"}
+
+
+def test_beir(tmp_path):
+    found = read_beir(beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\td2\t2\n"), "test")
+    assert found.documents == {"d1": "T x", "d2": "y"}
+    assert found.queries == {"q1": "z"}
+    assert found.judgements == [("q1", "d2", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("q9\td1\t1", r"test\.tsv, row 1 of the data: 'q9' is not in queries\.jsonl"),
+        ("q1\td9\t1", r"row 1 of the data: 'd9' is not in corpus\.jsonl\.gz"),
+        ("q1\td1\tyes", r"score is 'yes', not a number"),
+    ],
+)
+def test_beir_judgements_at_fault(tmp_path, row, message):
+    with pytest.raises(UserError, match=message):
+        read_beir(beir(tmp_path, f"query-id\tcorpus-id\tscore\n{row}\n"), "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("qrels/test.tsv", "query-id\tdoc\tscore\n", r"test\.tsv has no column 'corpus-id'"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", r"test\.tsv is empty"),
+        ("corpus.jsonl.gz", "", r"corpus\.jsonl\.gz is empty"),
+        ("queries.jsonl", '{"_id": "q1"}\n', r"queries\.jsonl, line 1: expected .*; correct text$"),
+        (
+            "corpus.jsonl.gz",
+            '{"_id": "d", "text": "a", "title": 3}\n',
+            r"line 1: expected .*; correct title$",
+        ),
+        ("queries.jsonl", '{"_id": "q", "text": "a"}\n' * 2, r"line 2: the _id 'q' is there twice"),
+    ],
+)
+def test_beir_files_at_fault(tmp_path, name, content, message):
+    folder = beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\td2\t2\n")
+    write(folder / name, content)
+    with pytest.raises(UserError, match=message):
+        read_beir(folder, "test")
+
+
+def test_beir_names_the_qrels_there_are(tmp_path):
+    with pytest.raises(UserError, match=r"dev\.tsv does not exist; `qrels` can be: test"):
+        read_beir(beir(tmp_path, "query-id\tcorpus-id\tscore\n"), "dev")

@@ -1,0 +1,166 @@
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.report import report
+
+SAMPLE = Path(__file__).parent / "sample"
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    return Path(shutil.copytree(SAMPLE, tmp_path / "in"))
+
+
+def run(inputs, out):
+    report.main(
+        metrics_folder=inputs / "metrics",
+        footprint=inputs / "footprint.json",
+        significance_file=inputs / "significance.json",
+        search=inputs / "search.json",
+        examined_folder=inputs / "examined",
+        samples=inputs / "samples",
+        curves=inputs / "curves",
+        stages=inputs / "stages",
+        timings_folder=inputs / "timings",
+        leaderboard=out / "leaderboard.md",
+        page=out / "index.html",
+        plots=out / "plots",
+        summary=out / "summary.json",
+        settings_out=out / "params.json",
+        params=inputs / "params.yaml",
+    )
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_equal_inputs_give_equal_files_without_paths_of_this_machine(inputs, tmp_path):
+    first = run(inputs, tmp_path / "one")
+    assert run(inputs, tmp_path / "two") == first
+    assert sorted(first) == [
+        "index.html",
+        "leaderboard.md",
+        "params.json",
+        "plots/budget.svg",
+        "plots/correlation_hpd.png",
+        "plots/correlation_potion.png",
+        "plots/correlation_teacher.png",
+        "plots/curves.svg",
+        "plots/leaderboard.tsv",
+        "plots/quality_size.svg",
+        "plots/quality_speed.svg",
+        "plots/uniformity_alignment.svg",
+        "summary.json",
+    ]
+    assert not [name for name, content in first.items() if str(tmp_path).encode() in content]
+
+
+def test_the_plot_table_has_a_row_a_model(inputs, tmp_path):
+    run(inputs, tmp_path / "out")
+    table = pl.read_csv(tmp_path / "out/plots/leaderboard.tsv", separator="\t")
+    assert table["model"].to_list() == ["teacher", "hpd", "potion"]
+    assert table["megabytes"].to_list() == [90.9, 69.4, 15.6]
+
+
+def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
+    params = (inputs / "params.yaml").read_text()
+    start, end = params.index("  potion:"), params.index("footprint:")
+    (inputs / "params.yaml").write_text(params[:start] + params[end:])
+    written = run(inputs, tmp_path / "out")
+    assert not [name for name, content in written.items() if b"potion" in content]
+
+
+@pytest.mark.parametrize(
+    ("missing", "stage"),
+    [
+        ("metrics/potion.json", "evaluate@potion"),
+        ("footprint.json", "footprint"),
+        ("significance.json", "significance"),
+        ("search.json", "search_speed"),
+        ("examined/hpd/examples.json", "evaluate@hpd"),
+        ("examined/potion/correlation.safetensors", "evaluate@potion"),
+        ("curves/hpd.tsv", "distill@hpd"),
+        ("curves/hpd_finetune.tsv", "finetune@hpd"),
+        ("stages/distill_hpd.json", "distill@hpd"),
+        ("stages/finetune_potion.json", "finetune@potion"),
+        ("stages/prepare.json", "prepare"),
+        ("stages/augment_wordnet.json", "augment@wordnet"),
+        ("stages/gate_wordnet.json", "gate@wordnet"),
+        ("samples/wordnet.parquet", "gate@wordnet"),
+        ("timings/prepare.json", "prepare"),
+        ("timings/encode_back_translation.json", "encode@back_translation"),
+        ("timings/finetune_potion.json", "finetune@potion"),
+    ],
+)
+def test_a_missing_file_names_the_stage_that_writes_it_and_leaves_nothing(inputs, tmp_path, missing, stage):
+    (inputs / missing).unlink()
+    with pytest.raises(UserError, match=f"{missing} does not exist; run `dvc repro {stage}`"):
+        run(inputs, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", ["step\tloss\n1\t2\n", "step\ttrain_loss\tdev_value\n1\tx\t2\n", ""])
+def test_a_curve_of_another_form_names_the_file(inputs, tmp_path, content):
+    (inputs / "curves/hpd.tsv").write_text(content)
+    with pytest.raises(UserError, match=r"hpd\.tsv is not a table of step, train_loss, dev_value"):
+        run(inputs, tmp_path / "out")
+
+
+def test_times_of_students_that_are_no_longer_in_params_are_left_out(inputs, tmp_path):
+    first = run(inputs, tmp_path / "one")
+    (inputs / "timings/distill_gone.json").write_text('{"seconds": 1e6, "peak_megabytes": 1}')
+    assert run(inputs, tmp_path / "two") == first
+
+
+def test_a_teacher_without_weights_is_said_not_to_be_drawn_by_size(inputs, tmp_path):
+    footprint = inputs / "footprint.json"
+    footprint.write_text(footprint.read_text().replace('"megabytes": 90.9', '"megabytes": 0.0'))
+    page = run(inputs, tmp_path / "out")["index.html"].decode()
+    assert page.count("Not drawn, since a log scale has no zero: teacher.") == 1
+
+
+def test_curves_of_one_row_and_of_none_are_fine(inputs, tmp_path):
+    for name, rows in (("hpd", "1\t64\t0.1\t\t0.5\n"), ("potion", "")):
+        (inputs / f"curves/{name}.tsv").write_text(f"step\tsentences\tlr\ttrain_loss\tdev_value\n{rows}")
+    page = run(inputs, tmp_path / "out")["index.html"].decode()
+    assert "hpd: distillation loss" in page
+    assert "potion: distillation loss" not in page
+
+
+@pytest.mark.parametrize("content", [b'<<<<<<< HEAD\n{"pca": {}}\n=======\n', b"[1]\n", b"\xff", b""])
+def test_an_earlier_report_that_cannot_be_read_is_left_out_and_that_is_said(
+    inputs, tmp_path, capsys, content
+):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "params.json").write_bytes(content)
+    commit(out)
+    assert "There is no earlier report in git" in run(inputs, out)["index.html"].decode()
+    assert "params.json in git's last commit is left out" in capsys.readouterr().err
+
+
+def commit(folder):
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    for args in (["init", "-q"], ["add", "params.json"], ["commit", "-qm", "one"]):
+        subprocess.run(["git", *identity, *args], cwd=folder, check=True)
+
+
+def test_settings_are_compared_to_those_of_the_last_committed_report(inputs, tmp_path):
+    out = tmp_path / "out"
+    assert "There is no earlier report in git" in run(inputs, out)["index.html"].decode()
+    commit(out)
+    assert "was made with the same settings" in run(inputs, out)["index.html"].decode()
+    params = inputs / "params.yaml"
+    params.write_text(params.read_text().replace("dim: 128", "dim: 64") + "runtime: {workers: 2}\n")
+    (out / "params.json").unlink()  # as DVC does before it runs the stage
+    page = run(inputs, out)["index.html"].decode()
+    rows = page[page.index('id="changes"') :]
+    assert "<code>students.hpd.dim</code></th>" in (rows := rows[: rows.index("</table>")])
+    assert rows.count("<code>") == 1
+    written = json.loads((out / "params.json").read_text())
+    assert written["students"]["hpd"]["dim"] == 64
+    assert "runtime" not in written

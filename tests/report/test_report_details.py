@@ -1,0 +1,290 @@
+"""Differences, changes, what was added, budgets and examples."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_report import sample_report
+
+from pipeline.core.errors import UserError
+from pipeline.report import added, budget, changes, differences, examples, heatmaps
+from pipeline.report.inputs import FinetuneMetrics, searches, significance, sizes, student_metrics
+from pipeline.report.page import render
+from pipeline.report.recommend import lead, picks
+from pipeline.report.tables import leaderboard, markdown, summary
+from pipeline.score import examined
+
+SAMPLE = Path(__file__).parent / "sample"
+NAMES = ["hpd", "potion"]
+
+
+def read(path):
+    return json.loads((SAMPLE / path).read_text())
+
+
+def students():
+    return [student_metrics(read(f"metrics/{name}.json"), name) for name in NAMES]
+
+
+def significance_with(**changes):
+    return significance({**read("significance.json"), **changes}, NAMES)
+
+
+def board(found=None):
+    return leaderboard(students(), sizes(read("footprint.json"), NAMES), found)
+
+
+def test_intervals_stand_in_the_leaderboard_behind_average_and_kept_of_what_is_measured():
+    text = markdown(board(significance_with()))
+    assert "| **0.443 (0.428–0.458)** | **95.6% (92.6–98.6%)** |" in text
+    assert "95% bootstrap intervals" in text
+    line = next(line for line in text.splitlines() if line.startswith("| hpd | distilled"))
+    assert "(" not in line
+    assert "bootstrap" not in markdown(board())
+
+
+def test_nothing_is_kept_of_a_teacher_that_cannot_be_told_from_zero():
+    known = significance_with().intervals
+    shown = board(
+        significance_with(intervals={**known, "teacher": {**known["teacher"], "relatedness": (0, 0.5)}})
+    )
+    assert {row.kept for row in shown.rows} == {None}
+    assert {values["kept"] for values in summary(shown).values()} == {None}
+    assert "| **0.443 (0.428–0.458)** | **–** |" in markdown(shown)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"intervals": {"teacher": {}, "hpd": {}}}, "the intervals lack potion; run `dvc repro -f signif"),
+        ({"paired": [{"student": "hpd"}]}, r"paired\.0\.other: .*significance"),
+    ],
+)
+def test_significance_that_cannot_be_right_names_the_stage_to_rerun(change, message):
+    with pytest.raises(UserError, match=message):
+        significance_with(**change)
+
+
+def paired(student, other, low, high):
+    row = {"student": student, "other": other, "task": "average", "p": 0.2}
+    return {**row, "difference": (low + high) / 2, "low": low, "high": high}
+
+
+@pytest.mark.parametrize(
+    ("tests", "said"),
+    [
+        ([paired("hpd", "potion", 0.01, 0.03), paired("hpd", "teacher", -0.02, -0.01)], []),
+        ([paired("potion", "hpd", -0.03, 0.01)], ["In average score hpd cannot be told apart from potion"]),
+        (
+            [paired("hpd", "potion", -0.01, 0.03), paired("hpd", "teacher", -0.02, 0.01)],
+            ["In average score hpd cannot be told apart from potion", "Nor can hpd be told apart"],
+        ),
+        (
+            [paired("hpd", "potion", 0.01, 0.03), paired("hpd", "teacher", -0.02, 0.0)],
+            ["In average score hpd cannot be told apart from the tea"],
+        ),
+        ([paired("hpd", "teacher", -0.02, -0.01)], ["No test compares hpd with potion."]),
+    ],
+)
+def test_the_recommendation_says_what_cannot_be_told_apart(tests, said):
+    shown = differences.caveats(picks(board()), board(), significance_with(paired=tests))
+    assert len(shown) == len(said)
+    assert all(line.startswith(start) for line, start in zip(shown, said, strict=True))
+
+
+def test_differences_are_split_by_average_and_task_with_the_best_student_first():
+    found = differences.differences(significance_with(), board())
+    assert [(row.student, row.other) for row in found.averages] == [
+        ("hpd", "teacher"),
+        ("hpd", "potion"),
+        ("potion", "teacher"),
+        ("potion", "hpd"),
+    ]
+    row = found.averages[0]
+    assert (row.difference, row.interval, row.p) == ("-0.019", "-0.032 to -0.007", "0.004")
+    assert row.verdict == "yes, worse"
+    assert [(row.task, row.verdict, row.p) for row in found.tasks] == [
+        ("relatedness", "cannot tell", "0.310")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("samples", "p", "shown"),
+    # As the metrics keep them: at least 2 / (samples + 1), with six digits.
+    [
+        (1000, 0.001998, "≤ 0.002"),
+        (1000, 0.003996, "0.004"),
+        (100, 0.019802, "≤ 0.02"),
+        (1500, 0.00133245, "≤ 0.002"),
+        (10**5, 4e-4, "0.0004"),
+    ],
+)
+def test_the_least_p_that_so_many_resamples_can_show_is_a_bound(samples, p, shown):
+    tests = [{**paired("hpd", "potion", 0.01, 0.03), "p": p}]
+    found = differences.differences(significance_with(samples=samples, paired=tests), board())
+    assert [row.p for row in found.averages] == [shown]
+
+
+def test_models_of_no_student_in_params_are_left_out_of_the_tests():
+    gone = [paired("gone", "hpd", 0.1, 0.2), paired("hpd", "gone", 0.1, 0.2)]
+    assert significance_with(paired=gone).paired == ()
+
+
+def test_the_lead_names_each_pick_once():
+    assert lead(picks(board())) == [("hpd", "quality"), ("potion", "speed and size")]
+
+
+def test_the_summary_is_short_and_rounded():
+    assert summary(board())["hpd"] == {"avg": 0.443, "kept": 0.956, "mb": 69.4, "ms": 2.21}
+    assert list(summary(board())) == ["teacher", *NAMES]
+
+
+def test_changes_are_by_path_with_what_only_one_side_sets():
+    before = {
+        "teacher": {"model": "a"},
+        "students": {"hpd": {"dim": 128, "init": {}}},
+        "pca": {"centre": True},
+    }
+    now = {"teacher": {"model": "b"}, "students": {"hpd": {"dim": 128}, "new": {"lr": 1e-4}}, "pca": {}}
+    found = [(change.path, change.before, change.now) for change in changes.changes(before, now)]
+    assert found == [
+        ("pca", "not set", "{}"),
+        ("pca.centre", "true", "not set"),
+        ("students.hpd.init", "{}", "not set"),
+        ("students.new.lr", "not set", "0.0001"),
+        ("teacher.model", "a", "b"),
+    ]
+    assert changes.changes(now, now) == []
+    one, other = ({"loss": {"terms": [dict(term)]}} for term in ([("a", 1), ("b", 2)], [("b", 2), ("a", 1)]))
+    assert changes.changes(one, other) == []
+
+
+def test_what_each_step_added_to_a_student():
+    stage = FinetuneMetrics(kept="finetuned", reason="why", dev_before=0.42, dev_after=0.44)
+    row = added.added(students()[0], stage, {"epoch_texts": {"corpus": 58793, "wordnet": 18211}})
+    assert (row.augmented, row.distilling, row.finetuning) == ("18,211 (23.6%)", "+0.214", "+0.014")
+    assert added.added(students()[0], stage, {}).augmented == "–"
+    assert added.added(students()[0], stage, {"epoch_texts": {"corpus": 5}}).augmented == "0 (0.0%)"
+
+
+def test_students_that_differ_in_their_texts_alone_show_what_augmentation_added():
+    block = {"dim": 128, "train": {"texts": {"corpus": 1.0, "wordnet": 1.0}, "lr": 1}}
+    bare = {"dim": 128, "train": {"texts": {"corpus": 1.0}, "lr": 1}}
+    said = added.by_augmentation(students(), {"hpd": block, "potion": bare})
+    scores = {m.student: m.average["distilled"] for m in students()}
+    took = f"took potion to hpd from {scores['potion']:.3f} to {scores['hpd']:.3f}"
+    assert said == [f"The texts of wordnet {took} ({scores['hpd'] - scores['potion']:+.3f})."]
+    half = {**block, "train": {"texts": {"corpus": 1.0, "wordnet": 0.5}, "lr": 1}}
+    [said] = added.by_augmentation(students(), {"hpd": half, "potion": bare})
+    assert said.startswith(f"The texts of wordnet (each 0.5 times an epoch) {took}")
+    for other in ({**bare, "dim": 64}, {**bare, "train": {"texts": {"corpus": 2.0}, "lr": 1}}):
+        assert added.by_augmentation(students(), {"hpd": block, "potion": other}) == []
+
+
+def test_budget_choices_leave_out_what_another_beats_at_no_more_bytes():
+    rows = [(row.vectors, row.megabytes, row.kept) for row in budget.choices(students())]
+    assert rows == [
+        ("128 × float32", "512", "95.8%"),
+        ("128 × int8", "128", "95.6%"),
+        ("64 × int8", "64", "86.5%"),
+        ("128 × binary", "16", "82.2%"),
+        ("64 × binary", "8", "71.4%"),
+    ]
+    (panel,) = budget.panels(students()[0])
+    assert [(line.name, line.steps) for line in panel.lines] == [
+        ("float32", (256.0, 512.0)),
+        ("int8", (64.0, 128.0)),
+        ("binary", (8.0, 16.0)),
+    ]
+    assert budget.panels(students()[1]) == []
+    assert budget.asymmetric(students()) == [("reverse_dictionary › hpd", ("0.413", "0.371", "0.389"))]
+
+
+def test_indexes_are_shown_once_for_the_teacher_with_their_settings():
+    row = {
+        "task": "reverse_dictionary",
+        "index": "ivf",
+        "nlist": 8,
+        "nprobe": 2,
+        "documents": 9,
+        "dim": 4,
+        "bytes": 2_500_000,
+    }
+    row |= {"mrr@10": 0.5, "recall@10": 0.75, "ndcg@10": 0.6, "exact@10": 0.9}
+    both = [{**row, "model": "teacher"}, {**row, "model": "finetuned"}]
+    scored = [
+        student_metrics({**read(f"metrics/{name}.json"), "indexes": both, "budget_left_out": ["sst2"]}, name)
+        for name in NAMES
+    ]
+    of_hpd = {**row, "model": "hpd", "queries": 5, "build_seconds": 0.0125, "ms_per_1000_queries": 3.2}
+    of_hpd |= {"build_spread": 0.04, "search_spread": 0.31}
+    times = searches({"searches": [{**of_hpd, "nprobe": 1, "build_seconds": 9.0}, of_hpd], "rounds": 3})
+    shown = budget.indexes(scored, times)
+    assert [(row.build, row.search) for row in shown] == [
+        ("", ""),
+        ("12.5 ±4%", "3.20 noisy: other work was running (±31%)"),
+        ("", ""),
+    ]
+    assert [row.model for row in shown] == ["teacher", "hpd", "potion"]
+    assert (shown[0].index, shown[0].megabytes) == ("ivf, nlist 8, nprobe 2", "2.50")
+    assert shown[0].scores == ("0.500", "0.750", "0.900")
+    assert budget.note(scored).endswith("are, without sst2, for which a classifier is trained.")
+    assert "without" not in budget.note(students())
+
+
+def test_examples_of_all_students_stand_beside_each_other_by_text():
+    found = {name: examined.read_examples(SAMPLE / "examined" / name, name) for name in NAMES}
+    (view,) = examples.nearest(found)
+    (example,) = view.examples
+    assert (view.task, example.relevant) == ("reverse_dictionary", ("nightingale",))
+    assert [(column.model, column.neighbours[0].text) for column in example.columns] == [
+        ("teacher", "nightingale"),
+        ("hpd", "owl"),
+        ("potion", "owl"),
+    ]
+    row = examples.disagreements(found)[1].rows[0]
+    assert (row.task, row.gold, row.teacher, row.student) == (
+        "relatedness",
+        "3.50",
+        ("0.810", "4 of 2,000"),
+        ("0.120", "1,806 of 2,000"),
+    )
+
+
+def test_a_text_that_is_looked_for_in_several_subsets_is_an_example_in_each():
+    def found(student):
+        near = [
+            examined.Nearest(
+                query="Paris",
+                subset=subset,
+                relevant=(f"Paris ({subset})",),
+                belonging=1,
+                teacher=(examined.Neighbour(text=f"Paris ({subset})", cosine=1, relevant=True),),
+                student=(examined.Neighbour(text=f"{student} {subset}", cosine=1, relevant=False),),
+            )
+            for subset in ("de", "fr")
+        ]
+        return {"names": examined.TaskExamples(nearest=tuple(near), pairs=0, disagreements=())}
+
+    (view,) = examples.nearest({name: found(name) for name in NAMES})
+    assert [(one.query, one.subset, one.relevant) for one in view.examples] == [
+        ("Paris", "de", ("Paris (de)",)),
+        ("Paris", "fr", ("Paris (fr)",)),
+    ]
+    for one in view.examples:
+        assert [(column.model, column.neighbours[0].text) for column in one.columns] == [
+            ("teacher", f"Paris ({one.subset})"),
+            *((name, f"{name} {one.subset}") for name in NAMES),
+        ]
+    report = dataclasses.replace(sample_report(), examples=(view,))
+    assert "Paris <small>in fr</small>" in render(report)
+
+
+def test_a_heat_map_is_a_png_of_four_pixels_a_cell_with_clipped_values():
+    first = heatmaps.heatmap(np.array([[1.0, 0.0, -1.0], [0.0, 5.0, 0.0]]), 1.0)
+    assert first.startswith(b"\x89PNG")
+    assert (int.from_bytes(first[16:20], "big"), int.from_bytes(first[20:24], "big")) == (12, 8)
+    assert heatmaps.heatmap(np.array([[1.0, 0.0, -1.0], [0.0, 1.0, 0.0]]), 1.0) == first
+    assert heatmaps.heatmap(np.array([[1.0, 0.0, -1.0], [0.0, 0.5, 0.0]]), 1.0) != first

@@ -1,0 +1,64 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from encode_runs import OUT, encode, write_params
+from ruamel.yaml import YAML
+from sklearn.decomposition import PCA
+
+from pipeline.core.errors import UserError
+from pipeline.data.common import texts
+from pipeline.select import fit_pca
+from pipeline.vectors import pca
+from pipeline.vectors.sets import published
+
+ROWS = 300
+
+
+def run(max_rows=None):
+    params = YAML(typ="safe").load(Path("params.yaml"))
+    params["pca"]["max_rows"] = max_rows
+    YAML().dump(params, Path("params.yaml"))
+    fit_pca.main(Path("corpus.parquet"), OUT, Path("pca"), Path("pca.json"))
+    return json.loads(Path("pca.json").read_text())
+
+
+@pytest.fixture
+def seed(folder):
+    """Texts in several shards, every tenth of which is for dev."""
+    write_params()
+    lines = [f"text {number}" for number in range(ROWS)]
+    splits = ["dev" if number % 10 == 0 else "train" for number in range(ROWS)]
+    table = pl.DataFrame(
+        {
+            "text_id": pl.Series([texts.text_id(line) for line in lines], dtype=pl.UInt64),
+            "text": lines,
+            "source": ["here"] * ROWS,
+            "split": splits,
+        }
+    )
+    texts.write(table.select(*texts.CORPUS_SCHEMA), texts.CORPUS_SCHEMA, Path("corpus.parquet"))
+    encode()
+    return texts.read_corpus(Path("corpus.parquet"))
+
+
+@pytest.mark.parametrize("max_rows", [None, 1000, 40])
+def test_it_is_of_the_first_training_texts(seed, max_rows):
+    told = run(max_rows)
+    first = seed.filter(pl.col("split") == "train")["text_id"].to_numpy()[:max_rows]
+    assert told["rows"] == len(first) == min(270, max_rows or 270)
+    for view in ("sentence", "cls"):
+        ids, found = published.open_set(OUT).read(view)
+        reference = PCA(svd_solver="full").fit(found[np.isin(ids, first)].astype(np.float64))
+        fitted = pca.read(Path("pca"), view)
+        np.testing.assert_allclose(fitted.explained_variance, reference.explained_variance_, rtol=1e-4)
+
+
+def test_a_training_text_without_a_vector_is_named(seed):
+    changed = texts.text_id("one more")
+    row = pl.DataFrame([(changed, "one more", "here", "train")], schema=texts.CORPUS_SCHEMA, orient="row")
+    texts.write(pl.concat([seed, row]), texts.CORPUS_SCHEMA, Path("corpus.parquet"))
+    with pytest.raises(UserError, match=rf"{OUT} has no vector for 1 texts .*{changed}.*encode@corpus"):
+        run()

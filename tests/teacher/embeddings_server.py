@@ -1,0 +1,103 @@
+"""A `/v1/embeddings` server over the hashing teacher, which misbehaves when told to."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.kinds.hashing import Hashing
+
+Answer = dict[str, Any]
+Fault = Callable[["Handler"], None]
+
+
+def vectors(texts, dim=8):
+    """What the server gives for these texts, (n, dim)."""
+    return Hashing(HashingTeacher(kind="hashing", dim=dim)).encode(texts, ["sentence"])["sentence"]
+
+
+def refuse(status: int, body: str = "", **headers: str) -> Fault:
+    """Answer with this status."""
+    return lambda handler: handler.reply(status, body, {k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def change(edit: Callable[[Answer], object]) -> Fault:
+    """Answer well, but for an edit of the answer."""
+
+    def fault(handler: "Handler") -> None:
+        answer = handler.answer()
+        edit(answer)
+        handler.reply(200, json.dumps(answer))
+
+    return fault
+
+
+def close(handler: "Handler") -> None:
+    """Say nothing and close the connection."""
+    handler.close_connection = True
+
+
+def hang(handler: "Handler") -> None:
+    """Say nothing until the server is closed."""
+    handler.server.closing.wait(10)
+    handler.close_connection = True
+
+
+class Server(ThreadingHTTPServer):
+    """Counts on `faults` first, one a request; keeps headers and body of every request."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.faults: deque[Fault] = deque()
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[Answer] = []
+        self.closing = threading.Event()
+        self.dim = 8
+
+    @property
+    def texts(self) -> list[str]:
+        """All that was ever asked for."""
+        return [text for body in self.bodies for text in body["input"]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Server
+
+    def do_POST(self) -> None:
+        self.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        assert self.path == "/v1/embeddings"
+        self.server.headers.append(dict(self.headers))
+        self.server.bodies.append(self.body)
+        try:
+            fault = self.server.faults.popleft()
+        except IndexError:
+            self.reply(200, json.dumps(self.answer()))
+        else:
+            fault(self)
+
+    def answer(self) -> Answer:
+        found = vectors(self.body["input"], self.body.get("dimensions", self.server.dim)).tolist()
+        data = [{"index": i, "object": "embedding", "embedding": row} for i, row in enumerate(found)]
+        return {"object": "list", "data": data, "usage": {}}
+
+    def reply(self, status: int, body: str, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        content = body.encode()
+        for name, value in {**(headers or {}), "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""

@@ -1,0 +1,207 @@
+"""Against a real server that misbehaves."""
+
+import time
+from email.utils import formatdate
+from threading import Event
+
+import numpy as np
+import pytest
+from embeddings_server import change, close, hang, refuse, vectors
+
+from pipeline.core.errors import Unfinished, UserError
+from pipeline.teacher.shared.endpoint import estimate_tokens
+
+TEXTS = [f"text number {i}" for i in range(12)]
+TRANSIENT = {
+    "429": refuse(429, '{"error": {"message": "slow down"}}'),
+    "500": refuse(500),
+    "502": refuse(502, "<html>bad gateway</html>"),
+    "503": refuse(503),
+    "504": refuse(504),
+    "408": refuse(408),
+    "529": refuse(529),
+    "timeout": hang,
+    "closed": close,
+}
+
+
+def sentence(teacher, texts=TEXTS):
+    return teacher.encode(texts, ["sentence"])["sentence"]
+
+
+@pytest.mark.parametrize("name", TRANSIENT)
+def test_what_may_pass_is_tried_again(api, server, name):
+    patience = {"timeout_seconds": 1} if name == "timeout" else {}
+    teacher = api(dimensions=8, texts_per_request=4, **patience)
+    server.faults += [TRANSIENT[name]] * 2
+    np.testing.assert_array_equal(sentence(teacher), vectors(TEXTS))
+    assert len(server.bodies) == teacher.endpoint.requests == 3 + 2
+
+
+@pytest.mark.parametrize(("name", "fault"), [("500", "HTTP 500"), ("timeout", "ReadTimeout")])
+def test_retries_end(api, server, name, fault):
+    server.faults += [TRANSIENT[name]] * 9
+    with pytest.raises(UserError, match=rf"{fault}.*, after 3 retries; run again to go on"):
+        sentence(api(dimensions=8, retries=3, timeout_seconds=0.1 if name == "timeout" else 30))
+    assert len(server.bodies) == 4
+
+
+def test_a_server_that_is_not_there_is_named(api):
+    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9/v1/embeddings: ConnectError"):
+        sentence(api(url="http://127.0.0.1:9/v1", retries=1))
+
+
+class Waits(Event):
+    """Keeps how long it is waited for, and does not wait."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def wait(self, timeout=None):
+        self.seconds.append(timeout)
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "most"), [("0.3", 0.3, 0.3), ("date", 900, 1000), ("soon", 0, 0.01)]
+)
+def test_retry_after_is_obeyed(api, server, capsys, asked, least, most):
+    date = formatdate(time.time() + 1000, usegmt=True)
+    server.faults.append(refuse(429, Retry_After=date if asked == "date" else asked))
+    waits = Waits()
+    api(dimensions=8).endpoint.embed(TEXTS, waits)
+    assert len(waits.seconds) == 1
+    assert least <= waits.seconds[0] <= most
+    assert capsys.readouterr().err.count("HTTP 429 (Too Many Requests); trying again in ") == 1
+
+
+def test_waits_grow_twofold_up_to_a_minute(api, server):
+    server.faults += [refuse(503)] * 6
+    waits = Waits()
+    api(dimensions=8, backoff_seconds=4, retries=6).endpoint.embed(TEXTS, waits)
+    for seconds, most in zip(waits.seconds, (4, 8, 16, 32, 60, 60), strict=True):
+        assert most / 2 <= seconds <= most
+
+
+def test_no_server_is_waited_for_longer_than_an_hour(api, server):
+    server.faults.append(refuse(429, Retry_After="86400"))
+    waits = Waits()
+    api(dimensions=8).endpoint.embed(TEXTS, waits)
+    assert waits.seconds == [3600]
+
+
+def nan(answer):
+    answer["data"][2]["embedding"][3] = float("nan")
+
+
+def wrong_dimension(answer):
+    for item in answer["data"]:
+        item["embedding"] = item["embedding"][:5]
+
+
+MALFORMED = {
+    r"11 vectors for 12 texts": change(lambda answer: answer["data"].pop()),
+    r"NaN or infinite values in 1 vectors": change(nan),
+    r"NaN or infinite values in 2 vectors": change(
+        lambda a: [item["embedding"].__setitem__(0, 1e300) for item in a["data"][:2]]
+    ),
+    r"vectors of 5 dimensions, not 8 as in its first answer": change(wrong_dimension),
+    r"vectors of \[1, 8\] dimensions in one answer": change(lambda a: a["data"][3].update(embedding=[1.0])),
+    r"`index` should run from 0 to 11, not \[0, 1, 2, 3, 5, 5,": change(
+        lambda a: a["data"][4].update(index=5)
+    ),
+    r"`index` should run from 0 to 11, not \[None": change(lambda a: a["data"][0].pop("index")),
+    r"the answer has no list `data` of objects": change(lambda answer: answer.pop("data")),
+    r"`embedding` is no list of numbers": change(lambda a: a["data"][0].update(embedding="AAAA")),
+    r"expected JSON, the answer is: <html> hello": refuse(200, "<html> hello"),
+}
+
+
+@pytest.mark.parametrize("said", MALFORMED)
+def test_an_answer_that_is_none_is_not_used(api, server, said):
+    teacher = api()
+    assert teacher.dims == {"sentence": 8}
+    server.faults.append(MALFORMED[said])
+    with pytest.raises(UserError, match=rf"/v1/embeddings: {said}|/v1: {said}"):
+        sentence(teacher)
+    assert len(server.bodies) == 2
+
+
+def test_a_shuffled_answer_is_put_into_order(api, server):
+    server.faults.append(change(lambda answer: answer["data"].reverse()))
+    np.testing.assert_array_equal(sentence(api(dimensions=8)), vectors(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (
+            400,
+            '{"error": {"message": "too long\\nby far"}}',
+            r"HTTP 400 \(too long by far\); its longest text has 14 char",
+        ),
+        (404, '{"detail": "Not Found"}', r"HTTP 404 \(Not Found\); check teacher.url and teacher.model"),
+        (
+            413,
+            '{"error": "batch size 12 > 8"}',
+            r"HTTP 413 \(batch size 12 > 8\); lower runtime.api.texts_per",
+        ),
+        (501, "", r"HTTP 501 \(Not Implemented\)"),
+    ],
+)
+def test_a_refusal_is_told_in_the_servers_words_and_not_tried_again(api, server, status, body, said):
+    server.faults.append(refuse(status, body))
+    with pytest.raises(UserError, match=said):
+        sentence(api(dimensions=8))
+    assert len(server.bodies) == 1
+
+
+def test_a_redirect_is_not_followed(api, server):
+    server.faults.append(refuse(307, Location="http://elsewhere/v1"))
+    with pytest.raises(UserError, match=r"HTTP 307 \(http://elsewhere/v1\)"):
+        sentence(api(dimensions=8))
+
+
+@pytest.mark.parametrize(
+    "cap", [{"max_requests": 4}, {"max_tokens": 4 * 8}], ids=["max_requests", "max_tokens"]
+)
+def test_a_cap_stops_before_it_is_exceeded_and_keeps_what_is_done(api, server, cap):
+    teacher = api(texts_per_request=2, **cap)
+    ((name, most),) = cap.items()
+    with pytest.raises(
+        Unfinished, match=rf"runtime\.api\.{name} is {most}: 4 requests of about \d+ tokens"
+    ) as it:
+        sentence(teacher)
+    assert len(server.bodies) == 4
+    assert len(it.value.rows) == 3 * 2
+    np.testing.assert_array_equal(it.value.vectors["sentence"], vectors(TEXTS)[it.value.rows])
+    assert {TEXTS[row] for row in it.value.rows} == set(server.texts) - {"dimension"}
+
+
+def test_tokens_of_refused_requests_do_not_count(api, server):
+    server.faults += [refuse(429)] * 3
+    teacher = api(dimensions=8, texts_per_request=len(TEXTS), max_tokens=sum(map(estimate_tokens, TEXTS)))
+    np.testing.assert_array_equal(sentence(teacher), vectors(TEXTS))
+    assert len(server.bodies) == 4
+    server.faults += [refuse(504)]
+    with pytest.raises(UserError, match="would exceed it"):
+        sentence(api(dimensions=8, texts_per_request=len(TEXTS), max_tokens=sum(map(estimate_tokens, TEXTS))))
+
+
+def test_what_the_server_bills_counts(api, server):
+    server.faults += [change(lambda answer: answer.update(usage={"total_tokens": 700}))] * 3
+    teacher = api(dimensions=8, texts_per_request=2, concurrency=1, max_tokens=1_000)
+    with pytest.raises(Unfinished, match="2 requests of about 1,400 tokens are made"):
+        sentence(teacher)
+
+
+def test_a_failure_stops_the_others_at_once_and_keeps_what_is_done(api, server):
+    """The second request waits a minute for its retry when the fourth one is refused."""
+    teacher = api(dimensions=8, texts_per_request=2, concurrency=2)
+    good = change(lambda _: None)
+    server.faults += [good, refuse(429, Retry_After="60"), good, refuse(400, "no more")]
+    started = time.monotonic()
+    with pytest.raises(Unfinished, match=r"HTTP 400 \(no more\)") as stopped:
+        sentence(teacher)
+    assert time.monotonic() - started < 50
+    assert len(stopped.value.rows) == 4

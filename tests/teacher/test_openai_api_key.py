@@ -1,0 +1,111 @@
+"""The key goes to the server and nowhere else."""
+
+import json
+import logging
+import traceback
+
+import pytest
+from embeddings_server import refuse
+from small_params import small_params
+from typer.testing import CliRunner
+
+from pipeline.cli.__main__ import app
+from pipeline.core.errors import UserError
+from pipeline.params.load import check
+
+KEY = "sk-Very/Secret+0123456789=="
+VARIABLE = "TINY_API_KEY"
+ECHO = [
+    json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}."}}),
+    json.dumps({"error": {"code": "invalid", "key": KEY}}),
+    json.dumps([KEY]).replace("/", "\\/"),
+    f"<p>{KEY}</p>",
+    "x" * 290 + KEY,
+]
+
+
+@pytest.fixture
+def keyed(api, monkeypatch):
+    monkeypatch.setenv(VARIABLE, f"{KEY}\n")
+    return api(key_variable=VARIABLE, dimensions=8, retries=1)
+
+
+def test_it_is_sent_as_a_bearer_token(api, keyed, server):
+    keyed.encode(["a"], ["sentence"])
+    api().encode(["a"], ["sentence"])
+    assert [headers.get("Authorization") for headers in server.headers] == [f"Bearer {KEY}", None, None]
+
+
+@pytest.mark.parametrize("body", ECHO)
+@pytest.mark.parametrize("status", [200, 401, 429])
+def test_a_server_that_echoes_it_does_not_get_it_into_an_error_or_a_log(
+    keyed, server, capsys, caplog, status, body
+):
+    caplog.set_level(logging.DEBUG)
+    server.faults += [refuse(status, body)] * 2
+    with pytest.raises(UserError) as refused:
+        keyed.encode(["a"], ["sentence"])
+    said = "".join(traceback.format_exception(refused.value)) + capsys.readouterr().err + caplog.text
+    assert "teacher.key_variable" in said or status != 401
+    assert "sk-Very" not in said
+
+
+def test_it_is_in_neither_recipe_nor_repr(keyed):
+    keyed.encode(["a"], ["sentence"])
+    assert "sk-Very" not in f"{keyed.recipe} {keyed.params!r} {vars(keyed)} {vars(keyed.endpoint)}"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("", "TINY_API_KEY is not set"), (" \n", "is not set"), ("sk-Very secret", "no key has")],
+)
+def test_a_missing_or_broken_key_is_told_before_a_request(api, server, monkeypatch, value, said):
+    monkeypatch.setenv(VARIABLE, value)
+    with pytest.raises(UserError, match=rf"teacher\.key_variable: .*{said}") as told:
+        api(key_variable=VARIABLE).encode(["a"], ["sentence"])
+    assert "sk-Very" not in str(told.value)
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key_variable": KEY},
+        {"key_variable": "skVery1234567890"},
+        {"url": "https://me:sk-Very@host/v1"},
+        {"url": "https://host/v1?key=sk-Very"},
+        {"url": "host/sk-Very"},
+    ],
+)
+def test_a_key_in_the_params_is_refused_without_showing_it(wrong):
+    teacher = {"kind": "openai_api", "url": "https://host/v1", "model": "m", "parts": "p", **wrong}
+    with pytest.raises(UserError, match=rf"^params\.yaml: teacher\.{next(iter(wrong))} is no ") as told:
+        check(small_params(teacher=teacher), "params.yaml")
+    assert "Very" not in str(told.value)
+
+
+@pytest.mark.parametrize(("key", "parts"), [(KEY, "here"), ("", "here"), (KEY, "./nowhere")])
+def test_doctor_says_whether_it_is_set(bert, tmp_path, monkeypatch, key, parts):
+    monkeypatch.setenv(VARIABLE, key)
+    teacher = {
+        "kind": "openai_api",
+        "url": "https://host/v1",
+        "model": "tiny",
+        "key_variable": VARIABLE,
+        "parts": str(bert) if parts == "here" else parts,
+    }
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".dvc").mkdir()
+    for name in ("texts.csv", "pairs.tsv"):
+        (tmp_path / name).touch()
+    (tmp_path / "params.yaml").write_text(json.dumps(small_params(teacher=teacher)))
+    result = CliRunner().invoke(app, ["doctor"])
+    line = next(line for line in result.stdout.splitlines() if "\tteacher\t" in line)
+    is_set = "is set" if key else "is not set"
+    assert f"\ttiny at https://host/v1, key in {VARIABLE}, which {is_set}; " in line
+    fine = key and parts == "here"
+    assert line.startswith("ok" if fine else "missing")
+    assert result.exit_code == (0 if fine else 1)
+    assert ("export TINY_API_KEY=..." in line) == (not key)
+    assert ("teacher.parts: there is no folder" in line) == (parts != "here")
+    assert "sk-Very" not in result.output

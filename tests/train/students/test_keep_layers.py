@@ -1,0 +1,182 @@
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    Gemma3TextConfig,
+    Gemma3TextModel,
+    GPT2Config,
+    GPT2Model,
+    LongformerConfig,
+    LongformerModel,
+    ModernBertConfig,
+    ModernBertModel,
+    MPNetConfig,
+    MPNetModel,
+    Qwen3Config,
+    Qwen3Model,
+)
+
+from pipeline.core.errors import UserError
+from pipeline.teacher.kinds.hashing import letter_tokenizer
+from pipeline.train.students.shared.teacher_layers import as_module, keep_layers, narrow_feed_forward
+
+IDS = torch.tensor([[2, 7, 9, 3]])
+SMALL = {
+    "vocab_size": 20,
+    "hidden_size": 16,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 16,
+}
+
+
+@pytest.fixture(scope="module")
+def bert() -> BertModel:
+    return BertModel(BertConfig(**SMALL)).eval()
+
+
+def hidden_states(model) -> tuple[torch.Tensor, ...]:
+    with torch.no_grad():
+        return model.eval()(IDS, output_hidden_states=True).hidden_states
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_the_first_layers_give_the_teachers_own_hidden_states(bert, count):
+    kept = keep_layers(bert, tuple(range(count)))
+    assert kept.config.num_hidden_layers == count
+    torch.testing.assert_close(hidden_states(kept), hidden_states(bert)[: count + 1], rtol=0, atol=0)
+
+
+def test_chosen_layers_are_applied_in_their_order(bert):
+    expected = hidden_states(bert)[0]
+    with torch.no_grad():
+        for layer in (1, 3):
+            output = bert.encoder.layer[layer](expected)
+            expected = output[0] if isinstance(output, tuple) else output
+    torch.testing.assert_close(hidden_states(keep_layers(bert, (1, 3)))[-1], expected)
+
+
+def test_the_teacher_is_left_whole(bert):
+    before = hidden_states(bert)
+    with torch.no_grad():
+        for parameter in keep_layers(bert, (3,)).parameters():
+            parameter.zero_()
+    torch.testing.assert_close(hidden_states(bert), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        MPNetModel(MPNetConfig(**SMALL)),
+        DistilBertModel(DistilBertConfig(vocab_size=20, dim=16, n_layers=4, n_heads=2, hidden_dim=32)),
+    ],
+    ids=["mpnet", "distilbert"],
+)
+def test_other_families_are_cut_alike(other):
+    torch.testing.assert_close(hidden_states(keep_layers(other, (0, 1))), hidden_states(other)[:3])
+
+
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+HEADS = {"num_key_value_heads": 1, "head_dim": 8}
+
+
+@pytest.mark.parametrize(
+    ("whole", "layers"),
+    [
+        (ModernBertModel(ModernBertConfig(**SMALL, **SPECIAL, local_attention=2)), (0, 2, 3)),
+        (Qwen3Model(Qwen3Config(**SMALL, **HEADS)), (1, 3)),
+        (
+            Gemma3TextModel(Gemma3TextConfig(**SMALL, **HEADS, sliding_window=2, sliding_window_pattern=2)),
+            (1, 2),
+        ),
+    ],
+    ids=["modernbert", "qwen3", "gemma3"],
+)
+def test_layers_keep_their_kind_of_attention(whole, layers):
+    """Some see the whole text and others a window of it, by their place among all."""
+    reference = deepcopy(whole)
+    reference.layers = nn.ModuleList(reference.layers[layer] for layer in layers)
+    reference.config.use_cache = False  # it goes by a layer's number in the whole model
+    reference.config.num_hidden_layers = len(layers)
+    reference.config.layer_types = [whole.config.layer_types[layer] for layer in layers]
+    kept = keep_layers(whole, layers)
+    torch.testing.assert_close(hidden_states(kept)[-1], hidden_states(reference)[-1])
+
+
+def test_longformers_layers_keep_their_windows():
+    widths = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    config = LongformerConfig(num_hidden_layers=4, vocab_size=50, attention_window=[2, 4, 8, 4], **widths)
+    whole = LongformerModel(config).eval()
+    kept = keep_layers(whole, (1, 3)).eval()
+    assert kept.config.attention_window == [4, 4]
+    whole.encoder.layer = nn.ModuleList(whole.encoder.layer[layer] for layer in (1, 3))
+    torch.testing.assert_close(hidden_states(kept)[-1], hidden_states(whole)[-1])
+
+
+def test_settings_that_change_whenever_they_are_read_are_refused(tmp_path):
+    both_ways = Gemma3TextConfig(**SMALL, **HEADS, sliding_window=8, use_bidirectional_attention=True)
+    for config in (both_ways, Gemma3TextConfig(**SMALL, **HEADS, sliding_window=8)):
+        encoder = Gemma3TextModel(config)
+        if config is both_ways:
+            with pytest.raises(UserError, match=r"gemma3_text .*: sliding_window changes from 5 to 3; take"):
+                as_module(encoder, tmp_path, 8)
+        else:
+            letter_tokenizer().save_pretrained(tmp_path)
+            assert as_module(encoder, tmp_path, 8).model.config.sliding_window == 8
+
+
+def test_a_first_layer_unlike_the_others_has_to_come_first():
+    whole = ModernBertModel(ModernBertConfig(**SMALL, **SPECIAL))
+    with pytest.raises(UserError, match=r"layers 1, 3 of a modernbert model .*; let init.layers"):
+        keep_layers(whole, (1, 3))
+
+
+def test_a_layer_that_is_not_there(bert):
+    with pytest.raises(UserError, match=r"init.layers names layer 4, the encoder has 4 \(0 to 3\)"):
+        keep_layers(bert, (0, 4))
+
+
+def test_a_family_with_other_names():
+    gpt = GPT2Model(GPT2Config(vocab_size=20, n_embd=16, n_layer=2, n_head=2))
+    with pytest.raises(UserError, match="the layers of a gpt2 model cannot be told"):
+        keep_layers(gpt, (0,))
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        BertModel(BertConfig(**SMALL)),
+        MPNetModel(MPNetConfig(**SMALL)),
+        DistilBertModel(DistilBertConfig(vocab_size=20, dim=16, n_layers=4, n_heads=2, hidden_dim=32)),
+    ],
+    ids=["bert", "mpnet", "distilbert"],
+)
+def test_a_narrow_feed_forward_block_computes_what_its_neurons_did(whole):
+    """Neurons that nothing leads from add nothing: without them the hidden states stay the same."""
+    with torch.no_grad():
+        for name, parameter in whole.named_parameters():
+            if name.endswith(("output.dense.weight", "ffn.lin2.weight")) and parameter.shape == (16, 32):
+                parameter[:, ::2] = 0
+    narrow = narrow_feed_forward(whole, 16)
+    assert sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in narrow.parameters()) == (
+        4 * 16 * (16 + 1 + 16)
+    )
+    torch.testing.assert_close(hidden_states(narrow), hidden_states(whole))
+
+
+def test_more_neurons_than_there_are(bert):
+    with pytest.raises(UserError, match=r"init.intermediate is 33, the encoder's layers have 32 neurons"):
+        narrow_feed_forward(bert, 33)
+
+
+def test_feed_forward_blocks_with_other_names():
+    gpt = GPT2Model(GPT2Config(vocab_size=20, n_embd=16, n_layer=2, n_head=2))
+    with pytest.raises(UserError, match="the feed-forward blocks of a gpt2 model are unknown"):
+        narrow_feed_forward(gpt, 4)

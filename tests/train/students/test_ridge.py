@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from pipeline.train.students.shared.ridge import ridge
+
+
+def data(rows: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    inputs = random.standard_normal((rows, 6)) * random.uniform(0.1, 5, 6) + random.standard_normal(6)
+    return inputs, inputs @ random.standard_normal((6, 3)) + random.standard_normal((rows, 3)) + 2
+
+
+@pytest.mark.parametrize("penalty", [1e-3, 0.5, 10.0])
+def test_equals_scikit_learn_with_the_penalty_scaled_by_rows_and_variance(penalty):
+    inputs, targets = data()
+    reference = Ridge(alpha=penalty * len(inputs) * inputs.var(axis=0).mean()).fit(inputs, targets)
+    weights, bias = ridge(inputs, targets, penalty)
+    np.testing.assert_allclose(weights, reference.coef_.T, rtol=1e-9)
+    np.testing.assert_allclose(bias, reference.intercept_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("penalty", [1e-3, 0.5])
+def test_without_a_bias_it_equals_scikit_learn_without_an_intercept(penalty):
+    inputs, targets = data()
+    alpha = penalty * np.square(inputs).sum(axis=0).mean()
+    reference = Ridge(alpha=alpha, fit_intercept=False).fit(inputs, targets)
+    weights, bias = ridge(inputs, targets, penalty, bias=False)
+    np.testing.assert_allclose(weights, reference.coef_.T, rtol=1e-9)
+    np.testing.assert_array_equal(bias, np.zeros(3))
+
+
+def test_the_scale_of_the_inputs_does_not_change_the_predictions():
+    inputs, targets = data()
+    weights, bias = ridge(inputs, targets, 0.1)
+    scaled_weights, scaled_bias = ridge(1000 * inputs, targets, 0.1)
+    np.testing.assert_allclose(inputs @ weights + bias, 1000 * inputs @ scaled_weights + scaled_bias)
+
+
+def test_float32_input_is_solved_in_float64():
+    inputs, targets = (array.astype(np.float32) for array in data())
+    weights, _ = ridge(inputs, targets, 1e-3)
+    assert weights.dtype == np.float64
+    np.testing.assert_array_equal(
+        weights, ridge(inputs.astype(np.float64), targets.astype(np.float64), 1e-3)[0]
+    )
+
+
+def test_fewer_rows_than_dimensions_still_have_a_solution():
+    inputs, targets = data(rows=3)
+    weights, bias = ridge(inputs, targets, 1e-6)
+    np.testing.assert_allclose(inputs @ weights + bias, targets, atol=1e-3)
+
+
+def test_constant_inputs_predict_the_mean_target():
+    targets = data()[1]
+    weights, bias = ridge(np.ones((len(targets), 6)), targets, 1e-3)
+    np.testing.assert_allclose(np.ones(6) @ weights + bias, targets.mean(axis=0))

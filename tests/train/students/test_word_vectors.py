@@ -1,0 +1,141 @@
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.train.students.shared.word_vectors import SPECIAL, read_word_vectors, table_of, word_tokenizer
+
+GLOVE = "the 0.5 -1 2e-1\n, 1 2 3\nCat 4 5 6\ncat 7 8 9\n"
+
+
+def write(folder: Path, content: str | bytes, name: str = "vectors.txt") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return path
+
+
+def read(path: Path, most: int = 100, *, lowercase: bool = False) -> tuple[list[str], np.ndarray]:
+    return read_word_vectors(path, most, lowercase=lowercase)
+
+
+def test_a_glove_file(tmp_path):
+    words, vectors = read(write(tmp_path, GLOVE))
+    assert words == ["the", ",", "Cat", "cat"]
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, [[0.5, -1, 0.2], [1, 2, 3], [4, 5, 6], [7, 8, 9]])
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("4 3\n" + GLOVE, "word2vec.txt"),
+        (GLOVE.replace("\n", " \n"), "trailing spaces.txt"),
+        (GLOVE.replace("\n", "\r\n"), "windows.txt"),
+        ("\ufeff" + GLOVE + "\n\n", "mark and blank lines.txt"),
+        (gzip.compress(GLOVE.encode(), mtime=0), "packed.txt.gz"),
+    ],
+)
+def test_the_same_in_other_forms(tmp_path, content, name):
+    found, expected = read(write(tmp_path, content, name)), read(write(tmp_path, GLOVE))
+    assert found[0] == expected[0]
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_of_words_that_lowercase_makes_equal_the_first_counts(tmp_path):
+    words, vectors = read(write(tmp_path, GLOVE), lowercase=True)
+    assert words == ["the", ",", "cat"]
+    np.testing.assert_array_equal(vectors[2], [4, 5, 6])
+
+
+def test_words_are_composed_as_texts_are(tmp_path):
+    """Hindi's letter U+095C is two characters in NFC, a French e with an accent one."""
+    content = "\u092c\u095c\u093e 1 2\ncafe\u0301 3 4\ncaf\u00e9 5 6\n"
+    words, vectors = read(write(tmp_path, content))
+    assert words == ["\u092c\u0921\u093c\u093e", "caf\u00e9"]
+    assert vectors.tolist() == [[1, 2], [3, 4]]
+    tokenizer = word_tokenizer(words, lowercase=False)
+    assert "[UNK]" not in tokenizer.tokenize("\u092c\u095c\u093e caf\u00e9 cafe\u0301")
+
+
+def test_only_the_first_words_are_kept(tmp_path):
+    assert read(write(tmp_path, GLOVE + "broken"), most=4)[0] == ["the", ",", "Cat", "cat"]
+
+
+def test_gloves_words_with_spaces_and_strange_characters(tmp_path):
+    words, _ = read(write(tmp_path, "the 1 2\n. . . 3 4\nat name@domain.com 5 6\n\x85 7 8\n\u2028 9 0\n"))
+    assert words == ["the", ". . .", "at name@domain.com", "\x85", "\u2028"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("the 1 2\ncat 3\n", "line 2: not a word and 2 numbers; correct or remove the line"),
+        ("the 1 2\ncat 3 4 5\n", "line 2: not a word and 2 numbers"),
+        ("the 1 2\ncat 3 x\n", "line 2: not a word and 2 numbers"),
+        ("the 1 2\ncat 3 nan\n", "line 2: not a word and 2 numbers"),
+        ("the 1 2\n 3 4\n", "line 2: not a word and 2 numbers"),
+        ("1 3\nthe 1 2\n", "line 2: not a word and 3 numbers"),
+        ("the\t1\t2\n", "line 1: not a word and its numbers"),
+        (b"the 1 2\ncaf\xe9 3 4\n", "line 2: invalid UTF-8"),
+        ("", "holds no word vectors; correct init.path"),
+        ("400000 300\n", "holds no word vectors; correct init.path"),
+    ],
+)
+def test_bad_lines(tmp_path, content, message):
+    path = write(tmp_path, content)
+    with pytest.raises(UserError, match=message) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_not_gzip(tmp_path):
+    with pytest.raises(UserError, match=r"there is no file .*glove.txt; correct it in params.yaml"):
+        read(tmp_path / "glove.txt")
+    for content in (b"the 1 2\n", gzip.compress(GLOVE.encode(), mtime=0)[:-9]):
+        with pytest.raises(UserError, match="is not a whole gzip file"):
+            read(write(tmp_path, content, "vectors.gz"))
+
+
+def test_rows_of_the_table_are_the_tokenizers_ids(tmp_path):
+    words, vectors = read(write(tmp_path, GLOVE))
+    table, tokenizer = table_of(vectors), word_tokenizer(words, lowercase=False)
+    assert table.shape == (len(tokenizer), 3)
+    for word, vector in zip(words, vectors, strict=True):
+        np.testing.assert_array_equal(table[tokenizer.convert_tokens_to_ids(word)], vector)
+    rows = dict(zip(SPECIAL, table[: len(SPECIAL)], strict=True))
+    np.testing.assert_allclose(rows["[UNK]"], vectors.mean(axis=0), rtol=1e-6)
+    assert not np.concatenate([rows["[PAD]"], rows["[START]"], rows["[END]"]]).any()
+
+
+def test_a_word_named_as_a_special_token_does_not_take_its_row(tmp_path):
+    words, _ = read(write(tmp_path, "[PAD] 1 2\nthe 3 4\n"))
+    assert words == ["the"]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Don't stop, Ann's 3.5 dogs!", ["do", "n't", "stop", ",", "ann", "'s", "3.5", "dogs", "!"]),
+        ("they'll re-enter", ["they", "'ll", "re", "-", "enter"]),
+        ("n't can't", ["n't", "ca", "n't"]),
+        ("don'tx", ["don", "'", "tx"]),
+        ("", []),
+        ("nai\u0308ve 漢字", ["naïve", "[UNK]"]),
+    ],
+)
+def test_texts_are_split_as_gloves_were(text, tokens):
+    words = sorted({token for token in tokens if token != "[UNK]"})
+    tokenizer = word_tokenizer(words, lowercase=True)
+    assert tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) == ["[START]", *tokens, "[END]"]
+
+
+def test_case_is_kept_where_the_file_has_it():
+    tokenizer = word_tokenizer(["Cat"], lowercase=False)
+    assert tokenizer.convert_ids_to_tokens(tokenizer("Cat cat")["input_ids"]) == [
+        "[START]",
+        "Cat",
+        "[UNK]",
+        "[END]",
+    ]

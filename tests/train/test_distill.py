@@ -1,0 +1,183 @@
+import json
+import math
+import re
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from distill_runs import distill, kept, made, write_project
+from model2vec import StaticModel
+from scipy.spatial.distance import pdist
+from scipy.stats import spearmanr
+from sentence_transformers import SentenceTransformer
+from small_corpus import DEV, SYNONYMS, TRAIN, teacher_vectors
+
+from pipeline.core.errors import UserError
+
+WORDS = {"init": {"words": 9, "min_count": 1}}
+TRANSFORMER = {"kind": "transformer", "init": {"layers": [0, 1]}}
+CODE = {"kind": "crd", "variant": "code", "bank_rows": 1}
+INFONCE = {"kind": "infonce", "projection": "learned"}
+THREE = {
+    "kind": "sum",
+    "terms": [
+        {"weight": 1.0, "loss": {"kind": "mse"}},
+        {"weight": 0.5, "loss": INFONCE},
+        {"weight": 0.5, "loss": {"kind": "hsic"}},
+    ],
+}
+
+
+def run(folder: Path, student: dict | None = None, **train) -> tuple[dict, pl.DataFrame]:
+    """The metrics and the curve."""
+    write_project(folder, student, **train)
+    distill()
+    return json.loads(Path("metrics.json").read_text()), pl.read_csv("curve.tsv", separator="\t")
+
+
+def test_a_student_is_trained_and_told_of(folder):
+    metrics, curve = run(folder, **{"lr": 0.05})
+    assert (metrics["train_texts"], metrics["dev_texts"]) == (len(TRAIN + SYNONYMS), len(DEV))
+    assert metrics["epoch_texts"] == {"corpus": len(TRAIN), "wordnet": len(SYNONYMS)}
+    assert metrics["steps"] == 3 * math.ceil(len(TRAIN + SYNONYMS) / 6)
+    assert curve["step"].to_list() == [0, 5, 10, 15]
+    assert metrics["untrained_dev_value"] == pytest.approx(curve["dev_value"][0], rel=1e-4)
+    assert metrics["best_dev_value"] == pytest.approx(curve["dev_value"].min(), rel=1e-4)
+    assert metrics["best_step"] == curve["step"][curve["dev_value"].arg_min()]
+    assert (metrics["select"], metrics["mean_predictor_loss"] > 0) == ("loss", True)
+    models = (SentenceTransformer(name, device="cpu") for name in ("untrained", "distilled"))
+    before, after = (model.encode(DEV) for model in models)
+    assert before.shape == after.shape == (len(DEV), 8)
+    assert not np.allclose(before, after)
+    assert kept(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("block", "train", "told"),
+    [
+        ({"kind": "transformer", "init": {"layers": [9]}}, {}, "init.layers names layer 9, the encoder has"),
+        ({"init": {"tokens": 1}}, {}, "init.tokens is 1; the vocabulary's letters alone are"),
+        ({"loss": CODE}, {"select": "agreement"}, "loss.variant is code: it needs a row of the memory bank"),
+        ({}, {"lr": 1e30}, "the loss is"),
+    ],
+)
+def test_a_student_that_cannot_be_trained_is_named(folder, block, train, told):
+    with pytest.raises(UserError, match=re.escape(f"students.tiny: {told}")):
+        run(folder, block, **train)
+
+
+def test_a_mixture_is_trained_on_in_its_proportions(folder):
+    metrics, curve = run(folder, texts={"corpus": 0.5, "wordnet": 3}, lr=0.05)
+    assert metrics["train_texts"] == len(TRAIN + SYNONYMS)
+    assert metrics["epoch_texts"] == {"corpus": len(TRAIN) // 2, "wordnet": 3 * len(SYNONYMS)}
+    assert metrics["steps"] == 3 * math.ceil(25 / 6)
+    assert curve["examples"][-1] == 3 * 25
+
+
+def test_texts_that_the_gate_dropped_are_not_trained_on(folder):
+    write_project(folder)
+    gated = pl.read_parquet("data/wordnet.parquet").with_columns(similarity=pl.lit(0.5, pl.Float32))
+    gated.tail(2).write_parquet("data/wordnet.parquet")
+    distill()
+    assert json.loads(Path("metrics.json").read_text())["epoch_texts"] == {"corpus": len(TRAIN), "wordnet": 2}
+
+
+def test_a_student_is_described_as_it_is_saved(folder):
+    metrics, _ = run(folder, lr=0.05, regularise={"pca": True, "sif": 1e-2})
+    vectors = StaticModel.from_pretrained("distilled", normalize=False).encode(DEV)
+    assert metrics["student_norm"] == pytest.approx(np.linalg.norm(vectors, axis=1).mean(), rel=1e-3)
+    cosines = 1 - pdist(vectors.astype(float), "cosine")
+    assert metrics["student_mean_cosine"] == pytest.approx(cosines.mean(), abs=1e-3)
+
+
+def test_a_student_selected_by_agreement(folder):
+    student = {**TRANSFORMER, "loss": {"kind": "crd", "features": 6, "negatives": 5}}
+    metrics, curve = run(folder, student, select="agreement")
+    vectors = SentenceTransformer("distilled", device="cpu").encode(DEV).astype(float)
+    theirs = teacher_vectors(DEV).astype(float)
+    mean, components = pca_of(folder)
+    reduced = (theirs - mean) @ components[:8].T
+    expected = 1 - spearmanr(pdist(vectors, "cosine"), pdist(reduced, "cosine")).statistic
+    assert metrics["best_dev_value"] == pytest.approx(expected, abs=1e-6)
+    assert curve["dev_value"].min() == pytest.approx(expected, abs=1e-5)
+    assert metrics["select"] == "agreement"
+    assert "mean_predictor_loss" not in metrics
+
+
+def test_a_static_student_learns_words_of_the_training_texts(folder):
+    counts = Counter(word for text in TRAIN + SYNONYMS for word in text.split())
+    expected = sorted(counts, key=lambda word: (-counts[word], word))[:9]
+    run(folder, WORDS, lr=0.05)
+    before, after = (StaticModel.from_pretrained(name) for name in ("untrained", "distilled"))
+    assert sorted(after.tokens[-9:]) == sorted(expected)
+    assert [after.tokenize([word]) for word in expected] == [[[after.tokens.index(w)]] for w in expected]
+    assert (np.abs(after.embedding[-9:] - before.embedding[-9:]).max(axis=1) > 1e-3).all()
+
+
+def pca_of(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    from safetensors.numpy import load_file
+
+    found = load_file(folder / "data" / "sentence.safetensors")
+    return found["mean"], found["components"]
+
+
+def test_what_the_losses_tell_is_in_the_curve_and_the_metrics(folder):
+    metrics, curve = run(folder, {**TRANSFORMER, "loss": THREE}, micro_batch=2)
+    for name in ("kernel_inputs", "kernel_vectors"):
+        assert curve[name][0] is None
+        assert all(0 < value < 1 for value in curve[name][1:])
+        assert metrics[name] == pytest.approx(curve[name][-1], rel=1e-4)
+    assert "saturated_kernels" not in metrics
+
+
+def test_a_saturated_kernel_is_in_the_metrics_and_said(folder, capsys):
+    hsic = {"kind": "hsic", "variant": "paper", "gamma": 1e6}
+    terms = [{"weight": 1.0, "loss": {"kind": "mse"}}, {"weight": 0.5, "loss": hsic}]
+    metrics, _ = run(folder, {**TRANSFORMER, "loss": {"kind": "sum", "terms": terms}})
+    assert metrics["saturated_kernels"] == "kernel_inputs, kernel_vectors"
+    assert "warning: kernel_vectors of tiny is 0.0000" in capsys.readouterr().err
+
+
+def test_full_targets(folder):
+    student = {"loss": INFONCE, "init": {"projection": "none"}}
+    metrics, curve = run(folder, student, target="full", lr=0.05)
+    assert curve["dev_value"].min() < curve["dev_value"][0]
+    assert metrics["target_norm"] == pytest.approx(1, abs=1e-3)
+    assert SentenceTransformer("distilled", device="cpu").encode(DEV).shape == (len(DEV), 8)
+
+
+def test_matryoshka(folder):
+    metrics, curve = run(folder, matryoshka=[2, 4], whiten=True, lr=0.05, regularise={"pca": False})
+    assert curve["dev_value"].min() < curve["dev_value"][0]
+    assert metrics["mean_predictor_loss"] > 0
+
+
+def test_an_interrupted_training_is_another_one_with_another_loss_code(folder, monkeypatch):
+    seen = []
+    monkeypatch.setattr("pipeline.core.fingerprint.of_code", lambda: seen.append(set(sys.modules)) or "code")
+    for name in [name for name in sys.modules if name.startswith("pipeline.train.losses.hsic")]:
+        monkeypatch.delitem(sys.modules, name)
+    run(folder, {**TRANSFORMER, "loss": THREE})
+    assert "pipeline.train.losses.hsic" in seen[0]
+
+
+@pytest.mark.parametrize("student", [WORDS, {**TRANSFORMER, "loss": THREE}])
+def test_two_runs_make_the_same_bytes(folder, student, monkeypatch):
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        monkeypatch.chdir(folder / name)
+        run(folder / name, student)
+    assert made(folder / "one") == made(folder / "two") != {}
+
+
+def test_a_failure_keeps_the_outs_that_were_there(folder):
+    run(folder)
+    before = made(folder)
+    shutil.rmtree("data/wordnet")
+    with pytest.raises(UserError, match=r"data/wordnet/manifest.json does not exist"):
+        distill()
+    assert made(folder) == before

@@ -1,0 +1,185 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.core.errors import UserError
+from pipeline.vectors.sets import published, shards
+
+IDS = np.arange(10, 60, 10, dtype=np.uint64)
+VECTORS = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float16)
+SHARDS = (("00000.parquet", slice(0, 3)), ("00001.parquet", slice(3, 5)))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """vectors/corpus in two shards."""
+    path = tmp_path / "corpus"
+    path.mkdir()
+    for name, rows in SHARDS:
+        views = {"sentence": VECTORS[rows], "cls": -VECTORS[rows]}
+        shards.write_shard(IDS[rows], views, path / name)
+    sign(path)
+    return path
+
+
+def sign(path):
+    """Write a manifest that says what the shards should hold, with the hashes of what they do hold."""
+    rows = {name: rows.stop - rows.start for name, rows in SHARDS}
+    published.write_manifest(path, {"model": "m"}, {"sentence": 4, "cls": 4}, rows)
+
+
+def test_a_set_is_read_whole_or_shard_by_shard(folder):
+    vector_set = published.open_set(folder)
+    assert (vector_set.rows, vector_set.dims) == (5, {"sentence": 4, "cls": 4})
+    ids, found = vector_set.read("cls")
+    assert np.array_equal(ids, IDS)
+    assert np.array_equal(found, -VECTORS)
+    assert found.dtype == np.float16
+    assert [ids.tolist() for ids, _ in vector_set.batches("sentence")] == [[10, 20, 30], [40, 50]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_shards_that_are_read_ahead_come_in_order(tmp_path, count):
+    ids, found = np.arange(count * 2, dtype=np.uint64), np.arange(count * 2, dtype=np.float16).reshape(-1, 1)
+    for number in range(count):
+        rows = slice(2 * number, 2 * number + 2)
+        shards.write_shard(ids[rows], {"cls": found[rows]}, tmp_path / f"{number}.parquet")
+    published.write_manifest(tmp_path, {}, {"cls": 1}, {f"{number}.parquet": 2 for number in range(count)})
+    opened = published.open_set(tmp_path)
+    assert [ids.tolist() for ids, _ in opened.batches("cls")] == ids.reshape(-1, 2).tolist()
+    assert np.array_equal(opened.read("cls")[1], found)
+
+
+def test_a_reader_may_stop_after_the_first_shard(folder):
+    (folder / "00001.parquet").unlink()
+    batches = published.open_set(folder).batches("cls")
+    assert next(batches)[0].tolist() == [10, 20, 30]
+    batches.close()
+
+
+@pytest.mark.parametrize("wanted", [[], [10, 20], [30]])
+def test_shards_after_the_last_wanted_id_are_left_alone(folder, wanted):
+    (folder / "00001.parquet").unlink()
+    [found] = published.open_set(folder).of(np.array(wanted, np.uint64), "sentence")
+    assert np.array_equal(found, VECTORS[np.isin(IDS, wanted)])
+
+
+@pytest.mark.parametrize("absent", [5, 15, 35, 45, 70])
+def test_an_id_without_a_vector_is_told_wherever_it_would_be(folder, absent):
+    for others in ([], [10], [50], [10, 40]):
+        wanted = np.array(sorted([*others, absent]), np.uint64)
+        with pytest.raises(UserError, match=rf"corpus has no vector for 1 texts \(first text_id {absent}\)"):
+            list(published.open_set(folder).of(wanted, "sentence"))
+
+
+@pytest.mark.parametrize("sizes", [{}, {"00000.parquet": 0}])
+def test_an_empty_set(folder, sizes):
+    shards.write_shard(IDS[:0], {"sentence": VECTORS[:0]}, folder / "00000.parquet")
+    published.write_manifest(folder, {}, {"sentence": 4}, sizes)
+    ids, found = published.open_set(folder).read("sentence")
+    assert ids.shape == (0,)
+    assert found.shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("views", "main"), [(["cls", "sentence"], "sentence"), (["cls", "token_mean"], "token_mean")]
+)
+def test_one_view_stands_for_the_teacher(tmp_path, views, main):
+    published.write_manifest(tmp_path, {}, dict.fromkeys(views, 2), {})
+    assert published.open_set(tmp_path).main_view == main
+
+
+def test_a_set_without_a_manifest_is_no_set(folder):
+    (folder / "manifest.json").unlink()
+    with pytest.raises(UserError, match=r"manifest\.json does not exist; run `dvc repro encode@corpus`"):
+        published.open_set(folder)
+
+
+def test_a_manifest_that_is_not_json(folder):
+    (folder / "manifest.json").write_text('{"rows": 5,')
+    with pytest.raises(UserError, match=r"manifest\.json is not JSON .*`dvc repro encode@corpus`"):
+        published.open_set(folder)
+
+
+def test_a_manifest_that_lacks_keys(folder):
+    (folder / "manifest.json").write_text('{"shards": []}')
+    with pytest.raises(UserError, match=r"manifest\.json is no manifest; run `dvc repro encode@corpus`"):
+        published.open_set(folder)
+
+
+def test_an_absent_view_names_those_there_are(folder):
+    with pytest.raises(
+        UserError, match=r"has no view 'token_mean' \(cls, sentence\); add it to encode\.views"
+    ):
+        published.open_set(folder).read("token_mean")
+
+
+def not_finite(value):
+    spoilt = VECTORS[3:].copy()
+    spoilt[1, 2] = value
+    return lambda path: shards.write_shard(IDS[3:], {"sentence": spoilt}, path)
+
+
+FAULTS = {
+    "missing": (lambda path: path.unlink(), "is missing"),
+    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]), "is damaged: its SHA-256"),
+    "empty": (lambda path: path.write_bytes(b""), "is damaged: its SHA-256"),
+    "without the view": (
+        lambda path: shards.write_shard(IDS[3:], {"cls": VECTORS[3:]}, path),
+        "is not a readable shard",
+    ),
+    "fewer rows": (
+        lambda path: shards.write_shard(IDS[3:4], {"sentence": VECTORS[3:4]}, path),
+        r"holds \(1, 4\), the manifest says 2 rows",
+    ),
+    "narrower": (
+        lambda path: shards.write_shard(IDS[3:], {"sentence": VECTORS[3:, :3].copy()}, path),
+        "holds .*3",
+    ),
+    "NaN": (not_finite(np.nan), "view 'sentence' holds a value that is not finite"),
+    "infinite": (not_finite(-np.inf), "view 'sentence' holds a value that is not finite"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_shard_at_fault_names_itself_and_the_stage(folder, fault):
+    spoil, message = FAULTS[fault]
+    spoil(folder / "00001.parquet")
+    if fault not in ("missing", "cut", "empty"):
+        sign(folder)
+    with pytest.raises(UserError, match=rf"(?s)00001\.parquet.*{message}.*`dvc repro -f encode@corpus`"):
+        published.open_set(folder).read("sentence")
+
+
+def test_sets_of_one_teacher_go_together_and_others_do_not(folder):
+    mine = published.open_set(folder)
+    other = published.VectorSet(folder.with_name("wordnet"), {"fingerprint": "g", "rows": 1})
+    published.same_recipe(mine)
+    published.same_recipe(mine, mine, mine)
+    with pytest.raises(
+        UserError, match=r"corpus and .*wordnet come from different teachers; run `dvc repro encode`"
+    ):
+        published.same_recipe(mine, mine, other)
+    published.same_recipe(mine, published.VectorSet(folder, {"fingerprint": "none", "rows": 0}), mine)
+
+
+def of_single_precision(path):
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS[3:].astype(np.float32).reshape(-1)), 4)
+    pq.write_table(pa.table({"text_id": IDS[3:], "sentence": lists}), path)
+
+
+UNCHECKED = {
+    "float32": of_single_precision,
+    "text": lambda path: pq.write_table(pa.table({"text_id": IDS[3:], "sentence": ["a", "b"]}), path),
+    "other ids": lambda path: shards.write_shard(IDS[:2], {"sentence": VECTORS[3:]}, path),
+    "falling ids": lambda path: shards.write_shard(IDS[:2:-1].copy(), {"sentence": VECTORS[3:]}, path),
+}
+
+
+@pytest.mark.parametrize("fault", UNCHECKED)
+def test_a_set_of_another_make_names_the_stage(folder, fault):
+    UNCHECKED[fault](folder / "00001.parquet")
+    sign(folder)
+    with pytest.raises(UserError, match=r"encode@corpus"):
+        published.open_set(folder).read("sentence")
