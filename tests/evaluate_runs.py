@@ -15,7 +15,8 @@ PREPARED = {name: Path(f"{name}.parquet") for name in ("corpus", "tasks", "finet
 
 def prepare_tasks(eval_texts: str = "eval.parquet", metrics: str = "prepare.json") -> None:
     """Run prepare."""
-    prepare.main(Path(), Path("wn"), eval_texts=Path(eval_texts), metrics=Path(metrics), **PREPARED)
+    outs = {"eval_texts": Path(eval_texts), "metrics": Path(metrics), "dev": Path("dev"), **PREPARED}
+    prepare.main(Path(), Path("wn"), **outs)
 
 
 def prepare_and_encode() -> None:

@@ -15,7 +15,8 @@ from pipeline.core.errors import report_user_errors
 from pipeline.data import student_folder
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
-from pipeline.prepare import pairs
+from pipeline.params.load import load
+from pipeline.prepare import dev, pairs
 from pipeline.train.finetune import main
 from pipeline.train.finetuning import Finetuning
 from pipeline.train.loop.objective import Step
@@ -46,23 +47,28 @@ def write_inputs(kind: str, block: dict | None, parts: Path) -> None:
     whole_params = {"students": {"tiny": whole}, "evaluate": {"tasks": tasks}, "finetune": mined}
     params = small_params(**whole_params, runtime={"device": "cpu"})
     YAML().dump(params, Path("params.yaml"))
-    _write(TRIPLETS, "mined.parquet", "mine", "train")
-    _write(DEV, "tasks.parquet", "alike", "dev")
+    columns = ids_of(TRIPLETS) | {"negative_ids": [[text_id(row[2])] for row in TRIPLETS]}
+    pairs.write(pairs.make("mine", "train", columns), Path("mined.parquet"))
+    texts.write(named_in(TRIPLETS), texts.LABELLED_SCHEMA, Path("finetune.parquet"))
+    columns = ids_of(DEV) | {"score": [row[2] for row in DEV]}
+    write_dev(pairs.make("alike", "dev", columns), named_in(DEV))
 
 
-def _write(rows: list[tuple], path: str, task: str, split: str) -> None:
-    """Pairs, and their texts beside them."""
+def write_dev(table: pl.DataFrame, known: pl.DataFrame) -> None:
+    """The dev tasks, as `prepare` writes them by the params in the working folder."""
+    dev.write(table, known, load(Path("params.yaml")).evaluate.tasks, Path("dev"))
+
+
+def ids_of(rows: list[tuple]) -> dict[str, list]:
+    """The columns of ids of rows that start with two texts."""
+    return {"left_id": [text_id(row[0]) for row in rows], "right_id": [text_id(row[1]) for row in rows]}
+
+
+def named_in(rows: list[tuple]) -> pl.DataFrame:
+    """All texts of rows."""
     named = sorted({text for row in rows for text in row if isinstance(text, str)})
-    table = pl.DataFrame(
-        {"text_id": [text_id(text) for text in named], "text": named}, schema=texts.LABELLED_SCHEMA
-    )
-    texts.write(table, texts.LABELLED_SCHEMA, Path(f"{path}.texts"))
-    columns = {"left_id": [text_id(row[0]) for row in rows], "right_id": [text_id(row[1]) for row in rows]}
-    if split == "train":
-        columns["negative_ids"] = [[text_id(row[2])] for row in rows]
-    else:
-        columns["score"] = [row[2] for row in rows]
-    pairs.write(pairs.make(task, split, columns), Path(path))
+    columns = {"text_id": [text_id(text) for text in named], "text": named}
+    return pl.DataFrame(columns, schema=texts.LABELLED_SCHEMA)
 
 
 def finetune() -> None:
@@ -71,9 +77,8 @@ def finetune() -> None:
         "tiny",
         distilled=Path("distilled"),
         triplets=Path("mined.parquet"),
-        finetune_texts=Path("mined.parquet.texts"),
-        tasks=Path("tasks.parquet"),
-        eval_texts=Path("tasks.parquet.texts"),
+        finetune_texts=Path("finetune.parquet"),
+        dev=Path("dev"),
         out=Path("out"),
         curve=Path("curve.tsv"),
         metrics_file=Path("metrics.json"),

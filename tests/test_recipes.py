@@ -127,7 +127,8 @@ def prepared(wordnet: Path) -> None:
     """All stages before the students', in the working folder."""
     outs = {name: Path(f"{name}.parquet") for name in ("corpus", "eval", "tasks", "finetune", "triplets")}
     evaluated, counts = outs.pop("eval"), Path("counts.json")
-    prepare.main(raw=Path("data/raw"), wordnet=wordnet, eval_texts=evaluated, metrics=counts, **outs)
+    places = {"raw": Path("data/raw"), "wordnet": wordnet, "dev": Path("dev")}
+    prepare.main(eval_texts=evaluated, metrics=counts, **places, **outs)
     teacher_parts.main(Path("teacher"))
     made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}
     for method, texts in made.items():
@@ -159,7 +160,7 @@ def trained(name: str) -> Document:
         metrics_file=stages[0],
     )
     tasks, texts = Path("tasks.parquet"), Path("eval.parquet")
-    inputs = (made / "distilled", Path("mined.parquet"), Path("finetune.parquet"), tasks, texts)
+    inputs = (made / "distilled", Path("mined.parquet"), Path("finetune.parquet"), Path("dev"))
     finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1])
     folders = (made / "untrained", made / "distilled", out)
     outs = (stages[2], made / "examined")

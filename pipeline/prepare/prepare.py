@@ -14,6 +14,7 @@ from pipeline.core.progress import say
 from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts as texts_file
 from pipeline.params.load import load
+from pipeline.prepare import dev as dev_file
 from pipeline.prepare import pairs as pairs_file
 from pipeline.prepare.cleaning import check_ids, fold
 from pipeline.prepare.corpus import build
@@ -30,6 +31,7 @@ def main(
     corpus: Annotated[Path, typer.Option(help="Out: the corpus.")],
     eval_texts: Annotated[Path, typer.Option("--eval", help="Out: the texts of the tasks.")],
     tasks: Annotated[Path, typer.Option(help="Out: the pairs of the tasks.")],
+    dev: Annotated[Path, typer.Option(help="Out: folder of the tasks that select weights.")],
     finetune: Annotated[Path, typer.Option(help="Out: the texts of the triplets.")],
     triplets: Annotated[Path, typer.Option(help="Out: the fine-tuning triplets.")],
     metrics: Annotated[Path, typer.Option(help="Out: rows in, out and dropped by reason.")],
@@ -64,6 +66,7 @@ def main(
     texts_file.write(kept, texts_file.CORPUS_SCHEMA, corpus)
     texts_file.write(evaluated.texts, texts_file.LABELLED_SCHEMA, eval_texts)
     pairs_file.write(evaluated.pairs, tasks)
+    dev_file.write(evaluated.pairs, evaluated.texts, settings.evaluate.tasks, dev)
     texts_file.write(labelled.texts, texts_file.LABELLED_SCHEMA, finetune)
     pairs_file.write(labelled.pairs, triplets)
     counts = {

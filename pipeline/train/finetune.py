@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import polars as pl
 import torch
 import typer
 
@@ -16,10 +15,11 @@ from pipeline.core.registry import implementation
 from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.data.common.tables import read_table
-from pipeline.params.evaluate import Task
 from pipeline.params.load import load
 from pipeline.params.students import Finetune
+from pipeline.prepare import dev as dev_file
 from pipeline.prepare import pairs
+from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
@@ -38,8 +38,7 @@ def main(
     distilled: Annotated[Path, typer.Option(help="The distilled student")],
     triplets: Annotated[Path, typer.Option(help="mined/triplets.parquet")],
     finetune_texts: Annotated[Path, typer.Option(help="corpus/finetune.parquet")],
-    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
-    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
+    dev: Annotated[Path, typer.Option(help="corpus/dev: the tasks that select weights")],
     out: Annotated[Path, typer.Option(help="The fine-tuned student")],
     curve: Annotated[Path, typer.Option(help="The training curve, tsv")],
     metrics_file: Annotated[Path, typer.Option("--metrics")],
@@ -63,16 +62,17 @@ def main(
     table = read_table(triplets, pairs.PAIRS_SCHEMA, "mine")
     chosen = chosen_triplets(table, block.finetune, triplets)
     finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune, triplets)
-    asked = params.evaluate.tasks
-    dev = _dev_tasks(pairs.read(tasks), tasks, name)
+    dev_tasks = dev_file.read(dev)
+    if not dev_tasks.pairs:
+        raise UserError(
+            f"{dev} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
+            f"or set students.{name}.finetune to null"
+        )
     identity: dict[str, Any] = {
         "block": block.finetune.model_dump(mode="json"),
-        "scoring": {name: task.model_dump(mode="json") for name, task in asked.items()},
         "distilled": fingerprint.of_folder(distilled),
-        "inputs": {
-            str(path.name): fingerprint.of_file(path)
-            for path in (triplets, finetune_texts, tasks, eval_texts)
-        },
+        "dev": fingerprint.of_folder(dev),
+        "inputs": {path.name: fingerprint.of_file(path) for path in (triplets, finetune_texts)},
     }
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"finetune-{name}", **identity)
     checkpoint.hold()
@@ -82,7 +82,7 @@ def main(
     learner.module.to(world.device)
     key = f"students.{name}.finetune.precision"
     bfloat16 = takes_bfloat16(block.finetune.precision, learner.module, world, checkpoint, key)
-    dev_score = _DevScore(learner, dev, asked, texts.read_labelled(eval_texts), bfloat16=bfloat16)
+    dev_score = _DevScore(learner, dev_tasks, bfloat16=bfloat16)
     if projection:
         before = dev_score()
         append_projection(learner, finetuning.tokens, projection)
@@ -135,40 +135,19 @@ def _summary(
 class _DevScore:
     """Mean headline metric over the dev tasks, with the student as it is at the moment."""
 
-    def __init__(
-        self,
-        learner: Student,
-        tasks: dict[str, pl.DataFrame],
-        asked: dict[str, Task],
-        table: pl.DataFrame,
-        *,
-        bfloat16: bool,
-    ) -> None:
+    def __init__(self, learner: Student, tasks: DevTasks, *, bfloat16: bool) -> None:
         self._learner, self._tasks, self._bfloat16 = learner, tasks, bfloat16
-        self._scoring = {name: task.scoring for name, task in asked.items()}
-        self._main = evaluation.main_metrics(asked)
-        wanted = evaluation.text_ids(tasks)
-        rows = table.filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
-        self._ids = rows["text_id"].to_numpy()
-        self._tokens = learner.tokenise(rows["text"].to_list())
+        self._ids = tasks.texts["text_id"].to_numpy()
+        self._tokens = learner.tokenise(tasks.texts["text"].to_list())
 
     def __call__(self) -> float:
         # Scoring may train classifiers, which need their gradients.
         with torch.no_grad(), autocast(self._learner.module, bfloat16=self._bfloat16):
             parts = [self._learner.encode(part).vectors.float().cpu() for part in self._tokens.in_parts()]
         vectors = np.concatenate([part.numpy() for part in parts])
-        scores = evaluation.score_tasks(self._tasks, self._scoring, Embeddings(self._ids, vectors))
-        return evaluation.average(scores, self._main)
-
-
-def _dev_tasks(table: pl.DataFrame, path: Path, name: str) -> dict[str, pl.DataFrame]:
-    dev = evaluation.split_of(table, "dev")
-    if not dev:
-        raise UserError(
-            f"{path} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
-            f"or set students.{name}.finetune to null"
-        )
-    return dev
+        embeddings = Embeddings(self._ids, vectors)
+        scores = evaluation.score_tasks(self._tasks.pairs, self._tasks.scoring, embeddings)
+        return evaluation.average(scores, self._tasks.metrics)
 
 
 def _copy(source: Path, out: Path) -> None:

@@ -17,6 +17,7 @@ OUTS = {
     "corpus": "corpus.parquet",
     "eval_texts": "eval.parquet",
     "tasks": "tasks.parquet",
+    "dev": "dev",
     "finetune": "finetune.parquet",
     "triplets": "triplets.parquet",
     "metrics": "prepare.json",
@@ -73,7 +74,9 @@ def test_all_artifacts_and_counts(project):
 
 def test_equal_inputs_give_equal_bytes(project):
     first, second = (prepare(*project, out=name) for name in ("first", "second"))
-    for file in OUTS.values():
+    files = [path.relative_to(first) for path in first.rglob("*") if path.is_file()]
+    assert len(files) == len(OUTS) + 2, "a folder of three files among them"
+    for file in files:
         assert (first / file).read_bytes() == (second / file).read_bytes(), file
 
 

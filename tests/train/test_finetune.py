@@ -4,7 +4,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
-from finetune_runs import ANIMALS, DEV, finetune, finetune_params, write_inputs
+from finetune_runs import ANIMALS, DEV, finetune, finetune_params, named_in, write_dev, write_inputs
 from ruamel.yaml import YAML
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
@@ -82,7 +82,7 @@ def test_a_task_with_labels_trains_its_classifier_at_every_evaluation(folder, pa
         "subset": [*["train"] * 8, *["dev"] * 2, *["test"] * 2],
         "label": [label for _, label in rows],
     }
-    pairs.write(pairs.make("whose", "dev", columns), Path("tasks.parquet"))
+    write_dev(pairs.make("whose", "dev", columns), named_in([(text,) for text, _ in rows]))
     finetune()
     curve = pl.read_csv("curve.tsv", separator="\t")
     assert curve["dev_score"].is_in([0.0, 0.5, 1.0]).all()  # the accuracy on two rows
@@ -176,7 +176,5 @@ def test_triplets_that_mine_has_not_written_name_the_stage(run, folder):
     with pytest.raises(UserError, match=r"mined.parquet does not exist; run `dvc repro mine`"):
         main(
             "tiny",
-            *map(
-                Path, ("distilled", "mined.parquet", "x", "tasks.parquet", "x", "out", "curve.tsv", "m.json")
-            ),
+            *map(Path, ("distilled", "mined.parquet", "x", "dev", "out", "curve.tsv", "m.json")),
         )
