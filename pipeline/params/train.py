@@ -22,7 +22,7 @@ class Train(Block):
     texts: Texts = Field(default={"corpus": 1.0, "wordnet": 1.0, "back_translation": 1.0}, min_length=1)
     """The text sets that it is trained on, each with how often an epoch reads a text of it: with `{seed: 1,
     wordnet: 0.5}` an epoch reads half of the WordNet texts and the next one the others, with 2 it reads each
-    of them twice. A list such as `[seed, wordnet]` stands for 1 each."""
+    of them twice. A list such as `[corpus, wordnet]` stands for 1 each."""
     target: Literal["pca", "full"] = "pca"
     """`pca`: the teacher's vectors, reduced to the student's dimension where that is smaller. `full`: as they
     are; the loss has to map one dimension to the other (infonce with a learned projection, crd) or to compare

@@ -1,0 +1,211 @@
+"""The table of docs/reruns-and-caches.md: a test of each row, by edits of a copy of the project.
+
+Where it matters whether an output changes, the pipeline runs; elsewhere DVC tells what it would run.
+"""
+
+import copy
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from dvc.repo import Repo
+from project import Project, sentence
+
+COMPARED = {"significance", "footprint", "search_speed", "report"}
+"""The stages that look at all students together."""
+STUDENTS = ("hpd", "potion")
+FOR_A_TASK = {"prepare", "encode@eval", "gate@wordnet", "gate@back_translation"}
+"""What any other task reruns before the students' stages."""
+
+ROWS: dict[str, Callable[[Project], None]] = {}
+"""Each row of the table, by its first cell, with its test."""
+
+
+def row(what: str) -> Callable[[Callable[[Project], None]], Callable[[Project], None]]:
+    """Make a function the test of a row."""
+
+    def named(test: Callable[[Project], None]) -> Callable[[Project], None]:
+        ROWS[what] = test
+        return test
+
+    return named
+
+
+def of_students(*stages: str, names: tuple[str, ...] = STUDENTS) -> set[str]:
+    return {f"{stage}@{name}" for stage in stages for name in names}
+
+
+def trained(*names: str) -> set[str]:
+    """What a student of its own reruns."""
+    return of_students("distill", "finetune", "evaluate", "export", names=names) | COMPARED
+
+
+def would_run(project: Project) -> set[str]:
+    """The stages that have changed, and all that depend on what they write."""
+    project.write_params()
+    with Repo(str(project.root)) as repository, repository.lock:
+        changed = {stage for stage in repository.index.stages if stage.changed()}
+        return {after.name for one in changed for after in (one, *nx.ancestors(repository.index.graph, one))}
+
+
+def edit_code(project: Project, file: str) -> None:
+    path = project.root / "pipeline" / file
+    path.write_text(path.read_text() + ("\n# edited\n" if file.endswith(".py") else "\n"))
+
+
+@pytest.fixture
+def edited(project: Project):
+    """The project, put back as it was afterwards."""
+    before, params = contents(project), copy.deepcopy(project.params)
+    lock = before[project.root / "dvc.lock"]
+    yield project
+    project.params = params
+    after = contents(project)
+    for path in after.keys() - before.keys():
+        path.unlink()
+    for path, content in before.items():
+        if after.get(path) != content:
+            path.write_bytes(content)
+    if after[project.root / "dvc.lock"] != lock:
+        project.shell("dvc checkout --force --quiet")
+
+
+def contents(project: Project) -> dict[Path, bytes]:
+    """What rows edit or write beside params, but for what DVC restores."""
+    folders = (project.root / name for name in ("pipeline", "data/raw", "reports"))
+    found = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    kept = [path for path in found if "__pycache__" not in path.parts]
+    return {path: path.read_bytes() for path in (*kept, project.root / "dvc.lock")}
+
+
+@row("a student's `lr`")
+def a_students_lr(project: Project) -> None:
+    project.params["students"]["potion"]["train"]["lr"] = 2e-3
+    assert would_run(project) == trained("potion")
+
+
+@row("a student added")
+def a_student_added(project: Project) -> None:
+    project.params["students"]["other"] = copy.deepcopy(project.params["students"]["potion"])
+    assert would_run(project) == trained("other")
+
+
+@row("a student renamed")
+def a_student_renamed(project: Project) -> None:
+    project.params["students"]["other"] = project.params["students"].pop("potion")
+    assert would_run(project) == trained("other")
+
+
+@row("a student removed")
+def a_student_removed(project: Project) -> None:
+    del project.params["students"]["potion"]
+    assert would_run(project) == COMPARED
+
+
+def add_task(project: Project, start: int, **keys: str) -> None:
+    """A task `more` of thirty pairs."""
+    pairs = [f"{sentence(start + i)}\t{sentence(start + i + i % 5)}\t{i % 5}" for i in range(30)]
+    path = project.root / "data/raw/more.tsv"
+    path.write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]))
+    project.params["evaluate"]["tasks"]["more"] = {"kind": "sts", "path": "data/raw/more.tsv", **keys}
+
+
+@row("a test task added or removed")
+def a_test_task(project: Project) -> None:
+    add_task(project, 60_000)
+    asked = ["finetune@hpd", "evaluate@potion"]
+    ran, _ = project.repro(*asked)
+    assert ran == {*FOR_A_TASK, "evaluate@potion"}
+    del project.params["evaluate"]["tasks"]["more"]
+    (project.root / "data/raw/more.tsv").unlink()
+    ran, said = project.repro(*asked)
+    assert ran | set(re.findall(r"Stage '(\S+)' is cached", said)) == {*FOR_A_TASK, "evaluate@potion"}
+
+
+@row("a dev task added or removed")
+def a_dev_task(project: Project) -> None:
+    add_task(project, 70_000, split="dev")
+    ran, _ = project.repro("finetune@hpd", "evaluate@potion")
+    assert ran == {*FOR_A_TASK, "finetune@hpd", "finetune@potion", "evaluate@potion"}
+
+
+@row("lines appended to a corpus file")
+def lines_appended(project: Project) -> None:
+    texts = project.root / "data/raw/texts.txt"
+    texts.write_text("\n".join([texts.read_text(), *(sentence(50_000 + i) for i in range(5))]))
+    ran, said = project.repro("encode@corpus", "encode@eval", "encode@finetune", "mine")
+    assert ran == {"prepare", "encode@corpus"}
+    assert "encode corpus: 5 encoded, 400 taken from the store" in said
+
+
+@row("a gate")
+def a_gate(project: Project) -> None:
+    project.params["gate"]["wordnet"] = {"min_similarity": 0.1}
+    ran, _ = project.repro()
+    assert ran == {"gate@wordnet", "report"}  # it keeps what it kept
+
+
+@row("`pca`")
+def the_pca(project: Project) -> None:
+    project.params["pca"]["max_rows"] = 300
+    assert would_run(project) == {"fit_pca"} | trained(*STUDENTS)
+
+
+@row("the teacher, and back")
+def the_teacher_and_back(project: Project) -> None:
+    sets = [f"encode@{name}" for name in ("corpus", "wordnet", "back_translation", "eval", "finetune")]
+    project.params["teacher"]["seed"] = 1
+    ran, said = project.repro(*sets)
+    assert ran >= {"encode@corpus", "encode@eval", "encode@finetune"}
+    assert ran <= {*sets, "teacher_parts", "augment@wordnet", "augment@back_translation"}
+    assert "encode corpus: 400 encoded" in said
+    del project.params["teacher"]["seed"]
+    _, said = project.repro("--no-run-cache", *sets)
+    assert re.findall(r"encode \S+: (\d+) encoded", said).count("0") == len(
+        re.findall(r"encode \S+: \d+ encoded", said)
+    )
+
+
+@row("the code of a loss")
+def code_of_a_loss(project: Project) -> None:
+    edit_code(project, "train/losses/relational.py")
+    assert would_run(project) == trained(*STUDENTS)
+
+
+@row("the code of a student's kind")
+def code_of_a_students_kind(project: Project) -> None:
+    edit_code(project, "train/students/kinds/static.py")
+    assert would_run(project) == trained("potion")
+
+
+@row("the code of a reader")
+def code_of_a_reader(project: Project) -> None:
+    edit_code(project, "prepare/readers/beir.py")
+    assert project.repro()[0] == {"prepare", "report"}  # its outputs are equal, only its time is new
+
+
+@row("the report's template")
+def the_reports_template(project: Project) -> None:
+    edit_code(project, "report/page.html.j2")
+    assert would_run(project) == {"report"}
+
+
+@row("a default written out")
+def a_default_written_out(project: Project) -> None:
+    project.params["encode"]["storage"] = "float16"
+    ran, said = project.repro()
+    assert {stage.partition("@")[0] for stage in ran} == {"encode", "report"}
+    assert "encode corpus: 0 encoded, 400 taken from the store" in said
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_what_reruns(edited: Project, what: str):
+    ROWS[what](edited)
+
+
+def test_the_docs_have_the_same_rows(repository):
+    page = (repository / "docs/reruns-and-caches.md").read_text()
+    table = page[page.index("## What reruns") :].split("\n## ")[0]
+    assert [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")][1:] == [*ROWS]
