@@ -1,10 +1,20 @@
-"""A real `dvc repro` on the hashing teacher, in a copy of the repository; the README's commands run in it."""
+"""A real `dvc repro` on the hashing teacher, in a copy of the repository; the pages' commands run in it."""
 
 import json
+from pathlib import Path
 
 import pytest
-from readme import blocks
+from pages import blocks, pages
 
+PAGES = pages(Path(__file__).resolve().parent.parent)
+COMMANDS = {
+    name: commands
+    for name, page in PAGES.items()
+    if (commands := [block for block in blocks(page, "sh") if not block.startswith("make ")])
+}
+SNIPPETS = [(name, block) for name, page in PAGES.items() for block in blocks(page, "python")]
+PRINTED = {"README.md": '"vector"', "docs/deploy.md": '"vector"', "docs/reruns-and-caches.md": "flowchart"}
+"""What a page's commands print, among other things."""
 ALL_STAGES = {
     "prepare",
     "augment@wordnet",
@@ -63,17 +73,17 @@ def test_the_reports_figures_are_dvcs_plots(project):
     assert [name for name in figures if name not in shown] == []
 
 
-def test_the_readmes_shell_commands(repository, project):
-    commands = [block for block in blocks(repository, "sh") if not block.startswith("make ")]
-    assert len(commands) == 2
-    said = project.shell("\n".join(commands))
-    assert '"vector"' in said
-    assert "flowchart" in said
+@pytest.mark.parametrize("page", COMMANDS)
+def test_the_pages_shell_commands(project, page):
+    assert PRINTED.get(page, "") in project.shell("\n".join(COMMANDS[page]))
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_the_readmes_python_snippets(repository, project, number):
-    snippets = blocks(repository, "python")
-    assert len(snippets) == 2
-    (project.root / "snippet.py").write_text(f"{snippets[number]}\nprint(vectors.shape)\n")
+def test_there_are_commands_to_run():
+    assert set(COMMANDS) >= set(PRINTED)
+    assert [name for name, _ in SNIPPETS] == ["README.md", "docs/deploy.md", "docs/deploy.md"]
+
+
+@pytest.mark.parametrize("snippet", dict.fromkeys(block for _, block in SNIPPETS))
+def test_the_pages_python_snippets(project, snippet):
+    (project.root / "snippet.py").write_text(f"{snippet}\nprint(vectors.shape)\n")
     assert project.shell("python snippet.py").endswith("(2, 16)\n")
