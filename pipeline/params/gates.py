@@ -58,7 +58,7 @@ class SimilarityGate(Block):
 
 
 class Gate(Block):
-    """One block a method of `augment:`; null: all its texts are kept, and no vector is looked at."""
+    """One block for each method of `augment:`; null: any similarity will do. Texts of tasks are dropped anyway."""
 
     wordnet: SimilarityGate | None
     back_translation: SimilarityGate | None

@@ -20,7 +20,7 @@ class Train(Block):
     """How a student is trained on the cached vectors."""
 
     texts: Texts = Field(default={"corpus": 1.0, "wordnet": 1.0, "back_translation": 1.0}, min_length=1)
-    """The text sets that it is trained on, each with how often an epoch reads a text of it: with `{seed: 1,
+    """The text sets that it is trained on, each with how often an epoch reads a text of it: with `{corpus: 1,
     wordnet: 0.5}` an epoch reads half of the WordNet texts and the next one the others, with 2 it reads each
     of them twice. A list such as `[corpus, wordnet]` stands for 1 each."""
     target: Literal["pca", "full"] = "pca"
