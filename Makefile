@@ -29,6 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 setup: environment
 	@"$(BIN)/python" -m pipeline.cli.obtain_wordnet $(NLTK_DATA)
+	@"$(BIN)/dvc" add --quiet $(NLTK_DATA)
 
 repro: setup $(if $(RECIPE),recipe)
 	@"$(BIN)/pipeline" check

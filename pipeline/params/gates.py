@@ -58,7 +58,7 @@ class SimilarityGate(Block):
 
 
 class Gate(Block):
-    """One block for each method of `augment:`; null: any similarity will do. Texts of tasks are dropped anyway."""
+    """One block for each method of `augment:`; null: any similarity will do. Texts of tasks always go."""
 
     wordnet: SimilarityGate | None
     back_translation: SimilarityGate | None
