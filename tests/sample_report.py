@@ -16,6 +16,6 @@ def sample_report() -> Report:
         name: SAMPLE / name for name in ("metrics", "examined", "samples", "curves", "stages", "timings")
     }
     files = {name: SAMPLE / f"{name}.json" for name in ("footprint", "search", "significance")}
-    inputs = read_inputs(load(SAMPLE / "params.yaml"), Sources(**folders, **files), last=None)
+    inputs = read_inputs(load(SAMPLE / "params.yaml"), Sources(**folders, **files))
     board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance, "a small CPU, 2 cores")
     return build.report(inputs, board)[0]

@@ -1,4 +1,4 @@
-"""`pipeline compare`: two students, or two reports, number by number."""
+"""`pipeline compare`: two students, or two reports, number by number and setting by setting."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli import tabular
+from pipeline.cli import changed_settings, tabular
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.common import metrics
@@ -54,14 +54,20 @@ def compare(
     b: Annotated[str, typer.Argument(help="The same; a student is compared to its namesake in a report.")],
     reports: Annotated[Path, typer.Option(help="Where students are looked up by name.")] = Path("reports"),
 ) -> None:
-    """Compare what two students ship, or all students of two reports: B's difference from A, and B / A."""
+    """Compare what two students ship, or all students of two reports: B's difference from A, and B / A.
+
+    For two reports it also says which settings differ.
+    """
     left, right = (find(name, reports) for name in (a, b))
     names = _pairs(left, right)
     mine = _board(left.report, [name for name, _ in names])
     theirs = _board(right.report, [name for _, name in names])
-    _warn(left, right, mine, theirs)
+    _warn(mine, theirs)
     if left.report.resolve() == right.report.resolve():
         _say_how_sure(left.report, mine.shipped[0], theirs.shipped[0])
+    else:
+        say(f"speeds are of two runs: compare the speedup, which is over the {TEACHER} in the same run")
+        _say_settings(left.report, right.report, names)
     models = list(zip(mine.shipped, theirs.shipped, strict=True))
     whole = left.student is None and right.student is None
     if whole:
@@ -176,7 +182,7 @@ def _significance(report: Path, names: list[str]) -> Significance | None:
     return significance(metrics.read(path, "significance"), names) if path.exists() else None
 
 
-def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> None:
+def _warn(mine: Leaderboard, theirs: Leaderboard) -> None:
     """Say what does not compare."""
     scores = [
         {
@@ -189,12 +195,22 @@ def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> No
         say("scored on different tasks: average and kept do not compare")
     if any(scores[0][task] != scores[1][task] for task in scores[0].keys() & scores[1].keys()):
         say(f"the {TEACHER}'s scores differ: another {TEACHER}, or other data; kept does not compare")
-    if left.report.resolve() != right.report.resolve():
-        say(f"speeds are of two runs: compare the speedup, which is over the {TEACHER} in the same run")
     rows = [row for board in (mine, theirs) for row in board.rows]
     noisy = dict.fromkeys(row.model for row in rows if row.size and tables.is_noisy(row.size))
     if noisy:
         say(f"speeds of {', '.join(noisy)} are {tables.NOISE}; `dvc repro -f footprint` measures again")
+
+
+def _say_settings(one: Path, other: Path, students: list[tuple[str, str]]) -> None:
+    """Say which settings of two reports differ."""
+    for report in (one, other):
+        if not (path := report / changed_settings.SETTINGS).exists():
+            say(f"settings are not compared, for {path} does not exist; `dvc repro report` writes it")
+            return
+    changes = changed_settings.changes(changed_settings.read(one), changed_settings.read(other), students)
+    say("settings that differ:" if changes else "the settings are the same")
+    for change in changes:
+        say(f"  {change.path}: {change.first} in {one}, {change.second} in {other}")
 
 
 def _say_how_sure(report: Path, one: Row, other: Row) -> None:

@@ -12,7 +12,6 @@ from pipeline.report import (
     added,
     augmentation,
     budget,
-    changes,
     differences,
     effort,
     examples,
@@ -48,10 +47,6 @@ class Inputs:
     """What the other stages wrote; mappings by student."""
 
     teacher: str
-    settings: Mapping[str, Any]
-    """The params as the user wrote them, but for what changes no result."""
-    earlier: Mapping[str, Any] | None
-    """Those of the last report; None where there is none."""
     blocks: Mapping[str, Mapping[str, Any]]
     """The students' params, defaults included."""
     students: Sequence[StudentMetrics]
@@ -128,7 +123,6 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill, inputs.finetune)),
         no_warnings=sections.no_warnings(inputs.students, inputs.distill),
-        changes=None if inputs.earlier is None else tuple(changes.changes(inputs.earlier, inputs.settings)),
         corpus=tuple(sections.counts("corpus", inputs.prepare)),
     )
     files = {f"{name}.svg": svg.encode("utf-8") for name, svg in standalone.items()}

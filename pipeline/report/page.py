@@ -8,7 +8,6 @@ from pipeline.report import added, budget, effort, tables, timings
 from pipeline.report.added import Added
 from pipeline.report.augmentation import MethodView
 from pipeline.report.budget import Choice, IndexRow
-from pipeline.report.changes import Change
 from pipeline.report.differences import Differences
 from pipeline.report.effort import Effort
 from pipeline.report.examples import StudentView, TaskView
@@ -75,8 +74,6 @@ class Report:
     warnings: tuple[str, ...]
     no_warnings: str
     """What is said where there are none."""
-    changes: tuple[Change, ...] | None
-    """Of the settings since the last report; None where there is none."""
     corpus: tuple[Counts, ...]
 
 

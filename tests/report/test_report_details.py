@@ -1,4 +1,4 @@
-"""Differences, changes, what was added, budgets and examples."""
+"""Differences, what was added, budgets and examples."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ import pytest
 from sample_report import sample_report
 
 from pipeline.core.errors import UserError
-from pipeline.report import added, budget, changes, differences, examples, heatmaps
+from pipeline.report import added, budget, differences, examples, heatmaps
 from pipeline.report.inputs import FinetuneMetrics, searches, significance, sizes, student_metrics
 from pipeline.report.page import render
 from pipeline.report.recommend import lead, picks
@@ -139,26 +139,6 @@ def test_the_lead_names_each_pick_once():
 def test_the_summary_is_short_and_rounded():
     assert summary(board())["hpd"] == {"avg": 0.443, "kept": 0.956, "mb": 69.4, "ms": 2.21}
     assert list(summary(board())) == ["teacher", *NAMES]
-
-
-def test_changes_are_by_path_with_what_only_one_side_sets():
-    before = {
-        "teacher": {"model": "a"},
-        "students": {"hpd": {"dim": 128, "init": {}}},
-        "pca": {"centre": True},
-    }
-    now = {"teacher": {"model": "b"}, "students": {"hpd": {"dim": 128}, "new": {"lr": 1e-4}}, "pca": {}}
-    found = [(change.path, change.before, change.now) for change in changes.changes(before, now)]
-    assert found == [
-        ("pca", "not set", "{}"),
-        ("pca.centre", "true", "not set"),
-        ("students.hpd.init", "{}", "not set"),
-        ("students.new.lr", "not set", "0.0001"),
-        ("teacher.model", "a", "b"),
-    ]
-    assert changes.changes(now, now) == []
-    one, other = ({"loss": {"terms": [dict(term)]}} for term in ([("a", 1), ("b", 2)], [("b", 2), ("a", 1)]))
-    assert changes.changes(one, other) == []
 
 
 def test_what_each_step_added_to_a_student():

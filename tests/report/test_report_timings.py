@@ -73,7 +73,7 @@ def test_a_time_of_another_form_names_the_stage(document):
 
 def test_the_page_has_both_tables_with_the_total_at_the_foot():
     html = page.render(replace(sample_report(), timings=timings.timings(FOUND)))
-    shown = html[html.index('<h2 id="time">') : html.index('<h2 id="changes">')]
+    shown = html[html.index('<h2 id="time">') : html.index('<h2 id="corpus">')]
     names, each, steps = re.findall(r"<table>(.*?)</table>", shown, flags=re.DOTALL)
     for table, stages in ((names, 4), (each, 5)):
         assert table.count('<tr><th scope="row">') == stages + 1
