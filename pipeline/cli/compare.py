@@ -11,10 +11,10 @@ from pipeline.cli import changed_settings, tabular
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.common import metrics
-from pipeline.report import tables
+from pipeline.report import numbers
 from pipeline.report.differences import p_value
 from pipeline.report.inputs import AVERAGE, TEACHER, Significance, significance, sizes, student_metrics
-from pipeline.report.tables import Leaderboard, Row
+from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
 
 METRICS = "metrics"
 FOOTPRINT = "footprint.json"
@@ -39,7 +39,7 @@ class Measure:
     @property
     def text(self) -> str:
         """For a person."""
-        return tables.NOTHING if self.value is None else self.shown(self.value)
+        return numbers.NOTHING if self.value is None else self.shown(self.value)
 
     @property
     def plain(self) -> str:
@@ -111,22 +111,22 @@ def find(name: str, reports: Path) -> Side:
 def measures(board: Leaderboard, row: Row) -> dict[str, Measure]:
     """All numbers of a model that ships, or of the teacher, by name."""
     scores = {
-        f"{task.name} ({task.metric})": Measure(value, tables.score)
+        f"{task.name} ({task.metric})": Measure(value, numbers.score)
         for task, value in zip(board.tasks, row.scores, strict=True)
     }
     found = scores | {
-        "average": Measure(row.average, tables.score),
-        "kept": Measure(row.kept, tables.percent),
-        "dim": Measure(row.dim, tables.number),
+        "average": Measure(row.average, numbers.score),
+        "kept": Measure(row.kept, numbers.percent),
+        "dim": Measure(row.dim, numbers.number),
     }
     if size := row.size:
         found |= {
-            "parameters": Measure(size.parameters, lambda value: f"{tables.number(value / 1e6)} M"),
-            "MB": Measure(size.megabytes, tables.number),
-            "sentences/s": Measure(size.sentences_per_second, tables.number),
+            "parameters": Measure(size.parameters, lambda value: f"{numbers.number(value / 1e6)} M"),
+            "MB": Measure(size.megabytes, numbers.number),
+            "sentences/s": Measure(size.sentences_per_second, numbers.number),
             "speedup": Measure(size.speedup, _times),
-            "ms/sentence p50": Measure(size.latency_ms_p50, tables.number),
-            "ms/sentence p95": Measure(size.latency_ms_p95, tables.number),
+            "ms/sentence p50": Measure(size.latency_ms_p50, numbers.number),
+            "ms/sentence p95": Measure(size.latency_ms_p95, numbers.number),
         }
     return found
 
@@ -174,7 +174,7 @@ def _board(report: Path, names: list[str]) -> Leaderboard:
             "student a block there and run `dvc repro`, or compare others"
         )
     measured = sizes(footprint, names)
-    return tables.leaderboard(students, measured, _significance(report, names))
+    return leaderboard(students, measured, _significance(report, names))
 
 
 def _significance(report: Path, names: list[str]) -> Significance | None:
@@ -196,9 +196,9 @@ def _warn(mine: Leaderboard, theirs: Leaderboard) -> None:
     if any(scores[0][task] != scores[1][task] for task in scores[0].keys() & scores[1].keys()):
         say(f"the {TEACHER}'s scores differ: another {TEACHER}, or other data; kept does not compare")
     rows = [row for board in (mine, theirs) for row in board.rows]
-    noisy = dict.fromkeys(row.model for row in rows if row.size and tables.is_noisy(row.size))
+    noisy = dict.fromkeys(row.model for row in rows if row.size and numbers.is_noisy(row.size))
     if noisy:
-        say(f"speeds of {', '.join(noisy)} are {tables.NOISE}; `dvc repro -f footprint` measures again")
+        say(f"speeds of {', '.join(noisy)} are {numbers.NOISE}; `dvc repro -f footprint` measures again")
 
 
 def _say_settings(one: Path, other: Path, students: list[tuple[str, str]]) -> None:
@@ -219,7 +219,7 @@ def _say_how_sure(report: Path, one: Row, other: Row) -> None:
     if one.model == other.model or not found:
         return
     averages = " and ".join(
-        f"{row.model} {tables.score(row.average)} ({tables.span(found.interval(row.model, AVERAGE))})"
+        f"{row.model} {numbers.score(row.average)} ({numbers.span(found.interval(row.model, AVERAGE))})"
         for row in (one, other)
     )
     test = found.between(one.model, other.model, AVERAGE)
@@ -256,4 +256,4 @@ def _difference(pair: Sequence[float | None], shown: Callable[[float], str]) -> 
 
 
 def _times(value: float) -> str:
-    return f"{tables.number(value)}×"
+    return f"{numbers.number(value)}×"

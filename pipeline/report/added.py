@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.params import mixture
 from pipeline.report.inputs import DISTILLED, FINETUNED, UNTRAINED, FinetuneMetrics, StudentMetrics
-from pipeline.report.tables import NOTHING, percent, score
+from pipeline.report.numbers import NOTHING, percent, score
 
 CORPUS = "corpus"
 SHIPS = {

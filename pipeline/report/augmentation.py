@@ -8,8 +8,8 @@ import polars as pl
 
 from pipeline.prepare.cleaning import WORD
 from pipeline.report.inputs import AugmentMetrics, GateMetrics
+from pipeline.report.numbers import NOTHING, percent, score
 from pipeline.report.sections import Measures
-from pipeline.report.tables import NOTHING, percent, score
 
 REASONS = {
     "empty": "nothing but blanks",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pipeline.report.figures import Line, Panel
 from pipeline.report.inputs import FINETUNED, TEACHER, Budget, Searches, StudentMetrics
-from pipeline.report.tables import number, percent, score, steadiness
+from pipeline.report.numbers import number, percent, score, steadiness
 
 ROLES = {"float32": "ink", "float16": "muted", "int8": "accent", "binary": "warm"}
 AXIS = "MB for a million vectors (log scale)"

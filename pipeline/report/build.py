@@ -33,9 +33,10 @@ from pipeline.report.inputs import (
     StudentMetrics,
     Timing,
 )
+from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
+from pipeline.report.numbers import number
 from pipeline.report.page import Figure, Picture, Report, alternative
 from pipeline.report.recommend import front, picks
-from pipeline.report.tables import Leaderboard, Row, number
 from pipeline.score.examined import Examples
 
 SIZE_TITLE = "MB on disk (log scale)"
@@ -70,6 +71,12 @@ class Inputs:
     """Of `texts.SAMPLE_SCHEMA`."""
     timings: Mapping[str, Timing]
     """By stage, as `timings.addresses` has them."""
+
+
+def board(inputs: Inputs) -> Leaderboard:
+    """The leaderboard of all students."""
+    machine = inputs.timings["footprint"].machine
+    return leaderboard(inputs.students, inputs.sizes, inputs.significance, machine)
 
 
 def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]]:

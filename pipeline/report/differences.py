@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.report.inputs import AVERAGE, TEACHER, Comparison, Significance
+from pipeline.report.leaderboard import Leaderboard
 from pipeline.report.recommend import Pick
-from pipeline.report.tables import Leaderboard
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from pipeline.report.tables import NOTHING, number
+from pipeline.report.numbers import NOTHING, number
 
 SPEED = "examples_per_second"
 PRECISION = "precision"

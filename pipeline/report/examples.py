@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.report.inputs import TEACHER
-from pipeline.report.tables import NOTHING, number, score
+from pipeline.report.numbers import NOTHING, number, score
 from pipeline.score.examined import Examples, Neighbour
 
 

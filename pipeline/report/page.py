@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.report import added, budget, effort, tables, timings
+from pipeline.report import added, budget, effort, numbers, tables, timings
 from pipeline.report.added import Added
 from pipeline.report.augmentation import MethodView
 from pipeline.report.budget import Choice, IndexRow
@@ -12,9 +12,9 @@ from pipeline.report.differences import Differences
 from pipeline.report.effort import Effort
 from pipeline.report.examples import StudentView, TaskView
 from pipeline.report.figures import PALETTE
+from pipeline.report.leaderboard import Leaderboard
 from pipeline.report.recommend import RULE, Pick, lead
 from pipeline.report.sections import Counts, Measures, Scores
-from pipeline.report.tables import Leaderboard
 from pipeline.report.timings import Timings
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def render(report: Report) -> str:
         added=added,
         budget=budget,
         effort=effort,
+        numbers=numbers,
         tables=tables,
         timings=timings,
     )
@@ -122,11 +123,11 @@ def code(text: str) -> "Markup":
 
 def keeps(pick: Pick, board: Leaderboard) -> str:
     """What a student keeps of the teacher, in words."""
-    ours, theirs = tables.score(pick.row.average), tables.score(board.teacher.average)
+    ours, theirs = numbers.score(pick.row.average), numbers.score(board.teacher.average)
     average = f"average score {ours}, teacher's {theirs}"
     if pick.row.kept is None:
         return average
-    return f"Keeps {tables.percent(pick.row.kept)} of the teacher ({average})"
+    return f"Keeps {numbers.percent(pick.row.kept)} of the teacher ({average})"
 
 
 def costs(pick: Pick, board: Leaderboard) -> list[str]:
@@ -136,7 +137,7 @@ def costs(pick: Pick, board: Leaderboard) -> list[str]:
         return []
     size = _times(theirs.megabytes, ours.megabytes, "smaller", "larger")
     speed = _times(theirs.latency_ms_p50, ours.latency_ms_p50, "faster", "slower")
-    number = tables.number
+    number = numbers.number
     return [f"{number(ours.megabytes)} MB{size}", f"{number(ours.latency_ms_p50)} ms a sentence{speed}"]
 
 
@@ -144,7 +145,7 @@ def alternative(board: Leaderboard, costs: Sequence[float], unit: str) -> str:
     """A figure of quality against cost in words; `costs` are those of the rows that have a size."""
     models = zip([row for row in board.rows if row.size], costs, strict=True)
     points = [
-        f"{row.model} {tables.score(row.average)} at {tables.number(cost)} {unit}"
+        f"{row.model} {numbers.score(row.average)} at {numbers.number(cost)} {unit}"
         for row, cost in models
         if cost
     ]
@@ -156,4 +157,4 @@ def _times(theirs: float, ours: float, more: str, less: str) -> str:
     if not theirs or not ours:
         return ""
     factor = theirs / ours
-    return f", {tables.number(factor)}× {more}" if factor >= 1 else f", {tables.number(1 / factor)}× {less}"
+    return f", {numbers.number(factor)}× {more}" if factor >= 1 else f", {numbers.number(1 / factor)}× {less}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pipeline.report.tables import Leaderboard, Row
+from pipeline.report.leaderboard import Leaderboard, Row
 
 RULE = (
     "A student is out if another shipped student is at least as good in average score, latency and size, and "

@@ -67,8 +67,7 @@ def main(
     )
     settings = load(params)
     inputs = read_inputs(settings, sources)
-    machine = inputs.timings["footprint"].machine
-    board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance, machine)
+    board = build.board(inputs)
     report, figures = build.report(inputs, board)
     write_text(leaderboard, tables.markdown(board))
     write_text(page, render(report))

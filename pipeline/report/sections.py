@@ -12,7 +12,7 @@ from pipeline.report.inputs import (
     Significance,
     StudentMetrics,
 )
-from pipeline.report.tables import NOTHING, number, score, span
+from pipeline.report.numbers import NOTHING, number, score, span
 
 MEANINGS = {
     "teacher_norm": "mean length of the teacher's vectors",

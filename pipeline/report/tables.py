@@ -1,31 +1,12 @@
-"""The leaderboard: the teacher, the teacher after PCA, and each student before and after training."""
+"""The leaderboard as tables: for the page, for GitHub, and for `dvc metrics`."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from pipeline.report.inputs import (
-    AVERAGE,
-    DISTILLED,
-    FINETUNED,
-    KEPT,
-    TEACHER,
-    TEACHER_PCA,
-    UNTRAINED,
-    Interval,
-    Significance,
-    Size,
-    StudentMetrics,
-)
+from pipeline.report.inputs import AVERAGE, KEPT, Size
+from pipeline.report.leaderboard import SHIPPED, Leaderboard, Row
+from pipeline.report.numbers import NOTHING, number, percent, percent_span, score, span, steadiness
 
-NOTHING = "–"
-SHIPPED = "shipped"
-REFERENCES = {TEACHER: "as it is", TEACHER_PCA: "after PCA"}
-READS_SAME_DIGITS = 3
 SPEED, LATENCY = "sentences/s (speedup)", "ms/sentence p50 (p95)"
-NOISY = 0.15
-"""Spread of a time's rounds beyond which it is not to be relied on."""
-NOISE = "noisy: other work was running"
 NOTES = (
     "Average: the mean of the tasks' headline scores. Kept: the mean over the tasks of score / teacher's "
     f"score, {NOTHING} where the teacher's cannot be told from zero. Speed: sentences a second in batches "
@@ -44,52 +25,6 @@ OWN_TASKS = (
 
 
 @dataclass(frozen=True)
-class Task:
-    """A column of scores."""
-
-    name: str
-    metric: str
-    builtin: bool
-
-
-@dataclass(frozen=True)
-class Row:
-    """One model; `size` is None where the model never ships."""
-
-    model: str
-    variant: str
-    dim: int
-    scores: tuple[float | None, ...]
-    average: float
-    kept: float | None
-    size: Size | None = None
-    intervals: Mapping[str, Interval | None] = field(default_factory=dict)
-    """By task, "average" or "kept"; of the teacher and of what ships."""
-
-
-@dataclass(frozen=True)
-class Leaderboard:
-    """Rows of the teacher first, then of the students in the given order; `scores` follow `tasks`."""
-
-    tasks: tuple[Task, ...]
-    rows: tuple[Row, ...]
-    confidence: float | None = None
-    """Of the rows' intervals."""
-    machine: str = ""
-    """Where the speeds were measured."""
-
-    @property
-    def teacher(self) -> Row:
-        """The teacher as it is."""
-        return self.rows[0]
-
-    @property
-    def shipped(self) -> list[Row]:
-        """What each student ships."""
-        return [row for row in self.rows if row.variant == SHIPPED]
-
-
-@dataclass(frozen=True)
 class Cell:
     """What is shown, and the number to sort by."""
 
@@ -97,28 +32,6 @@ class Cell:
     value: float | None
     quiet: str = ""
     """A second, smaller line: the interval."""
-
-
-def leaderboard(
-    students: Sequence[StudentMetrics],
-    sizes: Mapping[str, Size],
-    significance: Significance | None = None,
-    machine: str = "",
-) -> Leaderboard:
-    """Put the students' metrics and the footprints of the teacher and the students side by side."""
-    tasks = _tasks(students)
-    rows = _references(students, TEACHER, sizes[TEACHER], tasks)
-    rows += sorted(_references(students, TEACHER_PCA, None, tasks), key=lambda row: -row.dim)
-    for metrics in students:
-        rows += [_row(metrics, v, v, None, tasks) for v in (UNTRAINED, DISTILLED) if v in metrics.average]
-        rows.append(_row(metrics, FINETUNED, SHIPPED, sizes[metrics.student], tasks))
-    if significance:
-        rows = [
-            replace(row, intervals=_intervals(row.model, significance)) if row.size else row for row in rows
-        ]
-        if not significance.tells_shares:
-            rows = [replace(row, kept=None, intervals={**row.intervals, KEPT: None}) for row in rows]
-    return Leaderboard(tasks, tuple(rows), significance.confidence if significance else None, machine)
 
 
 def headings(board: Leaderboard) -> list[str]:
@@ -195,94 +108,6 @@ def summary(board: Leaderboard) -> dict[str, dict[str, float | None]]:
     }
 
 
-def score(value: float | None) -> str:
-    """A score with three decimals."""
-    return NOTHING if value is None else f"{value:.3f}"
-
-
-def percent(share: float | None) -> str:
-    """A share as a percentage with one decimal."""
-    return NOTHING if share is None else f"{100 * share:.1f}%"
-
-
-def span(interval: Interval | None) -> str:
-    """The ends of a score's interval; nothing for none."""
-    return f"{interval[0]:.3f}–{interval[1]:.3f}" if interval else ""
-
-
-def percent_span(interval: Interval | None) -> str:
-    """The ends of a share's interval; nothing for none."""
-    return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}%" if interval else ""
-
-
-def is_noisy(size: Size) -> bool:
-    """Whether a model's speed or latency is not to be relied on."""
-    return max(size.batch_spread or 0, size.latency_spread or 0) > NOISY
-
-
-def steadiness(spread: float | None) -> str:
-    """By how much the rounds of a time differ; beyond NOISY it says why, where it is unknown nothing."""
-    if spread is None:
-        return ""
-    return f"±{spread:.0%}" if spread <= NOISY else f"{NOISE} (±{spread:.0%})"
-
-
-def number(value: float) -> str:
-    """A measured quantity at three significant digits; whole above a hundred."""
-    if abs(value) >= 100 or value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:#.3g}"
-
-
-def _tasks(students: Sequence[StudentMetrics]) -> tuple[Task, ...]:
-    found = {
-        name: Task(name, metric, name in metrics.builtin)
-        for metrics in students
-        for name, metric in metrics.main.items()
-    }
-    return tuple(found.values())
-
-
-def _row(
-    metrics: StudentMetrics, variant: str, shown: str, size: Size | None, tasks: tuple[Task, ...]
-) -> Row:
-    return Row(
-        model=TEACHER if variant in REFERENCES else metrics.student,
-        variant=shown,
-        dim=size.dim if size else metrics.dims[variant],
-        scores=tuple(metrics.score(variant, task.name) for task in tasks),
-        average=metrics.average[variant],
-        kept=metrics.kept(variant),
-        size=size,
-    )
-
-
-def _references(
-    students: Sequence[StudentMetrics], variant: str, size: Size | None, tasks: tuple[Task, ...]
-) -> list[Row]:
-    """The teacher's rows, after PCA those that lost dimensions; the first alone has the size.
-
-    Those that would read the same for several students are one row.
-    """
-    groups: dict[tuple, tuple[Row, list[str]]] = {}
-    for metrics in students:
-        reduced = metrics.dims.get(variant) != metrics.dims.get(TEACHER)
-        if variant in metrics.average and (variant == TEACHER or reduced):
-            view, users_view = metrics.views.get(variant), metrics.views.get(TEACHER)
-            of_view = f" of {view}" if view != users_view else ""
-            row = _row(metrics, variant, f"{REFERENCES[variant]}{of_view}", size, tasks)
-            shown = tuple(None if s is None else round(s, READS_SAME_DIGITS) for s in row.scores)
-            groups.setdefault((row.dim, row.variant, shown), (row, []))[1].append(metrics.student)
-    alike = Counter((row.dim, row.variant) for row, _ in groups.values())
-    rows = [
-        replace(row, variant=f"{row.variant}, for {' and '.join(names)}")
-        if alike[row.dim, row.variant] > 1
-        else row
-        for row, names in groups.values()
-    ]
-    return [*rows[:1], *(replace(row, size=None) for row in rows[1:])]
-
-
 def _footprint(size: Size | None) -> list[Cell]:
     if size is None:
         return [Cell("", None)] * 4
@@ -297,10 +122,6 @@ def _footprint(size: Size | None) -> list[Cell]:
         Cell(speed, size.sentences_per_second, steadiness(size.batch_spread)),
         Cell(latency, size.latency_ms_p50, steadiness(size.latency_spread)),
     ]
-
-
-def _intervals(model: str, significance: Significance) -> dict[str, Interval]:
-    return {name: found for name, found in significance.intervals.get(model, {}).items() if found}
 
 
 def _digits(value: float) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pipeline.report.effort import duration
 from pipeline.report.inputs import Timing
-from pipeline.report.tables import NOTHING, number
+from pipeline.report.numbers import NOTHING, number
 
 METHOD, TEXTS, STUDENT = "method", "text set", "student"
 STAGES = {

@@ -11,9 +11,10 @@ from sample_report import sample_report
 from pipeline.core.errors import UserError
 from pipeline.report import added, budget, differences, examples, heatmaps
 from pipeline.report.inputs import FinetuneMetrics, searches, significance, sizes, student_metrics
+from pipeline.report.leaderboard import leaderboard
 from pipeline.report.page import render
 from pipeline.report.recommend import lead, picks
-from pipeline.report.tables import leaderboard, markdown, summary
+from pipeline.report.tables import markdown, summary
 from pipeline.score import examined
 
 SAMPLE = Path(__file__).parent / "sample"

@@ -6,9 +6,11 @@ import pytest
 
 from pipeline.core.errors import UserError
 from pipeline.report.inputs import FinetuneMetrics, Significance, StudentMetrics, sizes, student_metrics
+from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
+from pipeline.report.numbers import number
 from pipeline.report.recommend import front, picks
 from pipeline.report.sections import counts, no_warnings, scores, warnings
-from pipeline.report.tables import Leaderboard, Row, leaderboard, markdown, number, plot_rows
+from pipeline.report.tables import markdown, plot_rows
 
 SAMPLE = Path(__file__).parent / "sample"
 NAMES = ["hpd", "potion"]
