@@ -98,12 +98,11 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
     if panels:
         standalone["curves"] = figures.curves(panels)
     maps = _heatmaps(inputs)
-    chosen = picks(board)
     content = Report(
         teacher=inputs.teacher,
         board=board,
-        picks=tuple(chosen),
-        caveats=tuple(differences.caveats(chosen, board, inputs.significance)),
+        picks=tuple(picks(board, inputs.significance)),
+        caveats=tuple(differences.caveats(board, inputs.significance)),
         quality=(
             _quality(board, standalone["quality_size"], megabytes, "size on disk", "MB"),
             _quality(board, standalone["quality_speed"], latencies, "latency", "ms"),

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.report import recommend
 from pipeline.report.inputs import AVERAGE, TEACHER, Comparison, Significance
 from pipeline.report.leaderboard import Leaderboard
-from pipeline.report.recommend import Pick
 
 
 @dataclass(frozen=True)
@@ -47,31 +47,27 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
     )
 
 
-def caveats(picks: Sequence[Pick], board: Leaderboard, significance: Significance) -> list[str]:
-    """What the recommendation must say: which models the best student cannot be told apart from."""
-    best = picks[0].row.model
-    tests = {
-        row.model: significance.between(best, row.model, AVERAGE)
-        for row in board.shipped
-        if row.model != best
-    }
+def caveats(board: Leaderboard, significance: Significance) -> list[str]:
+    """What the recommendation must say: which models the tests cannot tell apart."""
+    best = recommend.best(board, significance)
+    shipped = recommend.picks(board, significance)[0].row.model
     found = []
-    if alike := [other for other, test in tests.items() if test and not test.real]:
+    if others := [row.model for row in recommend.alike(board, significance) if row is not best]:
         found.append(
-            f"In average score {best} cannot be told apart from {_listed(alike)} on these tasks: choose "
-            "between them by size and speed."
+            f"{best.model} has the highest average score, but the tests cannot tell {_listed(others)} apart "
+            f"from it on these tasks. {shipped} is the smallest of them."
         )
-    if untested := [other for other, test in tests.items() if not test]:
-        # The averages that are shown are rounded: of students that tie, another may have been the best.
-        found.append(f"No test compares {best} with {_listed(untested)}.")
-    test = significance.between(best, TEACHER, AVERAGE)
+    untested = [
+        row.model
+        for row in board.shipped
+        if row is not best and not significance.between(best.model, row.model, AVERAGE)
+    ]
+    if untested:
+        found.append(f"No test compares {best.model} with {_listed(untested)}.")
+    test = significance.between(shipped, TEACHER, AVERAGE)
     if test and not test.real:
-        found.append(f"Nor can {best} be told apart from the teacher." if alike else _no_loss(best))
+        found.append(f"The tests cannot tell {shipped} apart from the teacher in average score.")
     return found
-
-
-def _no_loss(best: str) -> str:
-    return f"In average score {best} cannot be told apart from the teacher on these tasks."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,9 +6,8 @@ import pytest
 
 from pipeline.core.errors import UserError
 from pipeline.report.inputs import FinetuneMetrics, Significance, StudentMetrics, sizes, student_metrics
-from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
+from pipeline.report.leaderboard import leaderboard
 from pipeline.report.numbers import number
-from pipeline.report.recommend import front, picks
 from pipeline.report.sections import counts, no_warnings, scores, warnings
 from pipeline.report.tables import markdown, plot_rows
 
@@ -27,17 +26,6 @@ def footprint():
 
 def board(students=None):
     return leaderboard(students or [metrics(name) for name in NAMES], sizes(footprint(), NAMES))
-
-
-def shipped(model, average, latency, megabytes):
-    size = sizes(footprint(), NAMES)["hpd"].model_copy(
-        update={"latency_ms_p50": latency, "megabytes": megabytes}
-    )
-    return Row(model, "shipped", 8, (average,), average, 0.9, size)
-
-
-def with_students(*rows):
-    return Leaderboard(board().tasks, (board().teacher, *rows))
 
 
 def test_rows_are_the_teacher_its_pca_by_dimension_and_every_student_before_and_after():
@@ -135,35 +123,6 @@ def test_plot_rows_are_the_teacher_and_what_ships():
     rows = plot_rows(board())
     assert [row["model"] for row in rows] == ["teacher", "hpd", "potion"]
     assert rows[2]["latency_ms"] == 0.081
-
-
-def test_the_front_leaves_out_a_student_that_another_beats_in_everything():
-    good, worse, small = (
-        shipped("good", 0.9, 2.0, 50),
-        shipped("worse", 0.9, 3.0, 50),
-        shipped("small", 0.5, 9.0, 1),
-    )
-    assert [row.model for row in front([good, worse, small])] == ["good", "small"]
-
-
-def test_equal_students_do_not_beat_each_other():
-    assert len(front([shipped("a", 0.5, 1.0, 1), shipped("b", 0.5, 1.0, 1)])) == 2
-
-
-def test_picks_name_the_best_the_fastest_and_the_smallest():
-    rows = [shipped("best", 0.9, 5.0, 50), shipped("fast", 0.6, 0.1, 30), shipped("small", 0.5, 1.0, 2)]
-    found = [(pick.row.model, pick.reasons) for pick in picks(with_students(*rows))]
-    assert found == [("best", ("best quality",)), ("fast", ("fastest",)), ("small", ("smallest",))]
-
-
-def test_one_student_that_is_best_in_all_is_one_pick_and_a_tie_goes_to_the_better():
-    assert picks(with_students(shipped("a", 0.9, 1.0, 1), shipped("b", 0.8, 1.0, 1)))[0].reasons == (
-        "best quality",
-        "fastest",
-        "smallest",
-    )
-    tied = with_students(shipped("slow", 0.95, 9.0, 9), shipped("b", 0.8, 1.0, 2), shipped("c", 0.9, 1.0, 3))
-    assert [pick.row.model for pick in picks(tied)] == ["slow", "c", "b"]
 
 
 @pytest.mark.parametrize(
