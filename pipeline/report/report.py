@@ -45,8 +45,9 @@ def main(
     stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, gate, distill and finetune.")],
     timings_folder: Annotated[Path, typer.Option("--timings", help="What each stage took: STAGE_ITEM.json.")],
     leaderboard: Annotated[Path, typer.Option(help="Markdown table to write.")],
+    table: Annotated[Path, typer.Option(help="The leaderboard's numbers to write, tab-separated.")],
     page: Annotated[Path, typer.Option(help="HTML page to write.")],
-    plots: Annotated[Path, typer.Option(help="Folder of leaderboard.tsv and figures to write.")],
+    plots: Annotated[Path, typer.Option(help="Folder of figures to write.")],
     summary: Annotated[Path, typer.Option(help="The few numbers that `dvc metrics diff` shows, to write.")],
     settings_out: Annotated[
         Path, typer.Option("--settings", help="The params of this report to write, for `pipeline compare`.")
@@ -70,12 +71,11 @@ def main(
     board = build.board(inputs)
     report, figures = build.report(inputs, board)
     write_text(leaderboard, tables.markdown(board))
+    write_text(table, pl.DataFrame(tables.plain_rows(board)).write_csv(separator="\t"))
     write_text(page, render(report))
     metrics.write(tables.summary(board), summary)
     write_text(settings_out, _as_written(settings))
     with atomic_folder(plots) as folder:
-        rows = pl.DataFrame(tables.plot_rows(board))
-        write_text(folder / "leaderboard.tsv", rows.write_csv(separator="\t"))
         for name, content in figures.items():
             (folder / name).write_bytes(content)
     recommended = ", ".join(f"{pick.row.model} ({' and '.join(pick.reasons)})" for pick in report.picks)

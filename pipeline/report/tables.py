@@ -77,8 +77,8 @@ def notes(board: Leaderboard) -> str:
     return " ".join(said)
 
 
-def plot_rows(board: Leaderboard) -> list[dict[str, str | float | None]]:
-    """One flat row for the teacher and for each shipped student, for `dvc plots`."""
+def plain_rows(board: Leaderboard) -> list[dict[str, str | float | None]]:
+    """One row for the teacher and for each shipped student, all digits, for other programs."""
     return [
         {
             "model": row.model,

@@ -28,6 +28,7 @@ def run(inputs, out):
         stages=inputs / "stages",
         timings_folder=inputs / "timings",
         leaderboard=out / "leaderboard.md",
+        table=out / "leaderboard.tsv",
         page=out / "index.html",
         plots=out / "plots",
         summary=out / "summary.json",
@@ -43,13 +44,13 @@ def test_equal_inputs_give_equal_files_without_paths_of_this_machine(inputs, tmp
     assert sorted(first) == [
         "index.html",
         "leaderboard.md",
+        "leaderboard.tsv",
         "params.json",
         "plots/budget.svg",
         "plots/correlation_hpd.png",
         "plots/correlation_potion.png",
         "plots/correlation_teacher.png",
         "plots/curves.svg",
-        "plots/leaderboard.tsv",
         "plots/quality_size.svg",
         "plots/quality_speed.svg",
         "plots/uniformity_alignment.svg",
@@ -58,9 +59,9 @@ def test_equal_inputs_give_equal_files_without_paths_of_this_machine(inputs, tmp
     assert not [name for name, content in first.items() if str(tmp_path).encode() in content]
 
 
-def test_the_plot_table_has_a_row_a_model(inputs, tmp_path):
+def test_the_tab_separated_table_has_a_row_a_model(inputs, tmp_path):
     run(inputs, tmp_path / "out")
-    table = pl.read_csv(tmp_path / "out/plots/leaderboard.tsv", separator="\t")
+    table = pl.read_csv(tmp_path / "out/leaderboard.tsv", separator="\t")
     assert table["model"].to_list() == ["teacher", "hpd", "potion"]
     assert table["megabytes"].to_list() == [90.9, 69.4, 15.6]
 

@@ -9,7 +9,7 @@ from pipeline.report.inputs import FinetuneMetrics, Significance, StudentMetrics
 from pipeline.report.leaderboard import leaderboard
 from pipeline.report.numbers import number
 from pipeline.report.sections import counts, no_warnings, scores, warnings
-from pipeline.report.tables import markdown, plot_rows
+from pipeline.report.tables import markdown, plain_rows
 
 SAMPLE = Path(__file__).parent / "sample"
 NAMES = ["hpd", "potion"]
@@ -76,7 +76,7 @@ def test_of_teachers_that_read_differently_the_first_is_measured():
         ("as it is, for hpd", False),
         ("as it is, for potion", True),
     ]
-    assert [row["model"] for row in plot_rows(shown)] == ["teacher", "hpd", "potion"]
+    assert [row["model"] for row in plain_rows(shown)] == ["teacher", "hpd", "potion"]
 
 
 def test_a_teacher_that_lost_no_dimension_has_no_row_after_pca():
@@ -119,8 +119,8 @@ def test_every_line_of_the_markdown_table_has_as_many_cells():
     assert len({line.count("|") for line in lines}) == 1
 
 
-def test_plot_rows_are_the_teacher_and_what_ships():
-    rows = plot_rows(board())
+def test_plain_rows_are_the_teacher_and_what_ships():
+    rows = plain_rows(board())
     assert [row["model"] for row in rows] == ["teacher", "hpd", "potion"]
     assert rows[2]["latency_ms"] == 0.081
 
