@@ -155,10 +155,10 @@ def _students(report: Path) -> list[str]:
 
 
 def _whole(report: Path) -> list[str]:
-    """Those of them that it has now: metrics of a student that left the params may lie there still."""
+    """The students that it has now: metrics of a student that left the params may still lie there."""
     names, measured = _students(report), metrics.read(report / FOOTPRINT, "footprint")
     if gone := [name for name in names if name not in measured]:
-        say(f"left out, for {report / FOOTPRINT} lacks them: {', '.join(gone)}")
+        say(f"left out, because {report / FOOTPRINT} lacks them: {', '.join(gone)}")
     return [name for name in names if name in measured]
 
 
@@ -170,8 +170,8 @@ def _board(report: Path, names: list[str]) -> Leaderboard:
     footprint = metrics.read(report / FOOTPRINT, "footprint")
     if gone := [name for name in names if name not in footprint]:
         raise UserError(
-            f"{report / FOOTPRINT} lacks {', '.join(gone)}, which params.yaml may name no more; give the "
-            "student a block there and run `dvc repro`, or compare others"
+            f"{report / FOOTPRINT} lacks {', '.join(gone)}, which params.yaml may no longer name; "
+            "give the student a block there and run `dvc repro`, or compare others"
         )
     measured = sizes(footprint, names)
     return leaderboard(students, measured, _significance(report, names))
@@ -205,7 +205,7 @@ def _say_settings(one: Path, other: Path, students: list[tuple[str, str]]) -> No
     """Say which settings of two reports differ."""
     for report in (one, other):
         if not (path := report / changed_settings.SETTINGS).exists():
-            say(f"settings are not compared, for {path} does not exist; `dvc repro report` writes it")
+            say(f"settings are not compared, because {path} does not exist; `dvc repro report` writes it")
             return
     changes = changed_settings.changes(changed_settings.read(one), changed_settings.read(other), students)
     say("settings that differ:" if changes else "the settings are the same")
@@ -228,7 +228,7 @@ def _say_how_sure(report: Path, one: Row, other: Row) -> None:
     else:
         p = p_value(test.p, found.samples)
         p = p if p.startswith("≤") else f"= {p}"
-        apart = "more apart than the choice of test rows explains"
+        apart = "they differ by more than the choice of test rows explains"
         said = f"{apart if test.real else 'the test rows cannot tell them apart'} (p {p})"
     say(f"average with {found.confidence:.0%} interval: {averages}; {said}")
 
@@ -243,7 +243,7 @@ def _rows(mine: dict[str, Measure], theirs: dict[str, Measure], *, plain: bool) 
 
 
 def _difference(pair: Sequence[float | None], shown: Callable[[float], str]) -> tuple[Measure, Measure]:
-    """The second less the first, and their ratio, of which there is none where the first is not positive."""
+    """The second minus the first, and their ratio, which is None unless the first is positive."""
     first, second = pair
     if first is None or second is None:
         return Measure(None, shown), Measure(None, _times)

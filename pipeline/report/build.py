@@ -56,21 +56,21 @@ class Inputs:
     searches: Searches
     examples: Mapping[str, Examples]
     correlation: Mapping[str, Mapping[str, NDArray[np.floating]]]
-    """Of the first features: student -> "teacher" or "finetuned" -> (f, f)."""
+    """Correlations of the first features: student -> "teacher" or "finetuned" -> (f, f)."""
     distill: Mapping[str, Mapping[str, Any]]
     finetune: Mapping[str, FinetuneMetrics]
     curves: Mapping[str, pl.DataFrame]
-    """step, train_loss, dev_value; in new runs examples and examples_per_second too."""
+    """Columns step, train_loss, dev_value; also examples and examples_per_second if the stage wrote them."""
     finetune_curves: Mapping[str, pl.DataFrame]
-    """The same with dev_score for dev_value; without rows where a student was not fine-tuned."""
+    """The same with dev_score instead of dev_value; no rows if a student was not fine-tuned."""
     prepare: Mapping[str, Any]
     augment: Mapping[str, AugmentMetrics]
-    """By method, those alone that are enabled; so are the next two."""
+    """By method; like `gates` and `samples`, only the methods that are enabled."""
     gates: Mapping[str, GateMetrics]
     samples: Mapping[str, pl.DataFrame]
-    """Of `texts.SAMPLE_SCHEMA`."""
+    """Tables of `texts.SAMPLE_SCHEMA`."""
     timings: Mapping[str, Timing]
-    """By stage, as `timings.addresses` has them."""
+    """By stage, named as in `timings.addresses`."""
 
 
 def board(inputs: Inputs) -> Leaderboard:
@@ -80,7 +80,7 @@ def board(inputs: Inputs) -> Leaderboard:
 
 
 def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]]:
-    """The page's content, and the figures by file name that also stand alone."""
+    """The page's content, and by file name the figures that are also files of their own."""
     models = [row.size for row in board.rows if row.size]
     megabytes = [size.megabytes for size in models]  # 0 for a teacher without weights: not on a log scale
     latencies = [size.latency_ms_p50 for size in models]
@@ -182,7 +182,7 @@ def _quality(board: Leaderboard, svg: str, costs: Sequence[float], cost: str, un
 
 
 def _spread_points(students: Sequence[StudentMetrics]) -> list[Point]:
-    """The teacher and what ships, of those whose geometry was measured."""
+    """The teacher and the shipped students, if their geometry was measured."""
     found = {TEACHER: students[0].geometry.get(TEACHER, {})}
     found |= {metrics.student: metrics.geometry.get(FINETUNED, {}) for metrics in students}
     points = []
@@ -195,8 +195,8 @@ def _spread_points(students: Sequence[StudentMetrics]) -> list[Point]:
 
 def _spread(svg: str, points: Sequence[Point]) -> Figure:
     caption = (
-        "Lower is better for both: to the left vectors fill the sphere more evenly, further down texts that "
-        "mean the same lie closer together. A student should lie near the teacher."
+        "Lower is better on both axes. Further left, vectors fill the sphere more evenly; further down, "
+        "texts that mean the same lie closer together. A student should lie near the teacher."
     )
     places = [f"{p.name} uniformity {p.across:.3g}, alignment {p.up:.3g}" for p in points]
     return Figure(svg, caption, f"Alignment against uniformity: {'; '.join(places)}.")
@@ -229,7 +229,7 @@ def _panels(student: str, inputs: Inputs) -> list[Panel]:
 
 
 def _lines(curve: pl.DataFrame, columns: Mapping[str, str]) -> tuple[Line, ...]:
-    """One line a column that has values."""
+    """One line per column that has values."""
     lines = []
     for name, column in columns.items():
         seen = curve.filter(pl.col(column).is_finite())

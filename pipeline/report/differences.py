@@ -39,10 +39,11 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
         averages=tuple(_shown(test, significance) for test in tests if test.task == AVERAGE),
         tasks=tuple(_shown(test, significance) for test in tests if test.task != AVERAGE),
         note=(
-            f"Both models score the same {significance.samples:,} resamples of each task's rows. Range: "
-            f"{significance.confidence:.0%} of the differences; where it holds zero, the data cannot tell "
-            "the two apart. Compared are each student with the teacher and with the next below it, and the "
-            "best with all. Each test stands alone: there is no correction for how many there are."
+            f"Both models are scored on the same {significance.samples:,} resamples of each task's rows. The "
+            f"range holds {significance.confidence:.0%} of the differences. If zero lies within it, the data "
+            "cannot tell the two models apart. Each student is compared with the teacher and with the "
+            "student next below it in average score; the best student is compared with all others. The "
+            "p-values are not corrected for the number of tests."
         ),
     )
 
@@ -75,7 +76,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def p_value(p: float, samples: int) -> str:
-    """A p-value, or that it is the least which so many resamples can show."""
+    """A p-value; the least that so many resamples can show is written as a bound."""
     least = 2 / (samples + 1)
     if p <= least * (1 + 1e-5):  # metrics are rounded to six digits
         place = 10.0 ** math.floor(math.log10(least))

@@ -35,13 +35,13 @@ Domain = tuple[float, float]
 
 @dataclass(frozen=True)
 class Point:
-    """A model in a figure of two measures: `across` is a cost, `up` a quality, for one."""
+    """A model in a figure of two measures, for example a cost (`across`) and a quality (`up`)."""
 
     name: str
     across: float
     up: float
     note: str = ""
-    """Behind the name: what it keeps."""
+    """Written after the name: what the model keeps."""
     teacher: bool = False
     chosen: bool = True
     """Whether no other student is better in everything; drawn hollow otherwise."""
@@ -90,7 +90,7 @@ def quality(points: Sequence[Point], cost: str) -> str:
 
 
 def spread(points: Sequence[Point]) -> str:
-    """How evenly vectors fill the sphere (across) against how near alike texts are (up); linear scales."""
+    """How evenly vectors fill the sphere (across) against how near similar texts lie (up); linear scales."""
     import altair as alt
 
     across, up = _linear_domain([p.across for p in points]), _linear_domain([p.up for p in points])
@@ -129,7 +129,7 @@ def _scatter(
 
 
 def _label(point: Point) -> str:
-    """Name and note; of a long name the beginning and the end, for such names often begin alike."""
+    """Name and note; a long name is cut in the middle, because such names often begin alike."""
     note = f" {point.note}" if point.note else ""
     room = LONGEST_LABEL - len(note) - 1
     if len(point.name) <= room + 1:

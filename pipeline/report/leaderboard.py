@@ -43,17 +43,17 @@ class Row:
     kept: float | None
     size: Size | None = None
     intervals: Mapping[str, Interval | None] = field(default_factory=dict)
-    """By task, "average" or "kept"; of the teacher and of what ships."""
+    """By task, "average" or "kept"; only the teacher and shipped students have them."""
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Rows of the teacher first, then of the students in the given order; `scores` follow `tasks`."""
+    """The teacher's rows, then the students' in the given order; `scores` follow `tasks`."""
 
     tasks: tuple[Task, ...]
     rows: tuple[Row, ...]
     confidence: float | None = None
-    """Of the rows' intervals."""
+    """Confidence of the rows' intervals."""
     machine: str = ""
     """Where the speeds were measured."""
 
@@ -116,9 +116,9 @@ def _row(
 def _references(
     students: Sequence[StudentMetrics], variant: str, size: Size | None, tasks: tuple[Task, ...]
 ) -> list[Row]:
-    """The teacher's rows, after PCA those that lost dimensions; the first alone has the size.
+    """The teacher's rows; after PCA only those that lost dimensions. Only the first row has the size.
 
-    Those that would read the same for several students are one row.
+    Rows that would read the same for several students are one row.
     """
     groups: dict[tuple, tuple[Row, list[str]]] = {}
     for metrics in students:

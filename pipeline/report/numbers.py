@@ -4,7 +4,7 @@ from pipeline.report.inputs import Interval, Size
 
 NOTHING = "–"
 NOISY = 0.15
-"""Spread of a time's rounds beyond which it is not to be relied on."""
+"""Spread of the rounds above which a time is unreliable."""
 NOISE = "noisy: other work was running"
 
 
@@ -19,12 +19,12 @@ def percent(share: float | None) -> str:
 
 
 def span(interval: Interval | None) -> str:
-    """The ends of a score's interval; nothing for none."""
+    """The ends of a score's interval; empty without one."""
     return f"{interval[0]:.3f}–{interval[1]:.3f}" if interval else ""
 
 
 def percent_span(interval: Interval | None) -> str:
-    """The ends of a share's interval; nothing for none."""
+    """The ends of a share's interval; empty without one."""
     return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}%" if interval else ""
 
 
@@ -36,12 +36,12 @@ def number(value: float) -> str:
 
 
 def is_noisy(size: Size) -> bool:
-    """Whether a model's speed or latency is not to be relied on."""
+    """Whether a model's speed or latency is unreliable."""
     return max(size.batch_spread or 0, size.latency_spread or 0) > NOISY
 
 
 def steadiness(spread: float | None) -> str:
-    """By how much the rounds of a time differ; beyond NOISY it says why, where it is unknown nothing."""
+    """By how much the rounds of a time differ, and why if it is more than NOISY; empty if it is unknown."""
     if spread is None:
         return ""
     return f"±{spread:.0%}" if spread <= NOISY else f"{NOISE} (±{spread:.0%})"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """An SVG with what it shows: `caption` for all, `alternative` for those who cannot see it."""
+    """An SVG with a caption, and an alternative text for readers who cannot see it."""
 
     svg: str
     caption: str
@@ -32,7 +32,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Picture:
-    """A bitmap of its own, as a data URI, with what it shows."""
+    """A bitmap as a data URI, with a title and an alternative text."""
 
     uri: str
     title: str
@@ -41,7 +41,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows."""
+    """Everything that the page shows."""
 
     teacher: str
     board: Leaderboard
@@ -60,7 +60,7 @@ class Report:
     """What became of the texts of each method of augmentation."""
     pairs: tuple[MethodView, ...]
     augmentation: tuple[str, ...]
-    """What twins of students that differ in their texts show."""
+    """What students that differ only in their texts show."""
     examples: tuple[TaskView, ...]
     disagreements: tuple[StudentView, ...]
     spread: Figure | None
@@ -73,12 +73,12 @@ class Report:
     efforts: tuple[Effort, ...]
     warnings: tuple[str, ...]
     no_warnings: str
-    """What is said where there are none."""
+    """The sentence for a page without warnings."""
     corpus: tuple[Counts, ...]
 
 
 def render(report: Report) -> str:
-    """The page as HTML; every text is escaped, the figures apart, which are our own SVG."""
+    """The page as HTML; every text is escaped except the figures, which are our own SVG."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -131,7 +131,7 @@ def keeps(pick: Pick, board: Leaderboard) -> str:
 
 
 def costs(pick: Pick, board: Leaderboard) -> list[str]:
-    """What a student costs beside the teacher: size on disk and time of one sentence."""
+    """What a student costs, compared with the teacher: size on disk and time of one sentence."""
     ours, theirs = pick.row.size, board.teacher.size
     if ours is None or theirs is None:
         return []
@@ -153,7 +153,7 @@ def alternative(board: Leaderboard, costs: Sequence[float], unit: str) -> str:
 
 
 def _times(theirs: float, ours: float, more: str, less: str) -> str:
-    """How many times less than the teacher's; nothing where one is zero (a teacher without weights)."""
+    """The ratio of two costs in words; empty if one is zero (a teacher without weights)."""
     if not theirs or not ours:
         return ""
     factor = theirs / ours

@@ -144,7 +144,7 @@ def _timing(folder: Path, stage: str) -> dict[str, Any]:
 
 
 def _read_curve(path: Path, stage: str, dev: str) -> pl.DataFrame:
-    """Step, training loss and the dev measure, examples and speed where told; no rows without training."""
+    """Step, training loss and dev measure, examples and speed if the file has them; no rows if untrained."""
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
     columns = ["step", "train_loss", dev]

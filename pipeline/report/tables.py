@@ -8,11 +8,12 @@ from pipeline.report.numbers import NOTHING, number, percent, percent_span, scor
 
 SPEED, LATENCY = "sentences/s (speedup)", "ms/sentence p50 (p95)"
 NOTES = (
-    "Average: the mean of the tasks' headline scores. Kept: the mean over the tasks of score / teacher's "
-    f"score, {NOTHING} where the teacher's cannot be told from zero. Speed: sentences a second in batches "
-    "(times the teacher's: the median of the rounds' ratios), and the time of one sentence alone, median "
-    "(95th percentile), ± by how much a round differs from the median round. Size and speed are measured on "
-    "what ships, speed in float32 (but an API's)."
+    "Average is the mean of the tasks' headline scores. Kept is the mean over the tasks of the score divided "
+    f"by the teacher's score; it is {NOTHING} if the tests cannot tell a score of the teacher from zero. "
+    "Sentences/s is the speed in batches; the speedup over the teacher is the median of the rounds' ratios. "
+    "Ms/sentence is the time of one sentence alone: the median, and the 95th percentile. ± says by how much "
+    "a round differs from the median round. Sizes and speeds are those of the shipped students. Speed is "
+    "measured in float32, except for a teacher behind an API."
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "
@@ -26,7 +27,7 @@ OWN_TASKS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """What is shown, and the number to sort by."""
+    """A text, and the number to sort by."""
 
     text: str
     value: float | None
@@ -54,7 +55,7 @@ def cells(board: Leaderboard, row: Row) -> list[Cell]:
 
 
 def markdown(board: Leaderboard) -> str:
-    """The leaderboard as a GitHub table, with what its numbers are."""
+    """The leaderboard as a GitHub table, with notes on its numbers."""
     titles = headings(board)
     lines = [[_escape(title) for title in titles], ["---", "---", *(["---:"] * (len(titles) - 2))]]
     for row in board.rows:
@@ -71,7 +72,7 @@ def notes(board: Leaderboard) -> str:
     """What the numbers of the leaderboard are."""
     said = [NOTES]
     if board.machine:
-        said.append(f"Speeds are those of {board.machine}.")
+        said.append(f"Speeds were measured on {board.machine}.")
     if board.confidence is not None:
         said.append(f"Ranges are {board.confidence:.0%} bootstrap intervals over the rows of the tasks.")
     return " ".join(said)
@@ -95,7 +96,7 @@ def plain_rows(board: Leaderboard) -> list[dict[str, str | float | None]]:
 
 
 def summary(board: Leaderboard) -> dict[str, dict[str, float | None]]:
-    """The few numbers a model that `dvc metrics diff` and `dvc exp show` tell apart; rounded."""
+    """The few numbers per model that `dvc metrics diff` and `dvc exp show` compare; rounded."""
     return {
         row.model: {
             "avg": round(row.average, 3),
@@ -114,7 +115,7 @@ def _footprint(size: Size | None) -> list[Cell]:
     speed = f"{number(size.sentences_per_second)} ({number(size.speedup)}×)"
     latency = f"{number(size.latency_ms_p50)} ({number(size.latency_ms_p95)})"
     return [
-        # A teacher behind an API has a size, but nobody here knows it.
+        # The size of a teacher behind an API is not known.
         Cell(f"{number(size.parameters / 1e6)} M", size.parameters)
         if size.parameters
         else Cell(NOTHING, None),

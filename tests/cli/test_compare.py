@@ -86,7 +86,7 @@ def test_two_students_with_difference_and_ratio():
 def test_how_sure_the_averages_of_one_report_are_is_said():
     both = "average with 95% interval: hpd 0.443 (0.428–0.458) and potion 0.353 (0.338–0.368); "
     assert compare("hpd", "potion").stderr == (
-        f"{both}more apart than the choice of test rows explains (p ≤ 0.002)\n"
+        f"{both}they differ by more than the choice of test rows explains (p ≤ 0.002)\n"
     )
 
     def overlap(document):
@@ -173,7 +173,7 @@ def test_a_report_without_settings_is_compared_all_the_same():
     Path("other/reports/params.json").unlink()
     result = compare("reports", "other")
     assert result.exit_code == 0
-    assert "settings are not compared, for other/reports/params.json does not exist" in result.stderr
+    assert "settings are not compared, because other/reports/params.json does not exist" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_there_is_no_ratio_to_a_score_that_is_not_positive():
         (("hpd", "potion", "--reports", "nowhere"), "nowhere has none; run `dvc repro`"),
         (
             ("hpd", "other/reports/metrics/lone.json"),
-            "footprint.json lacks lone, which params.yaml may name no more",
+            "footprint.json lacks lone, which params.yaml may no longer name",
         ),
         (("other/reports/metrics/lone.json", "reports"), "footprint.json lacks lone"),
         (
@@ -251,7 +251,8 @@ def test_a_student_that_left_the_params_is_left_out_of_its_report():
     result = compare("reports", "other")
     assert result.exit_code == 0
     assert (
-        "left out, for other/reports/footprint.json lacks them: hpd\nonly in reports: hpd\n" in result.stderr
+        "left out, because other/reports/footprint.json lacks them: hpd\nonly in reports: hpd\n"
+        in result.stderr
     )
 
 

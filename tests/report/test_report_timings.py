@@ -66,7 +66,7 @@ def test_every_method_text_set_and_student_has_its_stages():
 @pytest.mark.parametrize("document", [{"seconds": 3}, {"seconds": "x", "peak_megabytes": 3}, [1]])
 def test_a_time_of_another_form_names_the_stage(document):
     with pytest.raises(
-        UserError, match=r"what encode@corpus took cannot be read .* `dvc repro -f encode@corpus`"
+        UserError, match=r"the time of encode@corpus cannot be read .* `dvc repro -f encode@corpus`"
     ):
         timing(document, "encode@corpus")
 
