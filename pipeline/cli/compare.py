@@ -12,8 +12,9 @@ from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.common import metrics
 from pipeline.report import numbers
+from pipeline.report.checked import significance, sizes, student_metrics
 from pipeline.report.differences import p_value
-from pipeline.report.inputs import AVERAGE, TEACHER, Significance, significance, sizes, student_metrics
+from pipeline.report.inputs import AVERAGE, TEACHER, Significance
 from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
 
 METRICS = "metrics"

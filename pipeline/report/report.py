@@ -16,7 +16,7 @@ from pipeline.params.base import without_folders
 from pipeline.params.load import Params, load
 from pipeline.report import build, effort, tables, timings
 from pipeline.report.build import Inputs
-from pipeline.report.inputs import (
+from pipeline.report.checked import (
     augment_metrics,
     finetune_metrics,
     gate_metrics,

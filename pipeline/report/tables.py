@@ -12,8 +12,8 @@ NOTES = (
     f"by the teacher's score; it is {NOTHING} if the tests cannot tell a score of the teacher from zero. "
     "Sentences/s is the speed in batches; the speedup over the teacher is the median of the rounds' ratios. "
     "Ms/sentence is the time of one sentence alone: the median, and the 95th percentile. ± says by how much "
-    "a round differs from the median round. Sizes and speeds are those of the shipped students. Speed is "
-    "measured in float32, except for a teacher behind an API."
+    "a round differs from the median round. Sizes and speeds are those of the teacher and of what each "
+    "student ships. Speed is measured in float32, except for a teacher behind an API."
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "

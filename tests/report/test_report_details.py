@@ -10,7 +10,8 @@ from sample_report import sample_report
 
 from pipeline.core.errors import UserError
 from pipeline.report import added, budget, differences, examples, heatmaps
-from pipeline.report.inputs import FinetuneMetrics, searches, significance, sizes, student_metrics
+from pipeline.report.checked import searches, significance, sizes, student_metrics
+from pipeline.report.inputs import FinetuneMetrics
 from pipeline.report.leaderboard import leaderboard
 from pipeline.report.page import render
 from pipeline.report.recommend import lead, picks

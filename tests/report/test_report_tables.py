@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.core.errors import UserError
-from pipeline.report.inputs import FinetuneMetrics, Significance, StudentMetrics, sizes, student_metrics
+from pipeline.report.checked import sizes, student_metrics
+from pipeline.report.inputs import FinetuneMetrics, Significance, StudentMetrics
 from pipeline.report.leaderboard import leaderboard
 from pipeline.report.numbers import number
 from pipeline.report.sections import counts, no_warnings, scores, warnings

@@ -9,7 +9,8 @@ from sample_report import sample_report
 
 from pipeline.core.errors import UserError
 from pipeline.report import effort, page, timings
-from pipeline.report.inputs import Timing, timing
+from pipeline.report.checked import timing
+from pipeline.report.inputs import Timing
 from pipeline.report.timings import Took
 
 FOUND = {
