@@ -1,4 +1,4 @@
-"""`pipeline compare`: two students, or two reports, number by number."""
+"""`pipeline compare`: two students, or two reports, number by number and setting by setting."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from pipeline.cli import tabular
+from pipeline.cli import changed_settings, tabular
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.common import metrics
-from pipeline.report import tables
+from pipeline.report import numbers
+from pipeline.report.checked import significance, sizes, student_metrics
 from pipeline.report.differences import p_value
-from pipeline.report.inputs import AVERAGE, TEACHER, Significance, significance, sizes, student_metrics
-from pipeline.report.tables import Leaderboard, Row
+from pipeline.report.inputs import AVERAGE, TEACHER, Significance
+from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
 
 METRICS = "metrics"
 FOOTPRINT = "footprint.json"
@@ -39,7 +40,7 @@ class Measure:
     @property
     def text(self) -> str:
         """For a person."""
-        return tables.NOTHING if self.value is None else self.shown(self.value)
+        return numbers.NOTHING if self.value is None else self.shown(self.value)
 
     @property
     def plain(self) -> str:
@@ -54,14 +55,20 @@ def compare(
     b: Annotated[str, typer.Argument(help="The same; a student is compared to its namesake in a report.")],
     reports: Annotated[Path, typer.Option(help="Where students are looked up by name.")] = Path("reports"),
 ) -> None:
-    """Compare what two students ship, or all students of two reports: B's difference from A, and B / A."""
+    """Compare what two students ship, or all students of two reports: B's difference from A, and B / A.
+
+    For two reports it also says which settings differ.
+    """
     left, right = (find(name, reports) for name in (a, b))
     names = _pairs(left, right)
     mine = _board(left.report, [name for name, _ in names])
     theirs = _board(right.report, [name for _, name in names])
-    _warn(left, right, mine, theirs)
+    _warn(mine, theirs)
     if left.report.resolve() == right.report.resolve():
         _say_how_sure(left.report, mine.shipped[0], theirs.shipped[0])
+    else:
+        say(f"speeds are of two runs: compare the speedup, which is over the {TEACHER} in the same run")
+        _say_settings(left.report, right.report, names)
     models = list(zip(mine.shipped, theirs.shipped, strict=True))
     whole = left.student is None and right.student is None
     if whole:
@@ -105,22 +112,22 @@ def find(name: str, reports: Path) -> Side:
 def measures(board: Leaderboard, row: Row) -> dict[str, Measure]:
     """All numbers of a model that ships, or of the teacher, by name."""
     scores = {
-        f"{task.name} ({task.metric})": Measure(value, tables.score)
+        f"{task.name} ({task.metric})": Measure(value, numbers.score)
         for task, value in zip(board.tasks, row.scores, strict=True)
     }
     found = scores | {
-        "average": Measure(row.average, tables.score),
-        "kept": Measure(row.kept, tables.percent),
-        "dim": Measure(row.dim, tables.number),
+        "average": Measure(row.average, numbers.score),
+        "kept": Measure(row.kept, numbers.percent),
+        "dim": Measure(row.dim, numbers.number),
     }
     if size := row.size:
         found |= {
-            "parameters": Measure(size.parameters, lambda value: f"{tables.number(value / 1e6)} M"),
-            "MB": Measure(size.megabytes, tables.number),
-            "sentences/s": Measure(size.sentences_per_second, tables.number),
+            "parameters": Measure(size.parameters, lambda value: f"{numbers.number(value / 1e6)} M"),
+            "MB": Measure(size.megabytes, numbers.number),
+            "sentences/s": Measure(size.sentences_per_second, numbers.number),
             "speedup": Measure(size.speedup, _times),
-            "ms/sentence p50": Measure(size.latency_ms_p50, tables.number),
-            "ms/sentence p95": Measure(size.latency_ms_p95, tables.number),
+            "ms/sentence p50": Measure(size.latency_ms_p50, numbers.number),
+            "ms/sentence p95": Measure(size.latency_ms_p95, numbers.number),
         }
     return found
 
@@ -149,10 +156,10 @@ def _students(report: Path) -> list[str]:
 
 
 def _whole(report: Path) -> list[str]:
-    """Those of them that it has now: metrics of a student that left the params may lie there still."""
+    """The students that it has now: metrics of a student that left the params may still lie there."""
     names, measured = _students(report), metrics.read(report / FOOTPRINT, "footprint")
     if gone := [name for name in names if name not in measured]:
-        say(f"left out, for {report / FOOTPRINT} lacks them: {', '.join(gone)}")
+        say(f"left out, because {report / FOOTPRINT} lacks them: {', '.join(gone)}")
     return [name for name in names if name in measured]
 
 
@@ -164,11 +171,11 @@ def _board(report: Path, names: list[str]) -> Leaderboard:
     footprint = metrics.read(report / FOOTPRINT, "footprint")
     if gone := [name for name in names if name not in footprint]:
         raise UserError(
-            f"{report / FOOTPRINT} lacks {', '.join(gone)}, which params.yaml may name no more; give the "
-            "student a block there and run `dvc repro`, or compare others"
+            f"{report / FOOTPRINT} lacks {', '.join(gone)}, which params.yaml may no longer name; "
+            "give the student a block there and run `dvc repro`, or compare others"
         )
     measured = sizes(footprint, names)
-    return tables.leaderboard(students, measured, _significance(report, names))
+    return leaderboard(students, measured, _significance(report, names))
 
 
 def _significance(report: Path, names: list[str]) -> Significance | None:
@@ -176,7 +183,7 @@ def _significance(report: Path, names: list[str]) -> Significance | None:
     return significance(metrics.read(path, "significance"), names) if path.exists() else None
 
 
-def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> None:
+def _warn(mine: Leaderboard, theirs: Leaderboard) -> None:
     """Say what does not compare."""
     scores = [
         {
@@ -189,12 +196,22 @@ def _warn(left: Side, right: Side, mine: Leaderboard, theirs: Leaderboard) -> No
         say("scored on different tasks: average and kept do not compare")
     if any(scores[0][task] != scores[1][task] for task in scores[0].keys() & scores[1].keys()):
         say(f"the {TEACHER}'s scores differ: another {TEACHER}, or other data; kept does not compare")
-    if left.report.resolve() != right.report.resolve():
-        say(f"speeds are of two runs: compare the speedup, which is over the {TEACHER} in the same run")
     rows = [row for board in (mine, theirs) for row in board.rows]
-    noisy = dict.fromkeys(row.model for row in rows if row.size and tables.is_noisy(row.size))
+    noisy = dict.fromkeys(row.model for row in rows if row.size and numbers.is_noisy(row.size))
     if noisy:
-        say(f"speeds of {', '.join(noisy)} are {tables.NOISE}; `dvc repro -f footprint` measures again")
+        say(f"speeds of {', '.join(noisy)} are {numbers.NOISE}; `dvc repro -f footprint` measures again")
+
+
+def _say_settings(one: Path, other: Path, students: list[tuple[str, str]]) -> None:
+    """Say which settings of two reports differ."""
+    for report in (one, other):
+        if not (path := report / changed_settings.SETTINGS).exists():
+            say(f"settings are not compared, because {path} does not exist; `dvc repro report` writes it")
+            return
+    changes = changed_settings.changes(changed_settings.read(one), changed_settings.read(other), students)
+    say("settings that differ:" if changes else "the settings are the same")
+    for change in changes:
+        say(f"  {change.path}: {change.first} in {one}, {change.second} in {other}")
 
 
 def _say_how_sure(report: Path, one: Row, other: Row) -> None:
@@ -203,7 +220,7 @@ def _say_how_sure(report: Path, one: Row, other: Row) -> None:
     if one.model == other.model or not found:
         return
     averages = " and ".join(
-        f"{row.model} {tables.score(row.average)} ({tables.span(found.interval(row.model, AVERAGE))})"
+        f"{row.model} {numbers.score(row.average)} ({numbers.span(found.interval(row.model, AVERAGE))})"
         for row in (one, other)
     )
     test = found.between(one.model, other.model, AVERAGE)
@@ -212,7 +229,7 @@ def _say_how_sure(report: Path, one: Row, other: Row) -> None:
     else:
         p = p_value(test.p, found.samples)
         p = p if p.startswith("≤") else f"= {p}"
-        apart = "more apart than the choice of test rows explains"
+        apart = "they differ by more than the choice of test rows explains"
         said = f"{apart if test.real else 'the test rows cannot tell them apart'} (p {p})"
     say(f"average with {found.confidence:.0%} interval: {averages}; {said}")
 
@@ -227,7 +244,7 @@ def _rows(mine: dict[str, Measure], theirs: dict[str, Measure], *, plain: bool) 
 
 
 def _difference(pair: Sequence[float | None], shown: Callable[[float], str]) -> tuple[Measure, Measure]:
-    """The second less the first, and their ratio, of which there is none where the first is not positive."""
+    """The second minus the first, and their ratio, which is None unless the first is positive."""
     first, second = pair
     if first is None or second is None:
         return Measure(None, shown), Measure(None, _times)
@@ -240,4 +257,4 @@ def _difference(pair: Sequence[float | None], shown: Callable[[float], str]) -> 
 
 
 def _times(value: float) -> str:
-    return f"{tables.number(value)}×"
+    return f"{numbers.number(value)}×"

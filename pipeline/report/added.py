@@ -1,4 +1,4 @@
-"""What each step added to the score of what ships: augmentation, distillation, fine-tuning."""
+"""What each step added to the score of a student: augmentation, distillation, fine-tuning."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.params import mixture
 from pipeline.report.inputs import DISTILLED, FINETUNED, UNTRAINED, FinetuneMetrics, StudentMetrics
-from pipeline.report.tables import NOTHING, percent, score
+from pipeline.report.numbers import NOTHING, percent, score
 
 CORPUS = "corpus"
 SHIPS = {
@@ -16,7 +16,7 @@ SHIPS = {
 }
 UNKNOWN_AUGMENTATION = (
     "To see what augmentation adds to the score, add a second student that differs only in `train.texts: "
-    "[corpus]`; the difference then stands here."
+    "[corpus]`. This section then shows the difference."
 )
 
 
@@ -61,7 +61,7 @@ def added(metrics: StudentMetrics, stage: FinetuneMetrics, distill: Mapping[str,
 
 
 def by_augmentation(students: Sequence[StudentMetrics], blocks: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence for each pair of students that differ in their training texts alone.
+    """A sentence for each pair of students that differ only in their training texts.
 
     Args:
         students: their scores.
@@ -74,9 +74,11 @@ def by_augmentation(students: Sequence[StudentMetrics], blocks: Mapping[str, Map
             ours, theirs = (blocks[name]["train"]["texts"] for name in (more, less))
             if theirs.items() < ours.items() and _but_texts(blocks[more]) == _but_texts(blocks[less]):
                 texts = ", ".join(mixture.said(name, ours[name]) for name in ours if name not in theirs)
-                scores = f"{score(average[less])} to {score(average[more])}"
+                scores = f"{score(average[less])} ({less}) to {score(average[more])} ({more})"
                 change = gain(average[less], average[more])
-                found.append(f"The texts of {texts} took {less} to {more} from {scores} ({change}).")
+                found.append(
+                    f"Adding the texts of {texts} changed the average score from {scores}: {change}."
+                )
     return found
 
 
@@ -86,7 +88,7 @@ def gain(before: float | None, after: float | None) -> str:
 
 
 def _augmented(epoch: Mapping[str, int]) -> str:
-    """How many texts that an epoch reads were made."""
+    """How many of the texts in an epoch augmentation made."""
     texts = sum(epoch.values())
     made = texts - epoch.get(CORPUS, 0)
     return f"{made:,} ({percent(made / texts)})" if texts else NOTHING

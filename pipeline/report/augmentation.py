@@ -8,21 +8,21 @@ import polars as pl
 
 from pipeline.prepare.cleaning import WORD
 from pipeline.report.inputs import AugmentMetrics, GateMetrics
+from pipeline.report.numbers import NOTHING, percent, score
 from pipeline.report.sections import Measures
-from pipeline.report.tables import NOTHING, percent, score
 
 REASONS = {
     "empty": "nothing but blanks",
-    "unchanged": "the source text but for case, accents and punctuation",
+    "unchanged": "differs from the source text only in case, accents or punctuation",
     "too_short": "too few words",
     "too_long": "too many words",
     "length_ratio": "much longer or shorter than the source text",
     "language": "another language",
     "kept_tokens": "too few words of the source text are left",
-    "evaluation_text": "a text of a task",
-    "dev_text": "a dev text of the corpus but for case, accents and punctuation",
-    "corpus_text": "a text that the corpus has",
-    "duplicate": "made before",
+    "evaluation_text": "a text of an evaluation task",
+    "dev_text": "differs from a dev text of the corpus only in case, accents or punctuation",
+    "corpus_text": "already in the corpus",
+    "duplicate": "already made by this method",
     "too_different": "the teacher places it too far from the source text",
     "too_similar": "the teacher places it too near the source text",
 }
@@ -33,7 +33,7 @@ Segments = tuple[tuple[str, bool], ...]
 
 @dataclass(frozen=True)
 class Pair:
-    """A source text and what was made of it."""
+    """A source text and the new text that was made from it."""
 
     source: Segments
     made: Segments
@@ -52,7 +52,7 @@ class MethodView:
 
 
 def became(augment: Mapping[str, AugmentMetrics], gates: Mapping[str, GateMetrics]) -> Measures:
-    """What became of the texts, a column a method; both mappings by method."""
+    """What became of the texts, one column per method; both mappings are by method."""
     rows: list[tuple[str, str, list[str]]] = [
         ("source texts", "", [f"{made.texts_in:,}" for made in augment.values()]),
         ("texts made", "", [f"{made.made:,}" for made in augment.values()]),
@@ -65,17 +65,17 @@ def became(augment: Mapping[str, AugmentMetrics], gates: Mapping[str, GateMetric
         ("texts kept", "what students are trained on", [f"{number:,}" for number in kept.values()]),
         (
             "share kept",
-            "of all that were made",
+            "of the texts that were made",
             [_share(kept[n], made.made) for n, made in augment.items()],
         ),
         (
-            "texts a source",
-            "kept for each source text",
+            "texts per source text",
+            "how many are kept",
             [_rate(kept[n], made.texts_in) for n, made in augment.items()],
         ),
         (
             "novelty",
-            "share of the source's words that are gone, on average, before the teacher's gate",
+            "share of the source text's words that the new text lacks, on average, before the teacher's gate",
             [_percent(made.novelty) for made in augment.values()],
         ),
         (
@@ -84,8 +84,8 @@ def became(augment: Mapping[str, AugmentMetrics], gates: Mapping[str, GateMetric
             [score(gates[method].similarity.get("mean_kept")) for method in augment],
         ),
         (
-            "middle nine tenths",
-            "of the cosines before the teacher's gate",
+            "range of similarities",
+            "5th to 95th percentile of the cosines, before the teacher's gate",
             [_range(gates[method].similarity) for method in augment],
         ),
     ]
@@ -108,9 +108,9 @@ def _pairs(sample: pl.DataFrame) -> Iterator[Pair]:
 
 
 def changed(source: str, made: str) -> tuple[Segments, Segments]:
-    """Both texts in pieces of whole words, the words that only one of them has marked as changed.
+    """Both texts in pieces of whole words, with the words that only one of them has marked as changed.
 
-    Blanks before a piece are a piece of their own, and unmarked.
+    Blanks before a piece are an unmarked piece of their own.
     """
     words, others = _words_of(source), _words_of(made)
     bare, bare_others = ([word.lstrip(" ") for word in of] for of in (words, others))
@@ -133,7 +133,7 @@ def _words_of(text: str) -> list[str]:
 def _dropped(
     method: str, augment: Mapping[str, AugmentMetrics], gates: Mapping[str, GateMetrics]
 ) -> dict[str, int]:
-    """Rows by reason, in the order in which they are looked for."""
+    """How many rows were dropped by reason, in the order of the checks."""
     found = {**augment[method].dropped, **gates[method].dropped}
     known = {reason: found[reason] for reason in REASONS if reason in found}
     return known | found

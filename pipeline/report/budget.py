@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pipeline.report.figures import Line, Panel
 from pipeline.report.inputs import FINETUNED, TEACHER, Budget, Searches, StudentMetrics
-from pipeline.report.tables import number, percent, score, steadiness
+from pipeline.report.numbers import number, percent, score, steadiness
 
 ROLES = {"float32": "ink", "float16": "muted", "int8": "accent", "binary": "warm"}
 AXIS = "MB for a million vectors (log scale)"
@@ -37,19 +37,16 @@ class IndexRow:
     scores: tuple[str, ...]
     """By INDEX_SCORES."""
     build: str
-    """Milliseconds; empty where it was not measured, as is `search`."""
+    """Milliseconds; empty where it was not measured."""
     search: str
-    """Milliseconds for 1,000 queries."""
+    """Milliseconds for 1,000 queries; empty where it was not measured."""
 
 
 def note(students: Sequence[StudentMetrics]) -> str:
-    """What is scored: by tasks without a classifier, so that averages differ from the leaderboard's."""
+    """What the scores at fewer bytes are, and which tasks they leave out."""
+    said = "Average scores with fewer dimensions of the vectors, and with smaller types of number."
     left_out = dict.fromkeys(task for metrics in students for task in metrics.budget_left_out)
-    without = f", without {', '.join(left_out)}, for which a classifier is trained" if left_out else ""
-    return (
-        "Shorter prefixes of the vectors, and smaller types of number, scored as the whole vectors are"
-        f"{without}."
-    )
+    return f"{said} Tasks that train a classifier are left out: {', '.join(left_out)}." if left_out else said
 
 
 def indexes(students: Sequence[StudentMetrics], searches: Searches) -> list[IndexRow]:
@@ -79,7 +76,7 @@ def indexes(students: Sequence[StudentMetrics], searches: Searches) -> list[Inde
 
 
 def _time(time: Mapping[str, object], name: str, factor: int, spread: str) -> str:
-    """Milliseconds, and by how much their rounds differ."""
+    """Milliseconds, and by how much the rounds differ."""
     if not time:
         return ""
     shown = number(factor * float(str(time[name])))
@@ -88,7 +85,7 @@ def _time(time: Mapping[str, object], name: str, factor: int, spread: str) -> st
 
 
 def panels(metrics: StudentMetrics) -> list[Panel]:
-    """The average score against bytes, a line a number type; empty where nothing was measured."""
+    """The average score against bytes, one line per number type; empty where nothing was measured."""
     types = dict.fromkeys(entry.type for entry in metrics.budget)
     lines = tuple(
         Line(name, ROLES.get(name, "muted"), *_points([b for b in metrics.budget if b.type == name]))
@@ -98,12 +95,12 @@ def panels(metrics: StudentMetrics) -> list[Panel]:
 
 
 def choices(students: Sequence[StudentMetrics]) -> list[Choice]:
-    """The entries of each student that none with as few bytes beats, the largest first."""
+    """Each student's entries that no other entry beats at no more bytes, the largest first."""
     return [_shown(m.student, entry) for m in students for entry in _front(m.budget)]
 
 
 def asymmetric(students: Sequence[StudentMetrics]) -> list[tuple[str, tuple[str, ...]]]:
-    """One row a retrieval task and student: its name, then the main metric of three pairings.
+    """One row per retrieval task and student: its name, then the main metric of three pairings.
 
     Teacher with teacher, the student's queries in the teacher's documents, student with student.
     """
@@ -127,7 +124,7 @@ def _settings(row: Mapping[str, object]) -> list[tuple[str, int]]:
 
 
 def _key(row: Mapping[str, object], model: str) -> tuple[object, ...]:
-    """What tells an index apart."""
+    """What identifies an index."""
     return row["task"], model, row["index"], *_settings(row)
 
 

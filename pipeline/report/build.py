@@ -12,7 +12,6 @@ from pipeline.report import (
     added,
     augmentation,
     budget,
-    changes,
     differences,
     effort,
     examples,
@@ -34,9 +33,10 @@ from pipeline.report.inputs import (
     StudentMetrics,
     Timing,
 )
+from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
+from pipeline.report.numbers import number
 from pipeline.report.page import Figure, Picture, Report, alternative
 from pipeline.report.recommend import front, picks
-from pipeline.report.tables import Leaderboard, Row, number
 from pipeline.score.examined import Examples
 
 SIZE_TITLE = "MB on disk (log scale)"
@@ -48,10 +48,6 @@ class Inputs:
     """What the other stages wrote; mappings by student."""
 
     teacher: str
-    settings: Mapping[str, Any]
-    """The params as the user wrote them, but for what changes no result."""
-    earlier: Mapping[str, Any] | None
-    """Those of the last report; None where there is none."""
     blocks: Mapping[str, Mapping[str, Any]]
     """The students' params, defaults included."""
     students: Sequence[StudentMetrics]
@@ -60,25 +56,31 @@ class Inputs:
     searches: Searches
     examples: Mapping[str, Examples]
     correlation: Mapping[str, Mapping[str, NDArray[np.floating]]]
-    """Of the first features: student -> "teacher" or "finetuned" -> (f, f)."""
+    """Correlations of the first features: student -> "teacher" or "finetuned" -> (f, f)."""
     distill: Mapping[str, Mapping[str, Any]]
     finetune: Mapping[str, FinetuneMetrics]
     curves: Mapping[str, pl.DataFrame]
-    """step, train_loss, dev_value; in new runs examples and examples_per_second too."""
+    """Columns step, train_loss, dev_value; also examples and examples_per_second if the stage wrote them."""
     finetune_curves: Mapping[str, pl.DataFrame]
-    """The same with dev_score for dev_value; without rows where a student was not fine-tuned."""
+    """The same with dev_score instead of dev_value; no rows if a student was not fine-tuned."""
     prepare: Mapping[str, Any]
     augment: Mapping[str, AugmentMetrics]
-    """By method, those alone that are enabled; so are the next two."""
+    """By method; like `gates` and `samples`, only the methods that are enabled."""
     gates: Mapping[str, GateMetrics]
     samples: Mapping[str, pl.DataFrame]
-    """Of `texts.SAMPLE_SCHEMA`."""
+    """Tables of `texts.SAMPLE_SCHEMA`."""
     timings: Mapping[str, Timing]
-    """By stage, as `timings.addresses` has them."""
+    """By stage, named as in `timings.addresses`."""
+
+
+def board(inputs: Inputs) -> Leaderboard:
+    """The leaderboard of all students."""
+    machine = inputs.timings["footprint"].machine
+    return leaderboard(inputs.students, inputs.sizes, inputs.significance, machine)
 
 
 def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]]:
-    """The page's content, and the figures by file name that also stand alone."""
+    """The page's content, and by file name the figures that are also files of their own."""
     models = [row.size for row in board.rows if row.size]
     megabytes = [size.megabytes for size in models]  # 0 for a teacher without weights: not on a log scale
     latencies = [size.latency_ms_p50 for size in models]
@@ -96,12 +98,11 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
     if panels:
         standalone["curves"] = figures.curves(panels)
     maps = _heatmaps(inputs)
-    chosen = picks(board)
     content = Report(
         teacher=inputs.teacher,
         board=board,
-        picks=tuple(chosen),
-        caveats=tuple(differences.caveats(chosen, board, inputs.significance)),
+        picks=tuple(picks(board, inputs.significance)),
+        caveats=tuple(differences.caveats(board, inputs.significance)),
         quality=(
             _quality(board, standalone["quality_size"], megabytes, "size on disk", "MB"),
             _quality(board, standalone["quality_speed"], latencies, "latency", "ms"),
@@ -128,7 +129,6 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill, inputs.finetune)),
         no_warnings=sections.no_warnings(inputs.students, inputs.distill),
-        changes=None if inputs.earlier is None else tuple(changes.changes(inputs.earlier, inputs.settings)),
         corpus=tuple(sections.counts("corpus", inputs.prepare)),
     )
     files = {f"{name}.svg": svg.encode("utf-8") for name, svg in standalone.items()}
@@ -182,7 +182,7 @@ def _quality(board: Leaderboard, svg: str, costs: Sequence[float], cost: str, un
 
 
 def _spread_points(students: Sequence[StudentMetrics]) -> list[Point]:
-    """The teacher and what ships, of those whose geometry was measured."""
+    """The teacher and the shipped students, if their geometry was measured."""
     found = {TEACHER: students[0].geometry.get(TEACHER, {})}
     found |= {metrics.student: metrics.geometry.get(FINETUNED, {}) for metrics in students}
     points = []
@@ -195,8 +195,8 @@ def _spread_points(students: Sequence[StudentMetrics]) -> list[Point]:
 
 def _spread(svg: str, points: Sequence[Point]) -> Figure:
     caption = (
-        "Lower is better for both: to the left vectors fill the sphere more evenly, further down texts that "
-        "mean the same lie closer together. A student should lie near the teacher."
+        "Lower is better on both axes. Further left, vectors fill the sphere more evenly; further down, "
+        "texts that mean the same lie closer together. A student should lie near the teacher."
     )
     places = [f"{p.name} uniformity {p.across:.3g}, alignment {p.up:.3g}" for p in points]
     return Figure(svg, caption, f"Alignment against uniformity: {'; '.join(places)}.")
@@ -229,7 +229,7 @@ def _panels(student: str, inputs: Inputs) -> list[Panel]:
 
 
 def _lines(curve: pl.DataFrame, columns: Mapping[str, str]) -> tuple[Line, ...]:
-    """One line a column that has values."""
+    """One line per column that has values."""
     lines = []
     for name, column in columns.items():
         seen = curve.filter(pl.col(column).is_finite())

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.report import recommend
 from pipeline.report.inputs import AVERAGE, TEACHER, Comparison, Significance
-from pipeline.report.recommend import Pick
-from pipeline.report.tables import Leaderboard
+from pipeline.report.leaderboard import Leaderboard
 
 
 @dataclass(frozen=True)
@@ -39,39 +39,36 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
         averages=tuple(_shown(test, significance) for test in tests if test.task == AVERAGE),
         tasks=tuple(_shown(test, significance) for test in tests if test.task != AVERAGE),
         note=(
-            f"Both models score the same {significance.samples:,} resamples of each task's rows. Range: "
-            f"{significance.confidence:.0%} of the differences; where it holds zero, the data cannot tell "
-            "the two apart. Compared are each student with the teacher and with the next below it, and the "
-            "best with all. Each test stands alone: there is no correction for how many there are."
+            f"Both models are scored on the same {significance.samples:,} resamples of each task's rows. The "
+            f"range holds {significance.confidence:.0%} of the differences. If zero lies within it, the data "
+            "cannot tell the two models apart. Each student is compared with the teacher and with the "
+            "student next below it in average score; the best student is compared with all others. The "
+            "p-values are not corrected for the number of tests."
         ),
     )
 
 
-def caveats(picks: Sequence[Pick], board: Leaderboard, significance: Significance) -> list[str]:
-    """What the recommendation must say: which models the best student cannot be told apart from."""
-    best = picks[0].row.model
-    tests = {
-        row.model: significance.between(best, row.model, AVERAGE)
-        for row in board.shipped
-        if row.model != best
-    }
+def caveats(board: Leaderboard, significance: Significance) -> list[str]:
+    """What the recommendation must say: which models the tests cannot tell apart."""
+    best = recommend.best(board, significance)
+    shipped = recommend.picks(board, significance)[0].row.model
     found = []
-    if alike := [other for other, test in tests.items() if test and not test.real]:
+    if others := [row.model for row in recommend.alike(board, significance) if row is not best]:
         found.append(
-            f"In average score {best} cannot be told apart from {_listed(alike)} on these tasks: choose "
-            "between them by size and speed."
+            f"{best.model} has the highest average score, but the tests cannot tell {_listed(others)} apart "
+            f"from it on these tasks. {shipped} is the smallest of them."
         )
-    if untested := [other for other, test in tests.items() if not test]:
-        # The averages that are shown are rounded: of students that tie, another may have been the best.
-        found.append(f"No test compares {best} with {_listed(untested)}.")
-    test = significance.between(best, TEACHER, AVERAGE)
+    untested = [
+        row.model
+        for row in board.shipped
+        if row is not best and not significance.between(best.model, row.model, AVERAGE)
+    ]
+    if untested:
+        found.append(f"No test compares {best.model} with {_listed(untested)}.")
+    test = significance.between(shipped, TEACHER, AVERAGE)
     if test and not test.real:
-        found.append(f"Nor can {best} be told apart from the teacher." if alike else _no_loss(best))
+        found.append(f"The tests cannot tell {shipped} apart from the teacher in average score.")
     return found
-
-
-def _no_loss(best: str) -> str:
-    return f"In average score {best} cannot be told apart from the teacher on these tasks."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -79,7 +76,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def p_value(p: float, samples: int) -> str:
-    """A p-value, or that it is the least which so many resamples can show."""
+    """A p-value; the least that so many resamples can show is written as a bound."""
     least = 2 / (samples + 1)
     if p <= least * (1 + 1e-5):  # metrics are rounded to six digits
         place = 10.0 ** math.floor(math.log10(least))

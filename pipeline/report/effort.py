@@ -5,21 +5,22 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from pipeline.report.tables import NOTHING, number
+from pipeline.report.numbers import NOTHING, number
 
 SPEED = "examples_per_second"
 PRECISION = "precision"
 COLUMNS = ("step", "examples", SPEED)
 NOTE = (
-    "Examples are texts, and triplets in fine-tuning. Of the steps alone, by the speeds in the training "
-    "curves: without loading, evaluations and what a resumed run had done before. Precision: of the "
-    "products; `auto` takes the one that is faster on the processor."
+    "Examples are texts in distillation and triplets in fine-tuning. Time is that of the training steps "
+    "alone, by the speeds in the training curves: loading, evaluations and the steps that a resumed run had "
+    "done before are left out. Precision is that of the matrix products; `auto` takes the one that is faster "
+    "on the processor."
 )
 
 
 @dataclass(frozen=True)
 class Effort:
-    """One training as shown; `seconds` orders and sums."""
+    """One training as shown; `seconds` is for sums."""
 
     student: str
     stage: str
@@ -37,7 +38,7 @@ def effort(student: str, stage: str, curve: pl.DataFrame) -> Effort | None:
     Args:
         student: its name.
         stage: "distillation" or "fine-tuning".
-        curve: one row an evaluation; without the columns of examples and speed the time is unknown.
+        curve: one row per evaluation; without the columns of examples and speed the time is unknown.
     """
     if not curve.height:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.report.inputs import TEACHER
-from pipeline.report.tables import NOTHING, number, score
+from pipeline.report.numbers import NOTHING, number, score
 from pipeline.score.examined import Examples, Neighbour
 
 
@@ -18,15 +18,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Example:
-    """A text, what the task says belongs to it, and what each model finds, the teacher first."""
+    """A text, the texts that belong to it, and what each model finds, the teacher first."""
 
     query: str
     subset: str
-    """Of the task; "" where it has none."""
+    """The task's subset; "" if it has none."""
     relevant: Sequence[str]
-    """The first of what belongs to it."""
+    """The first texts that belong to it."""
     belonging: int
-    """How much does."""
+    """How many texts belong to it."""
     columns: tuple[Column, ...]
 
 
@@ -40,7 +40,7 @@ class TaskView:
 
 @dataclass(frozen=True)
 class DisagreementRow:
-    """A pair of texts that a student places otherwise than the teacher; numbers as shown."""
+    """A pair of texts that a student ranks differently from the teacher; numbers as shown."""
 
     task: str
     left: str
@@ -60,14 +60,14 @@ class StudentView:
 
 
 def nearest(examples: Mapping[str, Examples]) -> list[TaskView]:
-    """By task, the students' neighbours of one text beside each other; `examples` by student."""
+    """By task, the students' neighbours of each text side by side; `examples` is by student."""
     tasks = dict.fromkeys(task for found in examples.values() for task in found)
     views = [TaskView(task, _examples(task, examples)) for task in tasks]
     return [view for view in views if view.examples]
 
 
 def disagreements(examples: Mapping[str, Examples]) -> list[StudentView]:
-    """Each student's pairs whose ranks differ most from the teacher's; `examples` by student."""
+    """Each student's pairs whose ranks differ most from the teacher's; `examples` is by student."""
     views = [StudentView(student, _rows(found)) for student, found in examples.items()]
     return [view for view in views if view.rows]
 

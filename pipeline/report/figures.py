@@ -1,10 +1,11 @@
 """Figures as SVG text, equal for equal numbers: models as points, and measures as lines."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from pipeline.report import axes
+from pipeline.report.axes import Domain
 from pipeline.report.labels import Box, Label, covered_by, place
 
 if TYPE_CHECKING:
@@ -27,21 +28,17 @@ BESIDE, EDGE = 70, 4
 LONGEST_LABEL = 28
 PLAIN = ",.9~g"
 """Numbers in full, up to nine digits: without a precision the ticks 8 and 10 would be 8 and 1e+1."""
-LOG_STEPS = (1.0, 2.0, 5.0)
-
-Domain = tuple[float, float]
-"""The least and the greatest value of an axis."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A model in a figure of two measures: `across` is a cost, `up` a quality, for one."""
+    """A model in a figure of two measures, for example a cost (`across`) and a quality (`up`)."""
 
     name: str
     across: float
     up: float
     note: str = ""
-    """Behind the name: what it keeps."""
+    """Written after the name: what the model keeps."""
     teacher: bool = False
     chosen: bool = True
     """Whether no other student is better in everything; drawn hollow otherwise."""
@@ -71,13 +68,13 @@ def quality(points: Sequence[Point], cost: str) -> str:
     """Average score against a positive cost (log scale); the dashed line is the teacher's score."""
     import altair as alt
 
-    costs = _log_domain([point.across for point in points])
-    scores = _linear_domain([point.up for point in points])
+    costs = axes.log_domain([point.across for point in points])
+    scores = axes.linear_domain([point.up for point in points])
     pixels = [
-        (_along(point.across, costs, WIDTH, log=True), HEIGHT - _along(point.up, scores, HEIGHT))
+        (axes.along(point.across, costs, WIDTH, log=True), HEIGHT - axes.along(point.up, scores, HEIGHT))
         for point in points
     ]
-    ticks = alt.Axis(values=_log_ticks(costs), format=PLAIN)
+    ticks = alt.Axis(values=axes.log_ticks(costs), format=PLAIN)
     x = alt.X("across:Q", title=cost, axis=ticks).scale(type="log", domain=costs, nice=False)
     y = alt.Y("up:Q", title="average score").scale(domain=scores, nice=False, zero=False)
     level = [(point, height) for point, (_, height) in zip(points, pixels, strict=True) if point.teacher]
@@ -90,11 +87,11 @@ def quality(points: Sequence[Point], cost: str) -> str:
 
 
 def spread(points: Sequence[Point]) -> str:
-    """How evenly vectors fill the sphere (across) against how near alike texts are (up); linear scales."""
+    """How evenly vectors fill the sphere (across) against how near similar texts lie (up); linear scales."""
     import altair as alt
 
-    across, up = _linear_domain([p.across for p in points]), _linear_domain([p.up for p in points])
-    pixels = [(_along(p.across, across, WIDTH), HEIGHT - _along(p.up, up, HEIGHT)) for p in points]
+    across, up = axes.linear_domain([p.across for p in points]), axes.linear_domain([p.up for p in points])
+    pixels = [(axes.along(p.across, across, WIDTH), HEIGHT - axes.along(p.up, up, HEIGHT)) for p in points]
     axis = alt.Axis(tickCount=5, format=PLAIN)
     x = alt.X("across:Q", title="uniformity", axis=axis).scale(domain=across, nice=False, zero=False)
     y = alt.Y("up:Q", title="alignment", axis=axis).scale(domain=up, nice=False, zero=False)
@@ -129,7 +126,7 @@ def _scatter(
 
 
 def _label(point: Point) -> str:
-    """Name and note; of a long name the beginning and the end, for such names often begin alike."""
+    """Name and note; a long name is cut in the middle, because such names often begin alike."""
     note = f" {point.note}" if point.note else ""
     room = LONGEST_LABEL - len(note) - 1
     if len(point.name) <= room + 1:
@@ -142,12 +139,6 @@ def _data(point: Point) -> "alt.Data":
     import altair as alt
 
     return alt.Data(values=[{"across": point.across, "up": point.up, "label": _label(point)}])
-
-
-def _along(value: float, domain: Domain, length: int, log: bool = False) -> float:
-    """Pixels from the start of an axis."""
-    low, high, at = (math.log(x) if log else x for x in (*domain, value))
-    return length * (at - low) / (high - low)
 
 
 def _marker(base: "alt.Chart", point: Point) -> "alt.Chart":
@@ -174,7 +165,7 @@ def _panel(panel: Panel) -> "alt.LayerChart":
 
     across, axis = _steps(panel)
     values = [value for line in panel.lines for value in line.values]
-    up = _values_domain(min(values), max(values))
+    up = axes.values_domain(min(values), max(values))
     x = alt.X("across:Q", title=panel.x, axis=axis)
     x = x.scale(type="log" if panel.log else "linear", domain=across, nice=False)
     y = alt.Y("up:Q", title=None).axis(tickCount=5, format=PLAIN).scale(domain=up, nice=False, zero=False)
@@ -199,7 +190,10 @@ def _names(panel: Panel, across: Domain, up: Domain) -> list[Label]:
     """Where each line's name is written: beside its end, so that it covers no line."""
     drawn = [
         [
-            (_along(step, across, CURVE_WIDTH, panel.log), CURVE_HEIGHT - _along(value, up, CURVE_HEIGHT))
+            (
+                axes.along(step, across, CURVE_WIDTH, panel.log),
+                CURVE_HEIGHT - axes.along(value, up, CURVE_HEIGHT),
+            )
             for step, value in zip(line.steps, line.values, strict=True)
         ]
         for line in panel.lines
@@ -221,16 +215,10 @@ def _steps(panel: Panel) -> "tuple[Domain, alt.Axis]":
     steps = sorted({step for line in panel.lines for step in line.steps})
     if panel.log:
         domain = steps[0] / 1.2, steps[-1] * 1.2
-        return domain, alt.Axis(values=_log_ticks(domain) or steps, format=PLAIN)
+        return domain, alt.Axis(values=axes.log_ticks(domain) or steps, format=PLAIN)
     if len(steps) == 1:
         return (steps[0], steps[0] + 1), alt.Axis(values=steps, format=PLAIN)
     return (steps[0], steps[-1]), alt.Axis(tickCount=4, format=PLAIN)
-
-
-def _values_domain(low: float, high: float) -> Domain:
-    """With space for names above and below; around equal values a hundredth of them."""
-    margin = 0.16 * (high - low) or 0.01 * abs(high) or 1.0
-    return low - margin, high + margin
 
 
 def _svg(chart: "alt.TopLevelMixin") -> str:
@@ -253,22 +241,3 @@ def _svg(chart: "alt.TopLevelMixin") -> str:
         background=PALETTE["paper"], font=FONT, aria=False, axis=axis, view={"stroke": None}, padding=8
     )
     return vl_convert.vegalite_to_svg(configured.to_dict(), allowed_base_urls=[])
-
-
-def _log_domain(values: Sequence[float]) -> Domain:
-    """From below the least to above the greatest, with space for labels at both sides."""
-    margin = max(1.5, (max(values) / min(values)) ** 0.18)
-    return min(values) / margin, max(values) * margin
-
-
-def _linear_domain(values: Sequence[float]) -> Domain:
-    margin = max(0.15 * (max(values) - min(values)), 0.02)
-    return min(values) - margin, max(values) + margin
-
-
-def _log_ticks(domain: Domain) -> list[float]:
-    """1, 2 and 5 times the powers of ten in the domain; the powers alone where those are more than seven."""
-    exponents = range(math.floor(math.log10(domain[0])), math.ceil(math.log10(domain[1])) + 1)
-    ticks = [float(f"{step}e{exponent}") for exponent in exponents for step in LOG_STEPS]
-    inside = [tick for tick in ticks if domain[0] <= tick <= domain[1]]
-    return inside if len(inside) <= 7 else [tick for tick in inside if math.log10(tick).is_integer()]

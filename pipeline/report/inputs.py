@@ -1,11 +1,7 @@
-"""What the report reads, with types: metrics and timings of the other stages."""
+"""What the report reads: types of the other stages' metrics and timings."""
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from pydantic import BaseModel, ConfigDict
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from pipeline.core.errors import UserError
 from pipeline.data.common.metrics import AVERAGE as AVERAGE
 from pipeline.data.common.metrics import FINETUNED as FINETUNED
 from pipeline.data.common.metrics import KEPT as KEPT
@@ -34,7 +30,7 @@ class Budget(_Read):
     megabytes_per_million: float
     average: float
     kept: float | None
-    """Of the student's own whole float32 vectors."""
+    """The share of the score with the student's own whole float32 vectors."""
 
 
 class StudentMetrics(_Read):
@@ -58,7 +54,7 @@ class StudentMetrics(_Read):
     geometry: dict[str, dict[str, float | None]] = {}
     budget: tuple[Budget, ...] = ()
     budget_left_out: tuple[str, ...] = ()
-    """Tasks that the budget's scores are not of."""
+    """Tasks that are left out of the budget's scores."""
     indexes: tuple[dict[str, str | int | float | None], ...] = ()
     """What search indexes find: task, model, index, its settings, bytes, metrics."""
     asymmetric: dict[str, dict[str, float | None]] = {}
@@ -77,7 +73,7 @@ class StudentMetrics(_Read):
 
 
 class Size(_Read):
-    """What one model costs to keep and to run."""
+    """What it costs to store and to run one model."""
 
     parameters: int
     embedding_parameters: int
@@ -86,9 +82,9 @@ class Size(_Read):
     latency_ms_p50: float
     latency_ms_p95: float
     batch_spread: float | None = None
-    """By how much a round's time differs from the median round's, as a share; None: of a single round."""
+    """By how much a round's time differs from the median round's, as a share; None with a single round."""
     latency_spread: float | None = None
-    """The same of a round's median latency."""
+    """The same for a round's median latency."""
     speedup: float
     dim: int
 
@@ -104,22 +100,22 @@ class FinetuneMetrics(_Read):
 
 
 class AugmentMetrics(_Read):
-    """What a method of augmentation made, and what its texts' gates dropped by reason."""
+    """What a method of augmentation made, and what the checks of its texts dropped, by reason."""
 
     texts_in: int
     made: int
     dropped: dict[str, int] = {}
     novelty: float | None = None
-    """Mean share of the source text's words that are gone."""
+    """Mean share of the source text's words that the new text lacks."""
 
 
 class GateMetrics(_Read):
-    """What the teacher's gate dropped of them by reason; without similarity where there is no gate."""
+    """What the teacher's gate dropped, by reason; without a gate there is no similarity."""
 
     rows_out: int
     dropped: dict[str, int] = {}
     similarity: dict[str, float | None] = {}
-    """Mean and quantiles of the cosines to the source texts; `mean_kept` is of those that passed."""
+    """Mean and quantiles of the cosines to the source texts; `mean_kept` is that of the texts that passed."""
 
 
 class Comparison(_Read):
@@ -152,18 +148,18 @@ class Significance(_Read):
     paired: tuple[Comparison, ...]
 
     def interval(self, model: str, measure: str) -> Interval | None:
-        """None where there is none."""
+        """None where it is not known."""
         return self.intervals.get(model, {}).get(measure)
 
     @property
     def tells_shares(self) -> bool:
-        """Whether the teacher's scores can all be told from zero: else a share of them says nothing."""
+        """Whether all of the teacher's scores can be told from zero; else a share of them means nothing."""
         teacher = self.intervals.get(TEACHER, {})
         tasks = (found for name, found in teacher.items() if name not in (AVERAGE, KEPT))
         return all(found is None or found[0] > 0 for found in tasks)
 
     def between(self, one: str, other: str, task: str) -> Comparison | None:
-        """The test of two models, whichever of them was the student; its real-ness has no direction."""
+        """The test of two models, whichever of them is its student: `real` is the same in both directions."""
         sides = {one, other}
         found = (c for c in self.paired if {c.student, c.other} == sides and c.task == task)
         return next(found, None)
@@ -183,102 +179,4 @@ class Timing(_Read):
     machine: str = ""
     """The processor."""
     precision: str = ""
-    """What it computed students in; empty where it did not."""
-
-
-Model = TypeVar("Model", bound=_Read)
-
-
-def student_metrics(document: Mapping[str, Any], name: str) -> StudentMetrics:
-    """Check the metrics of the student `name`.
-
-    Raises:
-        UserError: a field is missing or of a wrong type, the file is another student's, or the teacher or the
-            shipped student is not in it.
-    """
-    stage = f"evaluate@{name}"
-    metrics = _check(StudentMetrics, document, f"the metrics of {name}", stage)
-    absent = [v for v in (TEACHER, FINETUNED) if v not in metrics.scores or v not in metrics.average]
-    if metrics.student != name or absent:
-        what = f"those of {metrics.student}" if metrics.student != name else f"without {' and '.join(absent)}"
-        raise UserError(f"the metrics of {name} are {what}; run `dvc repro -f {stage}`")
-    return metrics
-
-
-def finetune_metrics(document: Mapping[str, Any], name: str) -> FinetuneMetrics:
-    """Check what fine-tuning reported about the student `name`.
-
-    Raises:
-        UserError: a field is missing or of a wrong type.
-    """
-    return _check(FinetuneMetrics, document, f"the fine-tuning metrics of {name}", f"finetune@{name}")
-
-
-def augment_metrics(document: Mapping[str, Any], method: str) -> AugmentMetrics:
-    """Check what a method of augmentation made.
-
-    Raises:
-        UserError: a field is missing or of a wrong type.
-    """
-    return _check(AugmentMetrics, document, f"what {method} made", f"augment@{method}")
-
-
-def gate_metrics(document: Mapping[str, Any], method: str) -> GateMetrics:
-    """Check what the teacher's gate did to a method's texts.
-
-    Raises:
-        UserError: a field is missing or of a wrong type.
-    """
-    return _check(GateMetrics, document, f"what the gate did to {method}", f"gate@{method}")
-
-
-def significance(document: Mapping[str, Any], names: list[str]) -> Significance:
-    """Check the intervals of the teacher and of each student in `names`; other models are left out.
-
-    Raises:
-        UserError: a model is missing, or a field is missing or of a wrong type.
-    """
-    found = _check(Significance, document, "the intervals and paired tests", "significance")
-    models = (TEACHER, *names)
-    if missing := [model for model in models if model not in found.intervals]:
-        raise UserError(f"the intervals lack {', '.join(missing)}; run `dvc repro -f significance`")
-    paired = tuple(c for c in found.paired if c.student in models and c.other in models)
-    return found.model_copy(update={"paired": paired})
-
-
-def searches(document: Mapping[str, Any]) -> Searches:
-    """Check what searching takes.
-
-    Raises:
-        UserError: a field is missing or of a wrong type.
-    """
-    return _check(Searches, document, "the search times", "search_speed")
-
-
-def timing(document: Mapping[str, Any], stage: str) -> Timing:
-    """Check what `stage`, as DVC calls it, took.
-
-    Raises:
-        UserError: a field is missing or of a wrong type.
-    """
-    return _check(Timing, document, f"what {stage} took", stage)
-
-
-def sizes(document: Mapping[str, Any], names: list[str]) -> dict[str, Size]:
-    """Check the footprint of the teacher and of each student in `names`; other models are left out.
-
-    Raises:
-        UserError: one is missing, or a field is missing or of a wrong type.
-    """
-    missing = [name for name in (TEACHER, *names) if name not in document]
-    if missing:
-        raise UserError(f"the footprint lacks {', '.join(missing)}; run `dvc repro -f footprint`")
-    return {n: _check(Size, document[n], f"the footprint of {n}", "footprint") for n in (TEACHER, *names)}
-
-
-def _check(model: type[Model], document: object, what: str, stage: str) -> Model:
-    try:
-        return model.model_validate(document)
-    except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, d['loc']))}: {d['msg']}" for d in error.errors())
-        raise UserError(f"{what} cannot be read ({faults}); run `dvc repro -f {stage}`") from None
+    """In which it ran students; empty if it ran none."""

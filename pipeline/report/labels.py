@@ -7,14 +7,14 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 CHARACTER_WIDTH = 8.2
-"""Of DejaVu Sans, wider than most fonts that a browser may take, at 14 pixels."""
+"""In pixels, of DejaVu Sans at 14 pixels, which is wider than most fonts that a browser may take."""
 LINE_HEIGHT = 16.0
 GAP = 9.0
 MARKER = 6.0
 PIECE = 4.0
-"""Pixels of a line that one obstacle covers."""
+"""How many pixels of a line one obstacle covers."""
 NEARNESS = 0.6
-"""Square pixels of overlap that a pixel less between a label's line and its point is worth."""
+"""How many square pixels of overlap count as much as one pixel between a label's line and its point."""
 
 
 class Box(NamedTuple):

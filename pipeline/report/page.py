@@ -4,18 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.report import added, budget, effort, tables, timings
+from pipeline.report import added, budget, effort, numbers, tables, timings
 from pipeline.report.added import Added
 from pipeline.report.augmentation import MethodView
 from pipeline.report.budget import Choice, IndexRow
-from pipeline.report.changes import Change
 from pipeline.report.differences import Differences
 from pipeline.report.effort import Effort
 from pipeline.report.examples import StudentView, TaskView
 from pipeline.report.figures import PALETTE
+from pipeline.report.leaderboard import Leaderboard
 from pipeline.report.recommend import RULE, Pick, lead
 from pipeline.report.sections import Counts, Measures, Scores
-from pipeline.report.tables import Leaderboard
 from pipeline.report.timings import Timings
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """An SVG with what it shows: `caption` for all, `alternative` for those who cannot see it."""
+    """An SVG with a caption, and an alternative text for readers who cannot see it."""
 
     svg: str
     caption: str
@@ -33,7 +32,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Picture:
-    """A bitmap of its own, as a data URI, with what it shows."""
+    """A bitmap as a data URI, with a title and an alternative text."""
 
     uri: str
     title: str
@@ -42,7 +41,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows."""
+    """Everything that the page shows."""
 
     teacher: str
     board: Leaderboard
@@ -61,7 +60,7 @@ class Report:
     """What became of the texts of each method of augmentation."""
     pairs: tuple[MethodView, ...]
     augmentation: tuple[str, ...]
-    """What twins of students that differ in their texts show."""
+    """What students that differ only in their texts show."""
     examples: tuple[TaskView, ...]
     disagreements: tuple[StudentView, ...]
     spread: Figure | None
@@ -74,14 +73,12 @@ class Report:
     efforts: tuple[Effort, ...]
     warnings: tuple[str, ...]
     no_warnings: str
-    """What is said where there are none."""
-    changes: tuple[Change, ...] | None
-    """Of the settings since the last report; None where there is none."""
+    """The sentence for a page without warnings."""
     corpus: tuple[Counts, ...]
 
 
 def render(report: Report) -> str:
-    """The page as HTML; every text is escaped, the figures apart, which are our own SVG."""
+    """The page as HTML; every text is escaped except the figures, which are our own SVG."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -106,6 +103,7 @@ def render(report: Report) -> str:
         added=added,
         budget=budget,
         effort=effort,
+        numbers=numbers,
         tables=tables,
         timings=timings,
     )
@@ -125,21 +123,21 @@ def code(text: str) -> "Markup":
 
 def keeps(pick: Pick, board: Leaderboard) -> str:
     """What a student keeps of the teacher, in words."""
-    ours, theirs = tables.score(pick.row.average), tables.score(board.teacher.average)
+    ours, theirs = numbers.score(pick.row.average), numbers.score(board.teacher.average)
     average = f"average score {ours}, teacher's {theirs}"
     if pick.row.kept is None:
         return average
-    return f"Keeps {tables.percent(pick.row.kept)} of the teacher ({average})"
+    return f"Keeps {numbers.percent(pick.row.kept)} of the teacher ({average})"
 
 
 def costs(pick: Pick, board: Leaderboard) -> list[str]:
-    """What a student costs beside the teacher: size on disk and time of one sentence."""
+    """What a student costs, compared with the teacher: size on disk and time of one sentence."""
     ours, theirs = pick.row.size, board.teacher.size
     if ours is None or theirs is None:
         return []
     size = _times(theirs.megabytes, ours.megabytes, "smaller", "larger")
     speed = _times(theirs.latency_ms_p50, ours.latency_ms_p50, "faster", "slower")
-    number = tables.number
+    number = numbers.number
     return [f"{number(ours.megabytes)} MB{size}", f"{number(ours.latency_ms_p50)} ms a sentence{speed}"]
 
 
@@ -147,7 +145,7 @@ def alternative(board: Leaderboard, costs: Sequence[float], unit: str) -> str:
     """A figure of quality against cost in words; `costs` are those of the rows that have a size."""
     models = zip([row for row in board.rows if row.size], costs, strict=True)
     points = [
-        f"{row.model} {tables.score(row.average)} at {tables.number(cost)} {unit}"
+        f"{row.model} {numbers.score(row.average)} at {numbers.number(cost)} {unit}"
         for row, cost in models
         if cost
     ]
@@ -155,8 +153,8 @@ def alternative(board: Leaderboard, costs: Sequence[float], unit: str) -> str:
 
 
 def _times(theirs: float, ours: float, more: str, less: str) -> str:
-    """How many times less than the teacher's; nothing where one is zero (a teacher without weights)."""
+    """The ratio of two costs in words; empty if one is zero (a teacher without weights)."""
     if not theirs or not ours:
         return ""
     factor = theirs / ours
-    return f", {tables.number(factor)}× {more}" if factor >= 1 else f", {tables.number(1 / factor)}× {less}"
+    return f", {numbers.number(factor)}× {more}" if factor >= 1 else f", {numbers.number(1 / factor)}× {less}"

@@ -14,9 +14,9 @@ from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.params.base import without_folders
 from pipeline.params.load import Params, load
-from pipeline.report import build, earlier, effort, tables, timings
+from pipeline.report import build, effort, tables, timings
 from pipeline.report.build import Inputs
-from pipeline.report.inputs import (
+from pipeline.report.checked import (
     augment_metrics,
     finetune_metrics,
     gate_metrics,
@@ -45,11 +45,12 @@ def main(
     stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, gate, distill and finetune.")],
     timings_folder: Annotated[Path, typer.Option("--timings", help="What each stage took: STAGE_ITEM.json.")],
     leaderboard: Annotated[Path, typer.Option(help="Markdown table to write.")],
+    table: Annotated[Path, typer.Option(help="The leaderboard's numbers to write, tab-separated.")],
     page: Annotated[Path, typer.Option(help="HTML page to write.")],
-    plots: Annotated[Path, typer.Option(help="Folder of leaderboard.tsv and figures to write.")],
+    plots: Annotated[Path, typer.Option(help="Folder of figures to write.")],
     summary: Annotated[Path, typer.Option(help="The few numbers that `dvc metrics diff` shows, to write.")],
     settings_out: Annotated[
-        Path, typer.Option("--settings", help="The params of this report, to write for the next one.")
+        Path, typer.Option("--settings", help="The params of this report to write, for `pipeline compare`.")
     ],
     params: Annotated[Path, typer.Option(help="The params file.")] = Path("params.yaml"),
 ) -> None:
@@ -65,17 +66,16 @@ def main(
         stages=stages,
         timings=timings_folder,
     )
-    inputs = read_inputs(load(params), sources, earlier.committed(settings_out))
-    machine = inputs.timings["footprint"].machine
-    board = tables.leaderboard(inputs.students, inputs.sizes, inputs.significance, machine)
+    settings = load(params)
+    inputs = read_inputs(settings, sources)
+    board = build.board(inputs)
     report, figures = build.report(inputs, board)
     write_text(leaderboard, tables.markdown(board))
+    write_text(table, pl.DataFrame(tables.plain_rows(board)).write_csv(separator="\t"))
     write_text(page, render(report))
     metrics.write(tables.summary(board), summary)
-    write_text(settings_out, json.dumps(inputs.settings, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    write_text(settings_out, _as_written(settings))
     with atomic_folder(plots) as folder:
-        rows = pl.DataFrame(tables.plot_rows(board))
-        write_text(folder / "leaderboard.tsv", rows.write_csv(separator="\t"))
         for name, content in figures.items():
             (folder / name).write_bytes(content)
     recommended = ", ".join(f"{pick.row.model} ({' and '.join(pick.reasons)})" for pick in report.picks)
@@ -97,8 +97,8 @@ class Sources:
     timings: Path
 
 
-def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
-    """Read all that is reported on the students in `settings`; `last` is the last report's params, if any."""
+def read_inputs(settings: Params, sources: Sources) -> Inputs:
+    """Read all that is reported on the students in `settings`."""
     names = list(settings.students)
     teacher = settings.teacher
     curves, stages = sources.curves, sources.stages
@@ -106,8 +106,6 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
     timed = timings.addresses([method for method, _ in settings.augment], names)
     return Inputs(
         teacher=teacher.kind if teacher.kind == "hashing" else without_folders(teacher.model),
-        settings=settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True),
-        earlier=None if last is None else _earlier(last),
         blocks={n: student.model_dump(mode="json") for n, student in settings.students.items()},
         students=[
             student_metrics(metrics.read(sources.metrics / f"{n}.json", f"evaluate@{n}"), n) for n in names
@@ -131,18 +129,10 @@ def read_inputs(settings: Params, sources: Sources, last: str | None) -> Inputs:
     )
 
 
-def _earlier(last: str) -> dict[str, Any] | None:
-    """The last report's params; None where they cannot be read, which is said."""
-    try:
-        found = json.loads(last)
-    except ValueError as error:
-        found, why = None, f"it is not JSON: {error}"
-    else:
-        why = "it holds no settings"
-    if isinstance(found, dict):
-        return found
-    say(f"report: the params.json in git's last commit is left out, as {why}; commit this report's")
-    return None
+def _as_written(settings: Params) -> str:
+    """The params that the user wrote, as JSON, without `runtime`, which changes no result."""
+    written = settings.model_dump(mode="json", exclude={"runtime"}, exclude_unset=True)
+    return json.dumps(written, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def _stage(stages: Path, stage: str, name: str) -> dict[str, Any]:
@@ -154,7 +144,7 @@ def _timing(folder: Path, stage: str) -> dict[str, Any]:
 
 
 def _read_curve(path: Path, stage: str, dev: str) -> pl.DataFrame:
-    """Step, training loss and the dev measure, examples and speed where told; no rows without training."""
+    """Step, training loss and dev measure, examples and speed if the file has them; no rows if untrained."""
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
     columns = ["step", "train_loss", dev]

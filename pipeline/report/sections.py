@@ -12,7 +12,7 @@ from pipeline.report.inputs import (
     Significance,
     StudentMetrics,
 )
-from pipeline.report.tables import NOTHING, number, score, span
+from pipeline.report.numbers import NOTHING, number, score, span
 
 MEANINGS = {
     "teacher_norm": "mean length of the teacher's vectors",
@@ -22,7 +22,7 @@ MEANINGS = {
     "target_mean_cosine": "between pairs of targets; about 0 after a centred PCA",
     "target_effective_rank": "directions that the targets fill",
     "mean_predictor_loss": "loss of always answering with the mean target",
-    "best_dev_value": "of the weights that were kept: what they were selected by, lower is better",
+    "best_dev_value": "dev value of the weights that were kept; lower is better",
     "select": "what the dev value is: the loss, or one minus the agreement with the teacher",
     "mean_cosine": "between pairs of vectors; near 1 they no longer tell sentences apart",
     "effective_rank": "directions that the vectors fill",
@@ -44,16 +44,16 @@ class Counts:
 
 @dataclass(frozen=True)
 class Measures:
-    """A table with a column a model and a row a measure."""
+    """A table with one column per model and one row per measure."""
 
     models: tuple[str, ...]
     rows: tuple[tuple[str, str, tuple[str, ...]], ...]
-    """(name, meaning, one value a model)."""
+    """(name, meaning, one value per model)."""
 
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """One metric of a task; of each model its score and the ends of the interval."""
+    """One metric of a task: each model's score and the ends of its interval."""
 
     task: str
     metric: str
@@ -63,7 +63,7 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class Scores:
-    """A table with a column a model and a row a metric; a task's headline comes first."""
+    """A table with one column per model and one row per metric; a task's headline metric comes first."""
 
     models: tuple[str, ...]
     rows: tuple[ScoreRow, ...]
@@ -77,7 +77,7 @@ def geometry(students: Sequence[StudentMetrics]) -> Measures:
 
 
 def scores(students: Sequence[StudentMetrics], significance: Significance) -> Scores:
-    """Every metric of every task with its interval: the teacher and what ships."""
+    """Every metric of every task with its interval, for the teacher and the shipped students."""
     scored = {TEACHER: students[0].scores[TEACHER]} | {m.student: m.scores[FINETUNED] for m in students}
     main = {task: metric for metrics in students for task, metric in metrics.main.items()}
     rows = []
@@ -114,7 +114,7 @@ def warnings(
     stages: Mapping[str, Mapping[str, Any]],
     finetuned: Mapping[str, FinetuneMetrics],
 ) -> list[str]:
-    """One sentence for every sign that a student did not learn."""
+    """One sentence for each sign that a student did not learn."""
     found = []
     for metrics in students:
         name, average, stage = metrics.student, metrics.average, stages[metrics.student]
@@ -124,7 +124,7 @@ def warnings(
         best, floor = stage.get("best_dev_value"), stage.get("mean_predictor_loss")
         if best is not None and floor is not None and best >= floor:
             losses = f"{best:.4g} against {floor:.4g}"
-            found.append(f"{name} learnt no more than the mean target: dev loss {losses}.")
+            found.append(f"{name} learnt no more than to predict the mean target: dev loss {losses}.")
         for block, saturated in (
             ("loss", stage.get("saturated_kernels")),
             ("finetune.hsic", finetuned[name].saturated_kernels if name in finetuned else None),
@@ -138,7 +138,7 @@ def warnings(
 
 
 def no_warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[str, Any]]) -> str:
-    """What a page without warnings may say."""
+    """The sentence for a page without warnings."""
     compared = [metrics.student for metrics in students if UNTRAINED in metrics.average]
     learnt = [metrics.student for metrics in students if "mean_predictor_loss" in stages[metrics.student]]
     said = ["No warnings: no student has collapsed"]

@@ -1,11 +1,11 @@
-"""What the stages took: each by the run that made its result."""
+"""How long the stages took: each in the run that made its result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.report.effort import duration
 from pipeline.report.inputs import Timing
-from pipeline.report.tables import NOTHING, number
+from pipeline.report.numbers import NOTHING, number
 
 METHOD, TEXTS, STUDENT = "method", "text set", "student"
 STAGES = {
@@ -23,10 +23,11 @@ STAGES = {
     "footprint": None,
     "search_speed": None,
 }
-"""Those that are timed, in the order of dvc.yaml, and what there is one for; None: one for all."""
+"""The timed stages in the order of dvc.yaml, and what each is run for; None if it is run once."""
 NOTE = (
-    "Vectors that the store had, and what a killed run had done before, take no time here. Memory: the most "
-    "that one process held. Not timed are `export`, for which the report does not wait, and `report` itself."
+    "Vectors that the store already had, and work that an interrupted run had done before, take no time "
+    "here. Memory is the most that any one process held. `export`, for which the report does not wait, and "
+    "`report` itself are not timed."
 )
 
 
@@ -36,12 +37,12 @@ class Took:
 
     stage: str
     runs: str
-    """How many of what it adds up: "5 students"; of a single stage, what it computed students in."""
+    """For several stages together, "5 students"; for a single one, the precision that it ran students in."""
     time: str
     share: str
-    """Of the time of all stages."""
+    """Share of the time of all stages."""
     megabytes: str
-    """At most, at any one time."""
+    """The most memory at any one time."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def addresses(methods: Sequence[str], students: Sequence[str]) -> list[str]:
     """The stages that are timed, as DVC calls them: `encode@corpus`.
 
     Args:
-        methods: those of augmentation, also where they are not enabled.
+        methods: those of augmentation, enabled or not.
         students: their names.
     """
     items = {METHOD: methods, TEXTS: ("corpus", *methods, "eval", "finetune"), STUDENT: students}

@@ -11,6 +11,7 @@ import pytest
 from terminal import Terminal
 from typer.testing import CliRunner, Result
 
+from pipeline.cli import changed_settings
 from pipeline.cli.__main__ import app
 
 MEASURES = [
@@ -28,12 +29,19 @@ MEASURES = [
 ]
 
 
+SETTINGS = {
+    "teacher": {"model": "small"},
+    "students": {"hpd": {"dim": 128, "loss": {"kind": "mse"}}, "potion": {"dim": 256, "init": {}}},
+}
+
+
 @pytest.fixture(autouse=True)
 def _reports(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two checkouts with the same report: this folder and `other`."""
     monkeypatch.chdir(tmp_path)
     for folder in (Path("reports"), Path("other/reports")):
         shutil.copytree(repository / "tests/report/sample", folder)
+        (folder / "params.json").write_text(json.dumps(SETTINGS))
 
 
 def compare(*args: str) -> Result:
@@ -78,7 +86,7 @@ def test_two_students_with_difference_and_ratio():
 def test_how_sure_the_averages_of_one_report_are_is_said():
     both = "average with 95% interval: hpd 0.443 (0.428–0.458) and potion 0.353 (0.338–0.368); "
     assert compare("hpd", "potion").stderr == (
-        f"{both}more apart than the choice of test rows explains (p ≤ 0.002)\n"
+        f"{both}they differ by more than the choice of test rows explains (p ≤ 0.002)\n"
     )
 
     def overlap(document):
@@ -117,6 +125,73 @@ def test_two_reports_are_compared_by_the_teacher_and_the_students_of_both():
     )
 
 
+def settings_said(result: Result) -> list[str]:
+    assert result.exit_code == 0, result.stderr
+    lines = result.stderr.splitlines()
+    assert "settings that differ:" in lines
+    return [line.strip() for line in lines[lines.index("settings that differ:") + 1 :]]
+
+
+def test_settings_that_differ_are_said_of_what_is_compared_alone():
+    def edit(settings: Any) -> None:
+        settings["teacher"]["model"] = "large"
+        settings["pca"] = {"centre": True}
+        settings["students"]["hpd"]["loss"] = {}
+        settings["students"]["potion"]["dim"] = 64
+        settings["students"]["new"] = {"dim": 8}
+
+    assert "the settings are the same\n" in compare("reports", "other").stderr
+    change("other/reports/params.json", edit)
+    shared = [
+        "pca.centre: not set in reports, true in other/reports",
+        "teacher.model: small in reports, large in other/reports",
+    ]
+    hpd = [
+        "students.hpd.loss: not set in reports, {} in other/reports",
+        "students.hpd.loss.kind: mse in reports, not set in other/reports",
+    ]
+    potion = ["students.potion.dim: 256 in reports, 64 in other/reports"]
+    assert settings_said(compare("reports", "other")) == [shared[0], *hpd, *potion, shared[1]]
+    assert settings_said(compare("hpd", "other")) == [shared[0], *hpd, shared[1]]
+
+
+def test_the_settings_of_two_students_of_two_reports_are_compared_by_key():
+    folder = Path("other/reports").absolute()
+    assert settings_said(compare("hpd", f"{folder}/metrics/potion.json")) == [
+        f"student.dim: 128 in reports, 256 in {folder}",
+        f"student.init: not set in reports, {{}} in {folder}",
+        f"student.loss.kind: mse in reports, not set in {folder}",
+    ]
+
+
+def test_the_order_of_keys_is_no_difference():
+    one, other = (dict(pairs) for pairs in ([("a", 1), ("b", 2)], [("b", 2), ("a", 1)]))
+    assert changed_settings.changes({"terms": [one]}, {"terms": [other]}, []) == []
+
+
+def test_a_report_without_settings_is_compared_all_the_same():
+    Path("other/reports/params.json").unlink()
+    result = compare("reports", "other")
+    assert result.exit_code == 0
+    assert "settings are not compared, because other/reports/params.json does not exist" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'<<<<<<< HEAD\n{"pca": {}}\n', "params.json is not JSON"),
+        (b"[1]", "params.json holds no settings; run `dvc repro -f report`"),
+        (b'{"students": []}', "params.json holds no settings"),
+    ],
+)
+def test_settings_that_cannot_be_read(content: bytes, said: str):
+    Path("other/reports/params.json").write_bytes(content)
+    result = compare("reports", "other")
+    assert result.exit_code == 1
+    assert f"other/reports/{said}" in result.stderr
+    assert result.stdout == ""
+
+
 def test_other_tasks_and_another_teacher_are_said():
     other = "other/reports/metrics/hpd.json"
     change(other, lambda metrics: metrics["main"].pop("relatedness"))
@@ -151,7 +226,7 @@ def test_there_is_no_ratio_to_a_score_that_is_not_positive():
         (("hpd", "potion", "--reports", "nowhere"), "nowhere has none; run `dvc repro`"),
         (
             ("hpd", "other/reports/metrics/lone.json"),
-            "footprint.json lacks lone, which params.yaml may name no more",
+            "footprint.json lacks lone, which params.yaml may no longer name",
         ),
         (("other/reports/metrics/lone.json", "reports"), "footprint.json lacks lone"),
         (
@@ -176,7 +251,8 @@ def test_a_student_that_left_the_params_is_left_out_of_its_report():
     result = compare("reports", "other")
     assert result.exit_code == 0
     assert (
-        "left out, for other/reports/footprint.json lacks them: hpd\nonly in reports: hpd\n" in result.stderr
+        "left out, because other/reports/footprint.json lacks them: hpd\nonly in reports: hpd\n"
+        in result.stderr
     )
 
 

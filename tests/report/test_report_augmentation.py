@@ -31,10 +31,10 @@ def test_what_became_of_the_texts_adds_up():
         ("dropped: sorcery", "1", "0"),
         ("texts kept", "120", "0"),
         ("share kept", "60.0%", "–"),
-        ("texts a source", "1.20", "–"),
+        ("texts per source text", "1.20", "–"),
         ("novelty", "25.0%", "–"),
         ("teacher's similarity", "0.800", "–"),
-        ("middle nine tenths", "0.400 to 0.970", "–"),
+        ("range of similarities", "0.400 to 0.970", "–"),
     ]
 
 

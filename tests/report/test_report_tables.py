@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.core.errors import UserError
-from pipeline.report.inputs import FinetuneMetrics, Significance, StudentMetrics, sizes, student_metrics
-from pipeline.report.recommend import front, picks
+from pipeline.report.checked import sizes, student_metrics
+from pipeline.report.inputs import FinetuneMetrics, Significance, StudentMetrics
+from pipeline.report.leaderboard import leaderboard
+from pipeline.report.numbers import number
 from pipeline.report.sections import counts, no_warnings, scores, warnings
-from pipeline.report.tables import Leaderboard, Row, leaderboard, markdown, number, plot_rows
+from pipeline.report.tables import markdown, plain_rows
 
 SAMPLE = Path(__file__).parent / "sample"
 NAMES = ["hpd", "potion"]
@@ -25,17 +27,6 @@ def footprint():
 
 def board(students=None):
     return leaderboard(students or [metrics(name) for name in NAMES], sizes(footprint(), NAMES))
-
-
-def shipped(model, average, latency, megabytes):
-    size = sizes(footprint(), NAMES)["hpd"].model_copy(
-        update={"latency_ms_p50": latency, "megabytes": megabytes}
-    )
-    return Row(model, "shipped", 8, (average,), average, 0.9, size)
-
-
-def with_students(*rows):
-    return Leaderboard(board().tasks, (board().teacher, *rows))
 
 
 def test_rows_are_the_teacher_its_pca_by_dimension_and_every_student_before_and_after():
@@ -86,7 +77,7 @@ def test_of_teachers_that_read_differently_the_first_is_measured():
         ("as it is, for hpd", False),
         ("as it is, for potion", True),
     ]
-    assert [row["model"] for row in plot_rows(shown)] == ["teacher", "hpd", "potion"]
+    assert [row["model"] for row in plain_rows(shown)] == ["teacher", "hpd", "potion"]
 
 
 def test_a_teacher_that_lost_no_dimension_has_no_row_after_pca():
@@ -118,9 +109,9 @@ def test_markdown_marks_proxies_and_escapes_what_would_break_the_table():
 
 
 def test_speeds_are_those_of_a_processor_that_is_named_where_it_is_known():
-    assert "Speeds are those of" not in markdown(board())
+    assert "measured on" not in markdown(board())
     known = replace(board(), machine="a CPU, 2 cores")
-    assert " Speeds are those of a CPU, 2 cores." in markdown(known)
+    assert "measured on a CPU, 2 cores." in markdown(known)
 
 
 def test_every_line_of_the_markdown_table_has_as_many_cells():
@@ -129,39 +120,10 @@ def test_every_line_of_the_markdown_table_has_as_many_cells():
     assert len({line.count("|") for line in lines}) == 1
 
 
-def test_plot_rows_are_the_teacher_and_what_ships():
-    rows = plot_rows(board())
+def test_plain_rows_are_the_teacher_and_what_ships():
+    rows = plain_rows(board())
     assert [row["model"] for row in rows] == ["teacher", "hpd", "potion"]
     assert rows[2]["latency_ms"] == 0.081
-
-
-def test_the_front_leaves_out_a_student_that_another_beats_in_everything():
-    good, worse, small = (
-        shipped("good", 0.9, 2.0, 50),
-        shipped("worse", 0.9, 3.0, 50),
-        shipped("small", 0.5, 9.0, 1),
-    )
-    assert [row.model for row in front([good, worse, small])] == ["good", "small"]
-
-
-def test_equal_students_do_not_beat_each_other():
-    assert len(front([shipped("a", 0.5, 1.0, 1), shipped("b", 0.5, 1.0, 1)])) == 2
-
-
-def test_picks_name_the_best_the_fastest_and_the_smallest():
-    rows = [shipped("best", 0.9, 5.0, 50), shipped("fast", 0.6, 0.1, 30), shipped("small", 0.5, 1.0, 2)]
-    found = [(pick.row.model, pick.reasons) for pick in picks(with_students(*rows))]
-    assert found == [("best", ("best quality",)), ("fast", ("fastest",)), ("small", ("smallest",))]
-
-
-def test_one_student_that_is_best_in_all_is_one_pick_and_a_tie_goes_to_the_better():
-    assert picks(with_students(shipped("a", 0.9, 1.0, 1), shipped("b", 0.8, 1.0, 1)))[0].reasons == (
-        "best quality",
-        "fastest",
-        "smallest",
-    )
-    tied = with_students(shipped("slow", 0.95, 9.0, 9), shipped("b", 0.8, 1.0, 2), shipped("c", 0.9, 1.0, 3))
-    assert [pick.row.model for pick in picks(tied)] == ["slow", "c", "b"]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +212,7 @@ def test_nested_counts_are_one_table_a_block():
     [
         ({"dim": "wide"}, "dim: .* evaluate@hpd"),
         ({"student": "other"}, "those of other.*evaluate@hpd"),
-        ({"average": {"teacher": 0.4}}, "without finetuned.*evaluate@hpd"),
+        ({"average": {"teacher": 0.4}}, "hpd lack finetuned.*evaluate@hpd"),
     ],
 )
 def test_metrics_that_cannot_be_right_name_the_stage_to_rerun(change, message):

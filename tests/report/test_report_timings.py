@@ -9,7 +9,8 @@ from sample_report import sample_report
 
 from pipeline.core.errors import UserError
 from pipeline.report import effort, page, timings
-from pipeline.report.inputs import Timing, timing
+from pipeline.report.checked import timing
+from pipeline.report.inputs import Timing
 from pipeline.report.timings import Took
 
 FOUND = {
@@ -66,14 +67,14 @@ def test_every_method_text_set_and_student_has_its_stages():
 @pytest.mark.parametrize("document", [{"seconds": 3}, {"seconds": "x", "peak_megabytes": 3}, [1]])
 def test_a_time_of_another_form_names_the_stage(document):
     with pytest.raises(
-        UserError, match=r"what encode@corpus took cannot be read .* `dvc repro -f encode@corpus`"
+        UserError, match=r"the time of encode@corpus cannot be read .* `dvc repro -f encode@corpus`"
     ):
         timing(document, "encode@corpus")
 
 
 def test_the_page_has_both_tables_with_the_total_at_the_foot():
     html = page.render(replace(sample_report(), timings=timings.timings(FOUND)))
-    shown = html[html.index('<h2 id="time">') : html.index('<h2 id="changes">')]
+    shown = html[html.index('<h2 id="time">') : html.index('<h2 id="corpus">')]
     names, each, steps = re.findall(r"<table>(.*?)</table>", shown, flags=re.DOTALL)
     for table, stages in ((names, 4), (each, 5)):
         assert table.count('<tr><th scope="row">') == stages + 1
