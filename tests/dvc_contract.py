@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from dvc.repo import Repo
+from dvc.stage import PipelineStage
 from ruamel.yaml import YAML
 
 ROOMS = (
@@ -136,6 +137,8 @@ def stages(root: Path) -> Iterator[tuple[str, set[str], set[str]]]:
     params = YAML(typ="safe").load(root / "params.yaml")
     with Repo(str(root)) as repository:
         for stage in repository.index.stages:
+            if not isinstance(stage, PipelineStage):
+                continue  # a `.dvc` file
             item = stage.name.partition("@")[2]
             student = params["students"].get(item, {})
             chosen = {
