@@ -28,7 +28,7 @@ from pipeline.params.students import BilstmStudent, StaticStudent, StudentBlock,
 from pipeline.train.distillation import objective
 from pipeline.train.loop.data import Examples, materialise, open_corpus
 from pipeline.train.loop.loop import Settings
-from pipeline.train.loop.loss import Setting
+from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Step
 from pipeline.train.loop.optimizers import Optimizers, clip_gradients
@@ -180,7 +180,7 @@ def batches(rows: int) -> Iterator[NDArray[np.int64]]:
 def ours_steps(block: StudentBlock, student: Student, examples: Examples, steps: int) -> Steps:
     """Steps as the training loop makes them."""
     longest = int(examples.tokens.lengths.max())
-    setting = Setting(block.dim, examples.targets.shape[1], len(examples), longest, PARTS, 0)
+    setting = LossContext(block.dim, examples.targets.shape[1], len(examples), longest, PARTS, 0)
     bfloat16 = block.train.precision == "bfloat16"
     step = Step(student, objective(block, setting), examples, World(), bfloat16=bfloat16)
     optimizers = Optimizers(student.module, block.train.lr, 0.0, sparse=block.train.sparse)

@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pipeline.train.loop.loss import Batch, Setting
+from pipeline.train.loop.loss import Batch, LossContext
 
 
 def vectors(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape))
 
 
-def setting(dim: int = 4, target_dim: int = 4, rows: int = 20, **more) -> Setting:
-    return Setting(dim, target_dim, rows, **{"longest": 9, "teacher": Path("none"), "seed": 0, **more})
+def context(dim: int = 4, target_dim: int = 4, rows: int = 20, **more) -> LossContext:
+    return LossContext(dim, target_dim, rows, **{"longest": 9, "teacher": Path("none"), "seed": 0, **more})
 
 
 def batch(student: torch.Tensor, targets: torch.Tensor | None = None, **more) -> Batch:

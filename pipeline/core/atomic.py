@@ -21,7 +21,7 @@ from pipeline.core.errors import UserError
 PARTIAL = ".partial-"
 WRITER = re.compile(rf"{re.escape(PARTIAL)}(?:.*-)?([0-9a-f]{{16}})-(\d+)-\w+(?:\..*)?")
 RUST = re.compile(r"\(os error (\d+)\)")
-REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
+WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
 """What the system may say of a write; what such a package reads in the same block may be missing."""
 UNTOUCHED_SECONDS = 24 * 3600
 """How long a partial file is left alone whose writer cannot be seen from here."""
@@ -164,7 +164,7 @@ def _told_by_the_system(error: Exception) -> str | None:
     """
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
-    if (number := RUST.search(str(error))) and int(number[1]) in REFUSED:
+    if (number := RUST.search(str(error))) and int(number[1]) in WRITE_ERRORS:
         return os.strerror(int(number[1]))
     return (str(error) or type(error).__name__) if isinstance(error, OSError) else None
 

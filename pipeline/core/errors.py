@@ -25,7 +25,7 @@ QUIET = {
 """Libraries' own bars and load reports, which drown the one line that matters."""
 
 
-REFUSED = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOSPC, errno.EROFS, errno.EDQUOT)
+MACHINE_ERRORS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOSPC, errno.EROFS, errno.EDQUOT)
 """What a machine refuses, as against what a program does wrong: no right to a file, no room for it."""
 
 
@@ -77,7 +77,7 @@ def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
             sys.stderr.write(f"error: {error}\n")
             sys.exit(1)
         except OSError as error:
-            if error.errno not in REFUSED:
+            if error.errno not in MACHINE_ERRORS:
                 raise
             place = error.filename or "a file"
             sys.stderr.write(f"error: {place} cannot be read or written ({error.strerror})\n")

@@ -71,16 +71,16 @@ def main(
         for format_name in chosen:
             found = Embeddings(ids, encode(folder / format_name, format_name, content))
             vectors, shown = found.of(compared["text_id"].to_numpy()), compared["text"].to_list()
-            gate, apart = settings.gate(format_name), parity.difference(vectors, reference)
-            parity.check_vectors(format_name, apart, shown, gate)
+            tolerance, apart = settings.tolerance(format_name), parity.difference(vectors, reference)
+            parity.check_vectors(format_name, apart, shown, tolerance)
             farthest, mean_alone = apart.distances.max(), None
             if format_name == "onnx-int8":  # a batch has one scale, so that a text alone has other vectors
                 alone = parity.difference(encode(folder / format_name, format_name, shown, 1), reference)
-                parity.check_vectors(format_name, alone, shown, gate, alone=True)
+                parity.check_vectors(format_name, alone, shown, tolerance, alone=True)
                 farthest, mean_alone = max(farthest, alone.distances.max()), _rounded(alone.distances.mean())
             score = measure.score(found, vectors, reference)
             least = measure.least_loss(found, vectors, trained, reference)
-            parity.check_score(format_name, score, trained_score, least, gate)
+            parity.check_score(format_name, score, trained_score, least, tolerance)
             exports[format_name] = Exported(
                 megabytes=megabytes(folder / format_name),
                 max_distance=_rounded(farthest),

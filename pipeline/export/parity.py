@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import Evaluate
-from pipeline.params.export import Format, Gate
+from pipeline.params.export import Format, Tolerance
 from pipeline.score import bootstrap
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks import sts
@@ -74,7 +74,7 @@ class Measure:
         """The share of the student's score that is lost at least, in CONFIDENCE of all samples like this.
 
         Of tasks by bootstrap over their pairs, the same for both; of agreement by the means of GROUPS groups
-        of texts (Student's t). What lies within chance of a gate's edge does not decide over a stage.
+        of texts (Student's t). A loss within chance of what is allowed fails no stage.
         """
         from scipy.stats import t
 
@@ -123,15 +123,15 @@ def sts_measure(pairs: pl.DataFrame, params: Evaluate, split: str) -> Measure:
 
 
 def check_vectors(
-    name: Format, found: Difference, texts: list[str], gate: Gate, *, alone: bool = False
+    name: Format, found: Difference, texts: list[str], tolerance: Tolerance, *, alone: bool = False
 ) -> None:
-    """Fail if an export's vectors are farther from the trained student's than its gate allows.
+    """Fail if an export's vectors are farther from the trained student's than is allowed.
 
     Args:
         name: the format.
         found: what its vectors differ by.
         texts: of these texts, in order.
-        gate: what is allowed.
+        tolerance: what is allowed.
         alone: each was encoded alone, and not in a batch.
 
     Raises:
@@ -139,40 +139,42 @@ def check_vectors(
     """
     key, how = _key(name), ", one text at a time," if alone else ""
     farthest = float(found.distances[found.worst])
-    if not farthest <= gate.distance:
+    if not farthest <= tolerance.distance:
         raise UserError(
             f"{name}{how} does not give the student's vectors: 1 - cosine is {farthest:.3g} at "
             f"{texts[found.worst][:60]!r} (mean {found.distances.mean():.3g}), {key}.distance allows "
-            f"{gate.distance:g}; raise it, or leave {name} out of export.formats"
+            f"{tolerance.distance:g}; raise it, or leave {name} out of export.formats"
         )
-    stretch = float(np.sqrt(2 * gate.distance))
+    stretch = float(np.sqrt(2 * tolerance.distance))
     if not found.stretch <= stretch:
         raise UserError(
             f"{name}{how} does not give the student's vectors: a length differs by {found.stretch:.3g} of "
-            f"itself, {key}.distance {gate.distance:g} allows {stretch:.3g}; leave {name} out of "
+            f"itself, {key}.distance {tolerance.distance:g} allows {stretch:.3g}; leave {name} out of "
             "export.formats"
         )
 
 
-def check_score(name: Format, score: float, trained_score: float, least_loss: float, gate: Gate) -> None:
-    """Fail if an export loses more than its gate allows of the trained student's score, which is positive.
+def check_score(
+    name: Format, score: float, trained_score: float, least_loss: float, tolerance: Tolerance
+) -> None:
+    """Fail if an export loses more than is allowed of the trained student's score, which is positive.
 
     Args:
         name: the format.
         score: what it scores.
         trained_score: what the student scores.
         least_loss: the share that is lost at least, chance taken into account.
-        gate: what is allowed.
+        tolerance: what is allowed.
 
     Raises:
         UserError: how much.
     """
     key, lost = _key(name), 1 - score / trained_score
-    if not (lost <= gate.loss or least_loss <= gate.loss):
+    if not (lost <= tolerance.loss or least_loss <= tolerance.loss):
         raise UserError(
             f"{name} scores {score:.4f}, the student {trained_score:.4f}: {lost:.2%} is lost, "
-            f"{least_loss:.2%} at least, {key}.loss allows {gate.loss:.2%}; raise it, or leave {name} out of "
-            "export.formats"
+            f"{least_loss:.2%} at least, {key}.loss allows {tolerance.loss:.2%}; raise it, "
+            f"or leave {name} out of export.formats"
         )
 
 

@@ -142,6 +142,3 @@ class MnliTask(_Glue):
             return {name: self}
         both: tuple[Literal["matched", "mismatched"], ...] = ("matched", "mismatched")
         return {f"{name}_{genres}": self.model_copy(update={"genres": genres}) for genres in both}
-
-
-GlueTask = Sst2Task | MrpcTask | QqpTask | MnliTask

@@ -9,7 +9,7 @@ from pipeline.params.base import Block, NonNegative
 Format = Literal["sentence-transformers", "model2vec", "onnx", "onnx-int8"]
 
 
-class Gate(Block):
+class Tolerance(Block):
     """How far an export may be from the trained student before the stage fails."""
 
     distance: NonNegative
@@ -27,15 +27,15 @@ class Export(Block):
     parity_texts: Annotated[int, Field(ge=3)] = 1000
     """Texts of corpus/eval.parquet whose vectors are compared, the first by text id; all where there are
     fewer."""
-    fp32: Gate = Gate(distance=1e-5, loss=1e-3)
+    fp32: Tolerance = Tolerance(distance=1e-5, loss=1e-3)
     """Of sentence-transformers, model2vec and onnx."""
-    int8: Gate = Gate(distance=0.05, loss=0.02)
+    int8: Tolerance = Tolerance(distance=0.05, loss=0.02)
     """Of onnx-int8."""
     sts: Literal["dev", "test", "agreement"] = "dev"
     """What the score is: the mean Spearman over the tasks of kind sts with this split, or else with the other
     one, or else over wordnet_relatedness. `agreement`, and where there is no such task or its score is not
     positive: Spearman of the cosines of all pairs of texts with the student's."""
 
-    def gate(self, name: Format) -> Gate:
-        """The gate of a format."""
+    def tolerance(self, name: Format) -> Tolerance:
+        """What is allowed of a format."""
         return self.int8 if name == "onnx-int8" else self.fp32

@@ -18,7 +18,7 @@ from pipeline.train.loop import curves, guard
 from pipeline.train.loop.card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint, of_tensors
 from pipeline.train.loop.data import materialise, open_corpus, teacher_sample
-from pipeline.train.loop.loss import Setting
+from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
 from pipeline.train.students.shared.interface import LearnsVocabulary
@@ -81,10 +81,10 @@ def main(
         student_folder.write(learner, card, untrained)
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
-    setting = Setting(block.dim, opened.target_dim, len(train), longest, teacher, block.train.seed, table)
+    context = LossContext(block.dim, opened.target_dim, len(train), longest, teacher, block.train.seed, table)
     learner.module.to(world.device)
     with under(f"students.{name}"):
-        objective = distillation.objective(block, setting).to(world.device)
+        objective = distillation.objective(block, context).to(world.device)
     portions = tuple(source.portion() for source in opened.train)
     key = f"students.{name}.train.precision"
     bfloat16 = takes_bfloat16(block.train.precision, learner.module, world, checkpoint, key)

@@ -13,7 +13,7 @@ from pipeline.params.train import Train
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loop import Point, Settings, fit
-from pipeline.train.loop.loss import Batch, Setting
+from pipeline.train.loop.loss import Batch, LossContext
 from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Objective, Step, Term, autocast
 from pipeline.train.loop.world import World
@@ -27,14 +27,14 @@ def import_losses(loss: LossParams) -> None:
         implementation("train.losses", params.kind)
 
 
-def objective(block: StudentBlock, setting: Setting) -> Objective:
+def objective(block: StudentBlock, context: LossContext) -> Objective:
     """The losses of a student's block: every term, on the whole vectors and on every Matryoshka prefix."""
     prefixes = (*block.train.matryoshka, block.dim)
     terms, whole = [], None
     for prefix in prefixes:
-        target_dim = setting.target_dim if block.train.target == "full" else prefix
+        target_dim = context.target_dim if block.train.target == "full" else prefix
         whole = implementation("train.losses", block.loss.kind).build(
-            block.loss, replace(setting, dim=prefix, target_dim=target_dim)
+            block.loss, replace(context, dim=prefix, target_dim=target_dim)
         )
         for weight, loss in getattr(whole, "terms", [(1.0, whole)]):
             if loss.of_vectors:

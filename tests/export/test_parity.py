@@ -7,12 +7,12 @@ from scipy.stats import spearmanr
 from pipeline.core.errors import UserError
 from pipeline.export import parity
 from pipeline.params.evaluate import Evaluate
-from pipeline.params.export import Gate
+from pipeline.params.export import Tolerance
 from pipeline.tasks.embeddings import Embeddings
 
 TRAINED = np.random.default_rng(0).standard_normal((6, 4))
 TEXTS = [f"text {row}" for row in range(6)]
-GATE = Gate(distance=1e-3, loss=0.01)
+GATE = Tolerance(distance=1e-3, loss=0.01)
 
 
 def test_the_difference_is_one_minus_cosine():

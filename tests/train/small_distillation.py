@@ -15,7 +15,7 @@ from pipeline.train.distillation import Distillation
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loop import Point
-from pipeline.train.loop.loss import Setting
+from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.objective import Objective
 from pipeline.train.loop.world import World
 from pipeline.train.students.shared.interface import Student
@@ -69,7 +69,7 @@ def examples_of(student: Student, block: StudentBlock, texts: list[str]) -> Exam
 
 def objective_of(block: StudentBlock, parts: Path, rows: int, student: Student | None = None) -> Objective:
     target_dim, table = targets(["x"], block).shape[1], getattr(student, "token_table", None)
-    return distillation.objective(block, Setting(block.dim, target_dim, rows, 9, parts, 1, table))
+    return distillation.objective(block, LossContext(block.dim, target_dim, rows, 9, parts, 1, table))
 
 
 def distillation_of(

@@ -64,17 +64,17 @@ class Packing:
         return max(group.length for group in self.groups)
 
     @cached_property
-    def stretches(self) -> list["list[Block] | Group"]:
+    def stretches(self) -> list["list[PaddedBlock] | Group"]:
         """The texts in order: short ones in blocks on a CPU, others by length."""
         most = SHORT if self.edges.device.type == "cpu" else 0
-        stretches: list[list[Block] | Group] = []
+        stretches: list[list[PaddedBlock] | Group] = []
         for short, same in groupby(self.groups, lambda group: group.length <= most):
             groups = list(same)
             stretches += [list(_blocks(groups))] if short else groups
         return stretches
 
 
-class Block:
+class PaddedBlock:
     """Short texts of similar length that lie together, padded to the longest or more."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
@@ -147,7 +147,7 @@ def attend(query_key_value: Tensor, packing: Packing) -> Tensor:
     return torch.cat(found) if len(found) > 1 else found[0]
 
 
-def _blocks(groups: Iterable[Group]) -> Iterator[Block]:
+def _blocks(groups: Iterable[Group]) -> Iterator[PaddedBlock]:
     """Neighbours of similar length, until they are no longer few."""
     together: list[Group] = []
     for group in groups:
@@ -155,10 +155,10 @@ def _blocks(groups: Iterable[Group]) -> Iterator[Block]:
         if together and (
             sum(other.texts for other in together) >= FEW or max(lengths) > WIDEST * min(lengths)
         ):
-            yield Block(together)
+            yield PaddedBlock(together)
             together = []
         together.append(group)
-    yield Block(together)
+    yield PaddedBlock(together)
 
 
 def _attend_group(query_key_value: Tensor, group: Group, bias: Tensor | None) -> Tensor:
@@ -180,7 +180,7 @@ class _BlockAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context, query_key_value: Tensor, bias: Tensor | None, blocks: Sequence[Block]
+        ctx: Context, query_key_value: Tensor, bias: Tensor | None, blocks: Sequence[PaddedBlock]
     ) -> Tensor:
         """(tokens, 3, heads, d) -> (tokens, heads, d)."""
         tokens, _, heads, width = query_key_value.shape

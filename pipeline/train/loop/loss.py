@@ -33,7 +33,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Setting:
+class LossContext:
     """What a loss is built for."""
 
     dim: int
@@ -54,7 +54,7 @@ class Setting:
 class Loss(nn.Module):
     """A distillation loss, with the parameters that it trains along.
 
-    A kind's module has `build(params, setting) -> Loss`. In eval mode a batch is of dev sentences, and
+    A kind's module has `build(params, context) -> Loss`. In eval mode a batch is of dev sentences, and
     nothing is remembered of it. Losses are computed outside autocast: their exponentials need float32.
     """
 

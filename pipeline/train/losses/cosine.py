@@ -4,10 +4,10 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from pipeline.params.losses import CosineLoss
-from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.loop.loss import Batch, Loss, LossContext
 
 
-def build(params: CosineLoss, setting: Setting) -> "Cosine":
+def build(params: CosineLoss, context: LossContext) -> "Cosine":
     """The loss of these params."""
     return Cosine(params)
 

@@ -9,21 +9,21 @@ from torch.nn.functional import normalize, softplus
 
 from pipeline.core.errors import UserError
 from pipeline.params.losses import CrdLoss
-from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.loop.loss import Batch, Loss, LossContext
 
 
-def build(params: CrdLoss, setting: Setting) -> "Crd":
+def build(params: CrdLoss, context: LossContext) -> "Crd":
     """The loss of these params.
 
     Raises:
         UserError: the bank is too small for positives to come from it.
     """
-    if params.variant == "code" and setting.rows > params.bank_rows:
+    if params.variant == "code" and context.rows > params.bank_rows:
         raise UserError(
-            f"loss.variant is code: it needs a row of the memory bank for each of {setting.rows} training "
-            f"sentences; set loss.bank_rows (it is {params.bank_rows}) to {setting.rows}, or variant to fixed"
+            f"loss.variant is code: it needs a row of the memory bank for each of {context.rows} training "
+            f"sentences; set loss.bank_rows (it is {params.bank_rows}) to {context.rows}, or variant to fixed"
         )
-    return Crd(params, setting)
+    return Crd(params, context)
 
 
 class Crd(Loss):
@@ -54,17 +54,17 @@ class Crd(Loss):
     levels: Tensor
     step: Tensor
 
-    def __init__(self, params: CrdLoss, setting: Setting) -> None:
+    def __init__(self, params: CrdLoss, context: LossContext) -> None:
         super().__init__()
         self._params = params
-        self._seed = setting.seed
-        self._momentum = params.momentum if setting.rows <= params.bank_rows else 0.0
-        bank = min(setting.rows, params.bank_rows), params.features
+        self._seed = context.seed
+        self._momentum = params.momentum if context.rows <= params.bank_rows else 0.0
+        bank = min(context.rows, params.bank_rows), params.features
         edge = math.sqrt(3 / params.features)  # rows of length 1 on average
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(setting.seed)
-            self.student = nn.Linear(setting.dim, params.features)
-            self.teacher = nn.Linear(setting.target_dim, params.features)
+            torch.manual_seed(context.seed)
+            self.student = nn.Linear(context.dim, params.features)
+            self.teacher = nn.Linear(context.target_dim, params.features)
             self.register_buffer("student_bank", torch.empty(bank).uniform_(-edge, edge))
             self.register_buffer("teacher_bank", torch.empty(bank).uniform_(-edge, edge))
         self.register_buffer("levels", torch.full((2,), -math.inf))

@@ -5,14 +5,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from pipeline.params.losses import HsicLoss, Variant
-from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.loop.loss import Batch, Loss, LossContext
 
 PAPER_GAMMA = 0.5
 CODE_GAMMA = 1.0
 CODE_GAMMA_FINETUNING = 0.1
 
 
-def build(params: HsicLoss, setting: Setting) -> "Hsic":
+def build(params: HsicLoss, context: LossContext) -> "Hsic":
     """The loss of these params."""
     return Hsic(params)
 

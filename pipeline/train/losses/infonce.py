@@ -5,26 +5,26 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from pipeline.params.losses import InfonceLoss
-from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.loop.loss import Batch, Loss, LossContext
 
 
-def build(params: InfonceLoss, setting: Setting) -> "Infonce":
+def build(params: InfonceLoss, context: LossContext) -> "Infonce":
     """The loss of these params."""
-    return Infonce(params, setting)
+    return Infonce(params, context)
 
 
 class Infonce(Loss):
     """InfoNCE of student vectors against the batch's targets: IBKD eq. 8, tokenlearn's present code."""
 
-    def __init__(self, params: InfonceLoss, setting: Setting) -> None:
+    def __init__(self, params: InfonceLoss, context: LossContext) -> None:
         super().__init__()
         self._temperature = params.temperature
         self.projection: nn.Module = nn.Identity()
         if params.projection == "learned":
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(setting.seed)
-                self.projection = nn.Linear(setting.dim, setting.target_dim, bias=False)
-            if setting.dim == setting.target_dim:
+                torch.manual_seed(context.seed)
+                self.projection = nn.Linear(context.dim, context.target_dim, bias=False)
+            if context.dim == context.target_dim:
                 # A student often starts near the targets: a random W would first pull it away from them.
                 nn.init.eye_(self.projection.weight)
 

@@ -3,10 +3,10 @@
 from torch import Tensor
 
 from pipeline.params.losses import MseLoss
-from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.loop.loss import Batch, Loss, LossContext
 
 
-def build(params: MseLoss, setting: Setting) -> "Mse":
+def build(params: MseLoss, context: LossContext) -> "Mse":
     """The loss of these params."""
     return Mse(params)
 

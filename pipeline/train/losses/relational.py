@@ -4,11 +4,11 @@ from torch import Tensor
 from torch.nn.functional import kl_div, log_softmax, normalize
 
 from pipeline.params.losses import RelationalLoss
-from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.loop.loss import Batch, Loss, LossContext
 from pipeline.train.losses.hsic import off_diagonal
 
 
-def build(params: RelationalLoss, setting: Setting) -> "Relational":
+def build(params: RelationalLoss, context: LossContext) -> "Relational":
     """The loss of these params."""
     return Relational(params)
 

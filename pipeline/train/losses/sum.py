@@ -7,16 +7,16 @@ from torch import Tensor, nn
 
 from pipeline.core.registry import implementation
 from pipeline.params.losses import SumLoss
-from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.loop.loss import Batch, Loss, LossContext
 
 
-def build(params: SumLoss, setting: Setting) -> "Sum":
+def build(params: SumLoss, context: LossContext) -> "Sum":
     """The loss of these params."""
     built: list[tuple[float, str, Loss]] = [
         (
             term.weight,
             term.loss.kind,
-            implementation("train.losses", term.loss.kind).build(term.loss, setting),
+            implementation("train.losses", term.loss.kind).build(term.loss, context),
         )
         for term in params.terms
     ]
@@ -33,7 +33,7 @@ class Sum(Loss):
     def __init__(self, terms: list[tuple[float, str, Loss]]) -> None:
         super().__init__()
         self.terms = [(weight, loss) for weight, _, loss in terms]
-        """Weight and loss of each, for who runs them apart."""
+        """(weight, loss) of each term: callers run the terms one by one."""
         losses = [loss for _, loss in self.terms]
         self._losses = nn.ModuleList(losses)
         spans = {loss.over for loss in losses}
@@ -43,15 +43,7 @@ class Sum(Loss):
         self._suffixes = _suffixes([kind for _, kind, _ in terms])
         self._values: dict[str, Tensor] = {}
         for (_, kind, loss), suffix in zip(terms, self._suffixes, strict=True):
-            # By a hook, so that a term that is run apart is seen too.
             loss.register_forward_hook(partial(self._note, f"loss_{kind}{suffix}"))
-
-    def forward(self, batch: Batch) -> Tensor:
-        """Sum over the terms of weight * loss, ()."""
-        total = batch.vectors.new_zeros(())
-        for weight, loss in self.terms:
-            total = total + weight * loss(batch)
-        return total
 
     def measures(self) -> dict[str, float]:
         """The terms' measures, and each term's last value, unweighted, as loss_KIND.

@@ -9,24 +9,24 @@ from pipeline.core.errors import UserError
 from pipeline.data.teacher_parts import read_encoder
 from pipeline.encoders.packing.packing import FAMILIES, PackedEncoder, can_pack, first_position, word_table
 from pipeline.params.losses import TokenEmbeddingLoss
-from pipeline.train.loop.loss import Batch, Loss, Setting
+from pipeline.train.loop.loss import Batch, Loss, LossContext
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def build(params: TokenEmbeddingLoss, setting: Setting) -> Loss:
+def build(params: TokenEmbeddingLoss, context: LossContext) -> Loss:
     """The loss of these params.
 
     Raises:
         UserError: the teacher or the student has no such embeddings, or a text is longer than the teacher can
             read.
     """
-    encoder = read_encoder(setting.teacher).eval()
-    return Block(encoder, setting) if params.reading == "block" else Table(encoder, setting)
+    encoder = read_encoder(context.teacher).eval()
+    return EmbeddingBlock(encoder, context) if params.reading == "block" else Table(encoder, context)
 
 
-class Block(Loss):
+class EmbeddingBlock(Loss):
     """SimTDE eq. 3 on the embedding blocks' outputs: words, positions, types, norm and projection, if any.
 
     The student has to read the teacher's tokens.
@@ -36,7 +36,7 @@ class Block(Loss):
     of_vectors = False
     needs_embedded = True
 
-    def __init__(self, encoder: "PreTrainedModel", setting: Setting) -> None:
+    def __init__(self, encoder: "PreTrainedModel", context: LossContext) -> None:
         super().__init__()
         if not can_pack(encoder):
             raise UserError(
@@ -44,9 +44,9 @@ class Block(Loss):
                 f"embeddings of {', '.join(FAMILIES)} alone; set reading to table, or choose another loss"
             )
         positions = encoder.config.max_position_embeddings - first_position(encoder)
-        if setting.longest > positions:
+        if context.longest > positions:
             raise UserError(
-                f"loss.kind is token_embedding: a text has {setting.longest} tokens, the teacher {positions} "
+                f"loss.kind is token_embedding: a text has {context.longest} tokens, the teacher {positions} "
                 f"positions; set the student's init.max_length to {positions} or less"
             )
         layers = cast("nn.ModuleList", encoder.get_submodule(FAMILIES[type(encoder).__name__].layers))
@@ -77,11 +77,11 @@ class Table(Loss):
     over = "sentences"
     of_vectors = False
 
-    def __init__(self, encoder: "PreTrainedModel", setting: Setting) -> None:
+    def __init__(self, encoder: "PreTrainedModel", context: LossContext) -> None:
         super().__init__()
-        if setting.token_table is None:
+        if context.token_table is None:
             raise UserError("loss.reading is table, and this kind of student has none; set it to block")
-        self._student = setting.token_table
+        self._student = context.token_table
         self._teacher = word_table(encoder).detach()
 
     def forward(self, batch: Batch) -> Tensor:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from small_batches import batch, setting, vectors
+from small_batches import batch, context, vectors
 from torch.autograd import gradcheck
 
 from pipeline.params.losses import CosineLoss
@@ -10,7 +10,7 @@ from pipeline.train.losses.cosine import build
 
 def loss_of(norm_penalty: float, student, target, scale: float = 1.0):
     params = CosineLoss(kind="cosine", scale=scale, norm_penalty=norm_penalty)
-    return build(params, setting())(batch(student, target))
+    return build(params, context())(batch(student, target))
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])

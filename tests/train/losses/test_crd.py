@@ -3,7 +3,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
-from small_batches import batch, setting, vectors
+from small_batches import batch, context, vectors
 from torch.nn.functional import normalize
 
 from pipeline.core.errors import UserError
@@ -16,7 +16,7 @@ VARIANTS = ("fixed", "paper", "code")
 def crd(variant: str = "fixed", *, rows: int = 20, seed: int = 0, **params) -> Crd:
     """From students of 5 dimensions to teachers of 4, in float64."""
     given = {"kind": "crd", "variant": variant, "features": 3, "negatives": 7, "temperature": 0.3, **params}
-    return build(CrdLoss.model_validate(given), setting(5, 4, rows, seed=seed)).double()
+    return build(CrdLoss.model_validate(given), context(5, 4, rows, seed=seed)).double()
 
 
 def step(number: int = 0, size: int = 6, rows: int = 20):

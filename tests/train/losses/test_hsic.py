@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from small_batches import batch, setting, vectors
+from small_batches import batch, context, vectors
 from torch.autograd import gradcheck
 from torch.nn.functional import normalize
 
@@ -15,7 +15,7 @@ DEFAULT_GAMMA = {"paper": 0.5, "code": 1.0}
 
 def loss_of(kernel: str = "rbf", variant: str = "fixed", gamma: float | None = None) -> Hsic:
     params = {"kind": "hsic", "kernel": kernel, "variant": variant, "gamma": gamma}
-    return build(HsicLoss.model_validate(params), setting())
+    return build(HsicLoss.model_validate(params), context())
 
 
 def value(loss: Hsic, inputs, student):

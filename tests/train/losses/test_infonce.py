@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_batches import batch, setting, vectors
+from small_batches import batch, context, vectors
 from torch.autograd import gradcheck
 
 from pipeline.params.losses import InfonceLoss
@@ -81,7 +81,7 @@ def test_zero_vectors_are_like_everything_and_have_finite_gradients():
 
 def loss_of(projection: str, dim: int, seed: int = 0):
     params = InfonceLoss.model_validate({"kind": "infonce", "temperature": 0.2, "projection": projection})
-    return build(params, setting(dim, 6, seed=seed)).double()
+    return build(params, context(dim, 6, seed=seed)).double()
 
 
 def test_the_loss_contrasts_vectors_with_the_batchs_targets():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from small_batches import batch, setting, vectors
+from small_batches import batch, context, vectors
 from torch.autograd import gradcheck
 
 from pipeline.params.losses import MseLoss
@@ -11,7 +11,7 @@ VARIANTS = ("fixed", "paper", "code")
 
 
 def loss_of(variant: str, student, target):
-    loss = build(MseLoss.model_validate({"kind": "mse", "variant": variant}), setting())
+    loss = build(MseLoss.model_validate({"kind": "mse", "variant": variant}), context())
     return loss(batch(student, target))
 
 

@@ -4,7 +4,7 @@ import torch
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from scipy.stats import entropy
-from small_batches import batch, setting, vectors
+from small_batches import batch, context, vectors
 from torch.autograd import gradcheck
 
 from pipeline.params.losses import RelationalLoss
@@ -15,7 +15,7 @@ FORMS = ("mse", "kl")
 
 def loss_of(form: str, student, target, temperature: float = 0.2):
     params = RelationalLoss.model_validate({"kind": "relational", "form": form, "temperature": temperature})
-    return build(params, setting())(batch(student, target))
+    return build(params, context())(batch(student, target))
 
 
 def cosines(side: torch.Tensor) -> np.ndarray:
@@ -93,5 +93,5 @@ def test_degenerate_batches_have_finite_values_and_gradients(form, case):
 
 def test_it_needs_the_whole_batch():
     params = RelationalLoss(kind="relational")
-    loss = build(params, setting())
+    loss = build(params, context())
     assert (loss.over, loss.of_vectors, list(loss.parameters())) == ("batch", True, [])

@@ -3,7 +3,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from small_batches import batch, setting, vectors
+from small_batches import batch, context, vectors
 from small_encoders import FAMILIES, small_encoder
 from torch.autograd import gradcheck
 from transformers import AlbertConfig, AlbertModel
@@ -30,7 +30,7 @@ def teacher(parts, tmp_path):
 
 def loss_of(folder, reading: str = "block", **more):
     params = TokenEmbeddingLoss.model_validate({"kind": "token_embedding", "reading": reading})
-    return build(params, setting(teacher=folder, **more))
+    return build(params, context(teacher=folder, **more))
 
 
 def tokens_of(*lengths: int) -> Tokens:
