@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.cli import model_folder
+from pipeline.cli.named_texts import is_labelled, with_texts
 from pipeline.core.errors import UserError
 from pipeline.vectors.geometry import effective_rank, mean_pairwise_cosine
 from pipeline.vectors.sets import int8, published, shards
@@ -50,7 +51,7 @@ def table(path: Path) -> Description:
         for column in first.schema:
             if pa.types.is_fixed_size_list(column.type) and _are_vectors(column.type, first.schema):
                 said.facts |= _geometry(column.name, _vectors(path, first, column.name))
-        said.sample = _rows(first)
+        said.sample = _printed(with_texts(path, SHOWN)) if is_labelled(first.column_names) else _rows(first)
     return said
 
 
@@ -159,7 +160,10 @@ def _geometry(name: str, rows: Half) -> dict[str, str]:
 
 
 def _rows(rows: pa.Table) -> list[str]:
-    frame = pl.from_arrow(rows.slice(0, SHOWN))
+    return _printed(pl.DataFrame(rows.slice(0, SHOWN)))
+
+
+def _printed(frame: pl.DataFrame) -> list[str]:
     with pl.Config(tbl_hide_dataframe_shape=True, fmt_str_lengths=60, tbl_width_chars=110, tbl_cols=-1):
         return str(frame).splitlines()
 

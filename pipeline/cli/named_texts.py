@@ -1,0 +1,52 @@
+"""Labelled rows with the texts that they name, for `pipeline inspect`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from pipeline.prepare.pairs import PAIRS_SCHEMA
+
+NAMED = {"left_id": "left", "right_id": "right"}
+BESIDE = ("texts.parquet", "eval.parquet", "finetune.parquet")
+"""Files of texts that lie beside labelled rows, or in corpus/ beside their folder."""
+
+
+def is_labelled(columns: list[str]) -> bool:
+    """Whether a table of these columns holds tasks, triplets or mined negatives."""
+    return columns == list(PAIRS_SCHEMA)
+
+
+def with_texts(path: Path, rows: int) -> pl.DataFrame:
+    """Rows of every task, some of each, with texts where the ids' texts are found, else with the ids.
+
+    Args:
+        path: labelled rows, `pairs.PAIRS_SCHEMA`.
+        rows: at most.
+    """
+    table = pl.read_parquet(path)
+    groups = table.select("task", "split").n_unique()
+    each = table.group_by("task", "split", maintain_order=True).head(max(1, rows // max(1, groups)))
+    chosen = each.head(rows).select(list(PAIRS_SCHEMA))
+    ids = pl.concat([chosen["left_id"], chosen["right_id"], chosen["negative_ids"].explode()]).drop_nulls()
+    known = dict(_texts(path, ids.unique()))
+
+    def text(number: int | None) -> str | None:
+        return None if number is None else known.get(number, str(number))
+
+    named = {new: pl.Series(new, map(text, chosen[old]), dtype=pl.String) for old, new in NAMED.items()}
+    negatives = [" | ".join(str(text(one)) for one in found) for found in chosen["negative_ids"]]
+    shown = chosen.select("task", "split", "subset").with_columns(
+        *named.values(), pl.Series("negatives", negatives), *chosen.select("score", "label").iter_columns()
+    )
+    empty = [name for name in shown.columns if shown[name].cast(pl.String).fill_null("").eq("").all()]
+    return shown.drop(empty)
+
+
+def _texts(path: Path, ids: pl.Series) -> Iterator[tuple[int, str]]:
+    """Id and text of those ids that the files of texts nearby hold."""
+    for folder in (path.parent, path.parent.parent / "corpus"):
+        for name in BESIDE:
+            if (folder / name).exists():
+                held = pl.scan_parquet(folder / name).select("text_id", "text")
+                yield from held.filter(pl.col("text_id").is_in(ids.implode())).collect().iter_rows()
