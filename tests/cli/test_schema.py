@@ -1,4 +1,5 @@
 import json
+import re
 from copy import deepcopy
 from pathlib import Path
 
@@ -79,3 +80,23 @@ def test_every_field_has_a_description_for_the_editor() -> None:
         if field != "kind" and "description" not in said
     ]
     assert bare == []
+
+
+def schema_of(path: Path) -> dict:
+    """What an editor finds by the first line of a params file, `$ref` to another file included."""
+    named = re.match(r"# yaml-language-server: \$schema=(\S+)\n", path.read_text(encoding="utf-8"))
+    assert named, f"{path} names no schema"
+    place = path.parent / named[1]
+    found = json.loads(place.read_text(encoding="utf-8"))
+    while list(found) == ["$ref"]:
+        place = place.parent / found["$ref"]
+        found = json.loads(place.read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_editors_schema_of_every_params_file_resolves(repository: Path) -> None:
+    files = [repository / "params.yaml", *(repository / "recipes").glob("*.yaml")]
+    assert len(files) >= 10
+    for path in files:
+        jsonschema.validate(YAML(typ="safe").load(path), schema_of(path))
+        assert "teacher" in schema_of(path)["properties"]
