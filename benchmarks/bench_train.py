@@ -1,8 +1,8 @@
 """Training speed: a 3-layer student, a BiLSTM and a static table, each against the usual trainers, in turn.
 
 `python benchmarks/bench_train.py [--steps N] [--rounds N]`, after `make repro`: texts, vectors and teacher
-parts are the default run's. sentence-transformers' trainer needs `pip install datasets`, tokenlearn's loop
-`pip install --no-deps tokenlearn more-itertools`; without them their rows are left out, which is said.
+parts are the default run's. tokenlearn's loop needs `pip install --no-deps tokenlearn more-itertools`;
+without it, its row is left out, which is said.
 """
 
 import argparse
@@ -45,12 +45,8 @@ Steps = Callable[[], float | None]
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=6,
-        help="of a transformer or a BiLSTM, a round; a table makes 20 times as many",
-    )
+    steps = "of a transformer or a BiLSTM, a round; a table makes 20 times as many"
+    parser.add_argument("--steps", type=int, default=6, help=steps)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     command = f"python benchmarks/bench_train.py --steps {args.steps} --rounds {args.rounds}"

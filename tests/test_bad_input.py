@@ -23,8 +23,7 @@ STAGES = {
     "select.fit_pca": "--corpus out/corpus.parquet --vectors out/vectors/corpus --out out/pca "
     "--metrics out/pca.json",
     "train.distill": "tiny --corpus out/corpus.parquet --gated out --vectors out/vectors "
-    "--teacher out/teacher --pca out/pca --out out/distilled --untrained out/untrained --curve out/curve.tsv "
-    "--metrics out/distill.json",
+    "--teacher out/teacher --pca out/pca --out out/distilled --untrained out/u --curve out/c --metrics out/m",
 }
 
 
