@@ -31,7 +31,7 @@ def files(folder):
     write_params()
     write_texts(f"text {i}" for i in range(500))
     files = encode()
-    assert len(files) == 9
+    assert len(files) == 18
     shutil.rmtree(OUT)
     shutil.rmtree(".cache")
     return files

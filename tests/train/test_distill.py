@@ -11,12 +11,17 @@ import polars as pl
 import pytest
 from distill_runs import distill, kept, made, write_project
 from model2vec import StaticModel
+from published_sets import write_set
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
-from small_corpus import DEV, SYNONYMS, TRAIN, teacher_vectors
+from small_corpus import DEV, SYNONYMS, TRAIN, components, teacher_vectors
+from small_students import TEACHER_DIM
 
 from pipeline.core.errors import UserError
+from pipeline.train.distillation import Distillation
+from pipeline.vectors import pca
+from pipeline.vectors.sets import published
 
 WORDS = {"init": {"words": 9, "min_count": 1}}
 TRANSFORMER = {"kind": "transformer", "init": {"layers": [0, 1]}}
@@ -174,10 +179,31 @@ def test_two_runs_make_the_same_bytes(folder, student, monkeypatch):
     assert made(folder / "one") == made(folder / "two") != {}
 
 
+def test_another_view_leaves_an_unfinished_training_to_be_resumed(folder, monkeypatch):
+    def unfinished():
+        with pytest.raises(KeyboardInterrupt):
+            distill()
+        return kept(folder)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    write_project(folder)
+    monkeypatch.setattr(Distillation, "run", interrupt)
+    before = unfinished()
+    for path in (folder / "data/corpus", folder / "data/wordnet"):
+        ids, found = published.open_set(path).read("sentence")
+        write_set(path, ids, {"cls": found}, recipe={"model": "one"})
+    shutil.copy("data/sentence.safetensors", "data/cls.safetensors")
+    assert unfinished() == before != []
+    pca.write(pca.Pca(*components(), np.arange(TEACHER_DIM, 0.0, -1)), Path("data/sentence.safetensors"))
+    assert unfinished() != before
+
+
 def test_a_failure_keeps_the_outs_that_were_there(folder):
     run(folder)
     before = made(folder)
     shutil.rmtree("data/wordnet")
-    with pytest.raises(UserError, match=r"data/wordnet/manifest.json does not exist"):
+    with pytest.raises(UserError, match=r"data/wordnet/sentence/manifest.json does not exist"):
         distill()
     assert made(folder) == before

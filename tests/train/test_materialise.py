@@ -78,7 +78,7 @@ def test_rows_are_selected_as_from_memory(folder):
 def test_a_second_call_reads_what_the_first_has_written(folder):
     first, corpus = made(folder), opened(folder, dim=TEACHER_DIM)
     tokenise, calls = counted(as_bytes)
-    for shard in (folder / "corpus").glob("*.parquet"):
+    for shard in (folder / "corpus/sentence").glob("*.parquet"):
         shard.unlink()
     again = materialise(corpus.train, corpus, tokenise, folder / "inputs")
     assert calls == []
