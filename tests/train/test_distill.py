@@ -19,7 +19,7 @@ from small_corpus import DEV, SYNONYMS, TRAIN, components, teacher_vectors
 from small_students import TEACHER_DIM
 
 from pipeline.core.errors import UserError
-from pipeline.train.distillation import Distillation
+from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.vectors import pca
 from pipeline.vectors.sets import published
 
@@ -179,25 +179,34 @@ def test_two_runs_make_the_same_bytes(folder, student, monkeypatch):
     assert made(folder / "one") == made(folder / "two") != {}
 
 
-def test_another_view_leaves_an_unfinished_training_to_be_resumed(folder, monkeypatch):
-    def unfinished():
-        with pytest.raises(KeyboardInterrupt):
-            distill()
-        return kept(folder)
+def test_another_view_is_no_other_training(folder, monkeypatch):
+    """One that was interrupted goes on."""
 
-    def interrupt(*_):
+    def noted(checkpoint):
+        trainings.append(checkpoint.inputs.name)
         raise KeyboardInterrupt
 
+    trainings = []
     write_project(folder)
-    monkeypatch.setattr(Distillation, "run", interrupt)
-    before = unfinished()
-    for path in (folder / "data/corpus", folder / "data/wordnet"):
+    monkeypatch.setattr(Checkpoint, "hold", noted)
+    changes = (lambda: None, add_a_view, fit_anew)
+    for change in changes:
+        change()
+        with pytest.raises(KeyboardInterrupt):
+            distill()
+    assert trainings[0] == trainings[1] != trainings[2]
+
+
+def add_a_view():
+    for path in (Path("data/corpus"), Path("data/wordnet")):
         ids, found = published.open_set(path).read("sentence")
         write_set(path, ids, {"cls": found}, recipe={"model": "one"})
     shutil.copy("data/sentence.safetensors", "data/cls.safetensors")
-    assert unfinished() == before != []
-    pca.write(pca.Pca(*components(), np.arange(TEACHER_DIM, 0.0, -1)), Path("data/sentence.safetensors"))
-    assert unfinished() != before
+
+
+def fit_anew():
+    variances = np.arange(TEACHER_DIM, 0.0, -1)
+    pca.write(pca.Pca(*components(), variances), Path("data/sentence.safetensors"))
 
 
 def test_a_failure_keeps_the_outs_that_were_there(folder):
