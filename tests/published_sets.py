@@ -25,7 +25,7 @@ def write_set(
         for number, (start, stop) in enumerate(pairwise([0, *cuts, len(ids)])):
             name = f"{number:05d}.parquet"
             shards.write_shard(ids[start:stop], {view: vectors[start:stop]}, folder / view / name, storage)
-            sizes[name] = stop - start
+            sizes[name] = len(ids[start:stop])
         published.write_manifest(folder / view, recipe or {}, vectors.shape[1], sizes, storage)
     return published.open_set(folder, *views)
 

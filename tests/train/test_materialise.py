@@ -106,7 +106,7 @@ def test_an_interrupted_call_leaves_nothing_and_the_next_begins_anew(folder, at)
         return as_bytes(part)
 
     if at == "the vectors":
-        (shard := folder / "wordnet" / "1.parquet").rename(folder / "away")
+        (shard := folder / "wordnet" / "sentence" / "00001.parquet").rename(folder / "away")
     with pytest.raises(UserError if at == "the vectors" else KeyboardInterrupt):
         materialise(corpus.train, corpus, interrupted, into)
     assert list(into.parent.iterdir()) == []
