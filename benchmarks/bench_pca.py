@@ -78,7 +78,7 @@ def main() -> None:
     peaks: dict[tuple[str, int], list[float]] = {run: [] for run in runs}
     with tempfile.TemporaryDirectory() as temporary:
         for rows in (args.rows, args.more):
-            publish(Path(temporary, str(rows)), random_ids(rows), DIM, [VIEW])
+            publish(Path(temporary, str(rows)), random_ids(rows), DIM, VIEW)
         for _ in range(args.rounds):
             for name, rows in runs:
                 command = [sys.executable, __file__, "--alone", name, str(Path(temporary, str(rows)))]

@@ -67,7 +67,7 @@ def lay_out(folder: Path, rows: int, data: Path) -> None:
     split = ["dev"] * DEV_ROWS + ["train"] * (rows - DEV_ROWS)
     table = pl.DataFrame({"text_id": ids, "text": made, "source": "made", "split": split})
     texts.write(table, texts.CORPUS_SCHEMA, folder / "corpus.parquet")
-    vectors = publish(folder / "vectors" / "corpus", ids, DIM, [VIEW])
+    vectors = publish(folder / "vectors" / "corpus", ids, DIM, VIEW)
     (folder / "pca").mkdir()
     fitted = fit_pca((batch for _, batch in vectors.batches(VIEW)), DIM, centre=True)
     pca.write(fitted, folder / "pca" / f"{VIEW}.safetensors")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from published_sets import published_files
 from ruamel.yaml import YAML
 from small_params import small_params
 
@@ -22,6 +23,8 @@ from pipeline.teacher.kinds.hashing import Hashing
 from pipeline.teacher.store import filling
 
 OUT = Path("vectors/corpus")
+SMALL_PIECE = 200
+"""Characters, so that a shard is several files of the store."""
 
 
 def write_texts(lines: Iterable[str]) -> list[str]:
@@ -52,7 +55,7 @@ def encode(**options: Any) -> dict[str, bytes]:
 
 def published() -> dict[str, bytes]:
     """The files of the published set."""
-    return {path.name: path.read_bytes() for path in OUT.glob("*")}
+    return published_files(OUT)
 
 
 def stored() -> list[Path]:
@@ -79,7 +82,7 @@ def sensitive(vectors: np.ndarray, together: Sequence[str]) -> np.ndarray:
 def run_slowly(folder: Path, log: Path, seconds: float) -> None:
     """In a process of its own: the stage with small pieces and a slow teacher that notes each of them."""
     os.chdir(folder)
-    filling.PIECE_CHARACTERS = 200
+    filling.PIECE_CHARACTERS = SMALL_PIECE
     quick = Hashing.encode
 
     def slow(self: Hashing, together: Sequence[str], views: Sequence[str]) -> dict[str, np.ndarray]:
@@ -96,6 +99,7 @@ def run_slowly(folder: Path, log: Path, seconds: float) -> None:
 def run_short_of_disk(folder: Path, limit: int) -> None:
     """In a process of its own: the stage where no file can grow beyond so many bytes."""
     os.chdir(folder)
+    filling.PIECE_CHARACTERS = SMALL_PIECE
     sys.stderr = (folder / "stderr").open("w")
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     report_user_errors(encode)()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from project import sentence
+from published_sets import write_set
 from small_students import TEACHER_DIM, static_block, teacher
 
 from pipeline.data.common import texts
@@ -16,7 +17,6 @@ from pipeline.params.students import StaticStudent
 from pipeline.train.loop.data import Corpus, open_corpus
 from pipeline.vectors import pca
 from pipeline.vectors.pca import Pca
-from pipeline.vectors.sets import published, shards
 
 TRAIN = [sentence(4099 * number) for number in range(20)]
 DEV = [sentence(4001 * number) for number in range(1, 6)]
@@ -53,16 +53,10 @@ def write_augmented(folder: Path, made: list[str]) -> None:
 
 def write_vectors(folder: Path, of: list[str], recipe: str, cuts: Sequence[int] = (3,)) -> None:
     """A published set of the hashing teacher's vectors, in shards that begin at 0 and at these rows."""
-    folder.mkdir(parents=True, exist_ok=True)
     ordered = sorted(of, key=text_id)
-    sizes = {}
-    for number, (start, stop) in enumerate(pairwise([0, *cuts, len(ordered)])):
-        part = ordered[start:stop]
-        ids = np.array([text_id(text) for text in part], np.uint64)
-        found = teacher_vectors(part).reshape(-1, TEACHER_DIM)
-        shards.write_shard(ids, {"sentence": found}, folder / f"{number}.parquet")
-        sizes[f"{number}.parquet"] = len(part)
-    published.write_manifest(folder, {"model": recipe}, {"sentence": TEACHER_DIM}, sizes)
+    ids = np.array([text_id(text) for text in ordered], np.uint64)
+    found = teacher_vectors(ordered).reshape(-1, TEACHER_DIM)
+    write_set(folder, ids, {"sentence": found}, cuts, {"model": recipe})
 
 
 def write_pca(folder: Path, variances: np.ndarray | None = None) -> None:

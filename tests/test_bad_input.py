@@ -225,7 +225,7 @@ def test_a_teacher_that_gives_nan():
 
 def test_vectors_of_an_interrupted_encode():
     succeed("prepare.prepare", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
-    Path("out/vectors/corpus/manifest.json").unlink()
+    Path("out/vectors/corpus/sentence/manifest.json").unlink()
     assert "run `dvc repro encode@corpus`" in fail("train.distill", GOOD)
 
 

@@ -162,9 +162,10 @@ def trained(name: str) -> Document:
     tasks, texts = Path("tasks.parquet"), Path("eval.parquet")
     inputs = (made / "distilled", Path("mined.parquet"), Path("finetune.parquet"), Path("dev"))
     finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1])
-    folders = (made / "untrained", made / "distilled", out)
+    folders = (Path("pca"), made / "untrained", made / "distilled", out)
     outs = (stages[2], made / "examined")
-    evaluate.main(name, tasks, texts, Path("vectors/eval"), Path("pca"), *folders, *outs)
+    view = load(Path("params.yaml")).encode.views[0]
+    evaluate.main(name, tasks, texts, Path("vectors/eval"), view, *folders, *outs)
     return {stage.stem: json.loads(stage.read_text()) for stage in stages}
 
 

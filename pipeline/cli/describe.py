@@ -57,18 +57,28 @@ def table(path: Path) -> Description:
 
 def vector_set(path: Path) -> Description:
     """A folder of teacher vectors: recipe, rows, dimensions and geometry of each view, sample rows."""
-    opened = published.open_set(path)
-    said = Description("teacher vectors")
-    said.facts["rows"] = f"{opened.rows:,} (shards: {len(opened.manifest['shards']):,})"
+    return _teacher_vectors(published.open_set(path))
+
+
+def view(path: Path) -> Description:
+    """The folder of one view of such a set: the same of this view alone."""
+    whole = path.absolute()
+    return _teacher_vectors(published.open_set(whole.parent, whole.name))
+
+
+def _teacher_vectors(opened: published.VectorSet) -> Description:
+    said, manifests = Description("teacher vectors"), opened.manifests.values()
+    manifest = next(iter(manifests))  # all views of a set have the same texts, shards and recipe
+    said.facts["rows"] = f"{opened.rows:,} (shards: {len(manifest['shards']):,})"
     said.facts["dimensions"] = ", ".join(f"{view} {dim}" for view, dim in opened.dims.items())
-    said.facts["storage"] = str(opened.manifest.get("storage", "float16"))
-    for view, lost in opened.manifest.get("loss", {}).items():
+    said.facts["storage"] = str(manifest.get("storage", "float16"))
+    for view, lost in (item for one in manifests for item in one.get("loss", {}).items()):
         said.facts[f"{view} loss"] = (
             f"cosine: mean {lost['mean_cosine']:.6f}, least {lost['least_cosine']:.6f}; "
             f"relative RMSE {lost['relative_rmse']:.3%}"
         )
-    said.facts["fingerprint"] = str(opened.manifest["fingerprint"])
-    said.facts |= {f"recipe {key}": str(value) for key, value in sorted(opened.manifest["recipe"].items())}
+    said.facts["fingerprint"] = str(manifest["fingerprint"])
+    said.facts |= {f"recipe {key}": str(value) for key, value in sorted(manifest["recipe"].items())}
     for view in opened.dims:
         found = next((part for part in opened.batches(view) if len(part[0])), None)
         if found is None:
@@ -139,9 +149,8 @@ def _vectors(path: Path, rows: pa.Table, name: str) -> Half:
     try:
         return shards.column(rows, name)
     except pa.ArrowException as error:
-        raise UserError(
-            f"{path} is damaged ({error}); run `dvc repro -f encode@{path.parent.name}`"
-        ) from None
+        text_set = path.absolute().parent.parent.name
+        raise UserError(f"{path} is damaged ({error}); run `dvc repro -f encode@{text_set}`") from None
 
 
 def _geometry(name: str, rows: Half) -> dict[str, str]:

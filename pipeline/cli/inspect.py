@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pipeline.cli.describe import Description
 
 KNOWN = (
-    "a Parquet file, a metrics .json, a folder of vectors (manifest.json), of teacher parts "
-    "(vocabulary.parquet), of a student (modules.json) or of principal components (VIEW.safetensors)"
+    "a Parquet file, a metrics .json, a folder of vectors or of one view of them (manifest.json), of teacher "
+    "parts (vocabulary.parquet), of a student (modules.json) or of principal components (VIEW.safetensors)"
 )
 
 NAMED = 8
@@ -59,9 +59,15 @@ def _known(path: Path) -> "Callable[[Path], Description] | None":
         return {".parquet": describe.table, ".json": describe.numbers}.get(path.suffix)
     if (path / "modules.json").exists() or (path / "vocabulary.parquet").exists():
         return describe.model
-    if any(path.glob("[0-9]*.parquet")) or (path / "manifest.json").exists():
+    if _is_view(path):
+        return describe.view
+    if any(map(_is_view, _children(path))):
         return describe.vector_set
     return describe.pca if describe.is_pca(path) else None
+
+
+def _is_view(path: Path) -> bool:
+    return any(path.glob("[0-9]*.parquet")) or (path / "manifest.json").exists()
 
 
 def _children(path: Path) -> list[Path]:

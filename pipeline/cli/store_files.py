@@ -169,10 +169,11 @@ def used_by(vectors_folder: Path) -> dict[str, list[str]]:
         UserError: a manifest is damaged: what it uses is not known.
     """
     users: dict[str, list[str]] = {}
-    for manifest in sorted(vectors_folder.glob(f"[!.]*/{published.MANIFEST}")):
-        opened = published.open_set(manifest.parent)
-        letters = str(opened.manifest["fingerprint"])[:FINGERPRINT_LETTERS]
-        users.setdefault(letters, []).append(opened.path.name)
+    found = vectors_folder.glob(f"[!.]*/[!.]*/{published.MANIFEST}")
+    for path in sorted({manifest.parent.parent for manifest in found}):
+        manifests = published.open_set(path).manifests.values()
+        for letters in {str(manifest["fingerprint"])[:FINGERPRINT_LETTERS] for manifest in manifests}:
+            users.setdefault(letters, []).append(path.name)
     return users
 
 

@@ -1,7 +1,7 @@
 """`teacher:` and `encode:`: which model is distilled, and what of it is cached."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
@@ -86,13 +86,24 @@ class OpenAiApiTeacher(Block):
 Teacher = Annotated[TransformerTeacher | HashingTeacher | OpenAiApiTeacher, Field(discriminator="kind")]
 
 
+def _in_order(views: tuple[View, ...]) -> tuple[View, ...]:
+    wanted = [view for view in get_args(View) if view in views]
+    if list(views) != wanted:
+        raise ValueError(
+            f"encode.views is [{', '.join(views)}]; write [{', '.join(wanted)}]: the first stands for the "
+            "teacher where students are compared with it"
+        )
+    return views
+
+
 class Encode(Block):
     """What of the teacher is cached for every text."""
 
-    views: Annotated[tuple[View, ...], Field(min_length=1, strict=False)]
-    """One Parquet column each: `sentence` is what the model's own pipeline returns, `token_mean` the mean of
+    views: Annotated[tuple[View, ...], Field(min_length=1, strict=False), AfterValidator(_in_order)]
+    """In this order: `sentence` is what the model's own pipeline returns, `token_mean` the mean of
     the last hidden states without the special tokens, `cls` the last hidden state of the first token.
-    Of those that are encoded the first in this order is the teacher that students are compared with."""
+    The first that is encoded is the teacher that students are compared with. One more after it trains no
+    student again."""
     shard_rows: Annotated[int, Field(ge=1)] = 4096
     """Most texts a shard holds on average: what is read and written at a time, and what a worker takes on."""
     storage: Storage = "float16"

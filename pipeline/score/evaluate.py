@@ -38,6 +38,7 @@ def main(
     tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
     eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
     eval_vectors: Annotated[Path, typer.Option(help="vectors/eval, the teacher's")],
+    teacher_view: Annotated[str, typer.Option(help="What stands for the teacher: the first of encode.views")],
     pca_folder: Annotated[Path, typer.Option("--pca", help="Folder of one PCA a view")],
     untrained: Annotated[Path, typer.Option(help="The student before training")],
     distilled: Annotated[Path, typer.Option(help="The distilled student")],
@@ -63,8 +64,11 @@ def main(
 
     ids = table["text_id"].to_numpy()
     precision = params.evaluate.precision
+    vector_set = published.open_set(eval_vectors, teacher_view, block.view)
     shipped = _encode(finetuned, f"finetune@{name}", table, precision)
-    teacher, target = _teacher(block.view, shipped.vectors.shape[1], ids, eval_vectors, pca_folder)
+    teacher, target = _teacher(
+        vector_set, teacher_view, block.view, shipped.vectors.shape[1], ids, pca_folder
+    )
     models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
     by_model = {"teacher": scored(teacher)}
     by_model["teacher_pca"] = by_model["teacher"] if target is teacher else scored(target)
@@ -85,10 +89,10 @@ def main(
     shape = {
         "dim": by_model["finetuned"].dim,
         "dims": {model: found.dim for model, found in by_model.items()},
-        "views": {"teacher": published.open_set(eval_vectors).main_view, "teacher_pca": block.view},
+        "views": {"teacher": teacher_view, "teacher_pca": block.view},
     }
     in_use = {
-        **_search(block, models, test, params, (eval_vectors, pca_folder)),
+        **_search(block, models, test, params, vector_set, teacher_view, pca_folder),
         **_budget(block, models, test, params),
     }
     metrics.write({"student": name, "kind": block.kind, **shape, **summary, **in_use}, out)
@@ -97,12 +101,16 @@ def main(
 
 
 def _teacher(
-    view: str, dim: int, ids: np.ndarray, eval_vectors: Path, pca_folder: Path
+    vector_set: published.VectorSet,
+    teacher_view: str,
+    view: str,
+    dim: int,
+    ids: np.ndarray,
+    pca_folder: Path,
 ) -> tuple[Embeddings, Embeddings]:
-    """The teacher as its users know it, and the view that the student learns, reduced to its dimension."""
-    vector_set = published.open_set(eval_vectors)
-    full = target = Embeddings(ids, _vectors_of(vector_set, vector_set.main_view, ids))
-    if view != vector_set.main_view:
+    """The view that stands for the teacher, and the one that the student learns, reduced to its dimension."""
+    full = target = Embeddings(ids, _vectors_of(vector_set, teacher_view, ids))
+    if view != teacher_view:
         target = Embeddings(ids, _vectors_of(vector_set, view, ids))
     if dim < target.vectors.shape[1]:
         fitted = pca.read(pca_folder, view)
@@ -173,17 +181,17 @@ def _search(
     models: dict[str, Embeddings],
     test: dict[str, pl.DataFrame],
     params: Params,
-    folders: tuple[Path, Path],
+    vector_set: published.VectorSet,
+    teacher_view: str,
+    pca_folder: Path,
 ) -> dict[str, Any]:
     """Retrieval by the indexes, and by a student's queries among the teacher's documents."""
-    eval_vectors, pca_folder = folders
     shipped, ids = models["finetuned"], models["finetuned"].ids
     tasks = {name: rows for name, rows in test.items() if params.evaluate.tasks[name].scoring == "retrieval"}
     shown = {"teacher": models["teacher"], "finetuned": shipped}
     found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.evaluate.indexes)}
     fitted = pca.read(pca_folder, block.view)
-    vector_set = published.open_set(eval_vectors)
-    left_out = asymmetric.left_out(block, fitted.dim, vector_set.main_view)
+    left_out = asymmetric.left_out(block, fitted.dim, teacher_view)
     if left_out and tasks:
         say(f"evaluate: no student queries among the teacher's documents: {left_out}")
     elif tasks:

@@ -25,6 +25,7 @@ def main(
     tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
     eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
     eval_vectors: Annotated[Path, typer.Option(help="vectors/eval, the teacher's")],
+    teacher_view: Annotated[str, typer.Option(help="What stands for the teacher: the first of encode.views")],
     students: Annotated[Path, typer.Option(help="Folder of the students that ship")],
     out: Annotated[Path, typer.Option(help="reports/search.json")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
@@ -40,7 +41,7 @@ def main(
     if retrieval and params.evaluate.indexes:
         wanted = pl.Series(evaluation.text_ids(retrieval)).implode()
         table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(wanted))
-        models = _models(params, table, eval_vectors, students)
+        models = _models(params, table, eval_vectors, teacher_view, students)
         with scratch_folder(out) as folder:
             rows = measure(retrieval, models, params.evaluate.indexes, plan, folder)
     else:
@@ -50,12 +51,12 @@ def main(
 
 
 def _models(
-    params: Params, table: pl.DataFrame, eval_vectors: Path, students: Path
+    params: Params, table: pl.DataFrame, eval_vectors: Path, teacher_view: str, students: Path
 ) -> Iterator[tuple[str, Embeddings]]:
-    """The texts' vectors of the teacher, as its users know it, then of each student."""
+    """The texts' vectors of the teacher, then of each student."""
     ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
-    teacher = published.open_set(eval_vectors)
-    yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher.main_view)]))
+    teacher = published.open_set(eval_vectors, teacher_view)
+    yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher_view)]))
     for name in params.students:
         encode = open_student(students / name, f"finetune@{name}", params.evaluate.precision)
         yield name, Embeddings(ids, encode(sentences))

@@ -39,7 +39,7 @@ def main(
     similarity = pl.Series("similarity", [None] * len(table), dtype=pl.Float32)
     dropped = pl.Series("dropped", [None] * len(table), dtype=pl.String)
     if gate and len(table):
-        sets = _with_sentences(corpus_vectors, method), _with_sentences(method_vectors, method)
+        sets = [published.open_set(path, drift.VIEW) for path in (corpus_vectors, method_vectors)]
         published.same_recipe(*sets)
         with scratch_folder(Path(params.runtime.cache) / "gate" / method) as folder:
             ids, parents = (table[name].to_numpy() for name in ("text_id", "parent_id"))
@@ -54,16 +54,6 @@ def main(
     texts.write(kept, texts.GATED_SCHEMA, out)
     write_table(drift.sample(judged, known), texts.SAMPLE_SCHEMA, sample)
     metrics.write(_metrics(judged, kept), metrics_file)
-
-
-def _with_sentences(path: Path, method: str) -> published.VectorSet:
-    found = published.open_set(path)
-    if drift.VIEW not in found.dims:
-        raise UserError(
-            f"gate.{method} compares the teacher's {drift.VIEW!r} vectors, {path} has "
-            f"{', '.join(found.dims)}; add {drift.VIEW} to encode.views, or set gate.{method} to null"
-        )
-    return found
 
 
 def _metrics(judged: pl.DataFrame, kept: pl.DataFrame) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pipeline.core.errors import report_user_errors
 from pipeline.data.common import metrics
 from pipeline.params.load import load
 from pipeline.prepare import pairs
-from pipeline.select.mining import Counts, Miner, unit_vectors
+from pipeline.select.mining import VIEW, Counts, Miner, unit_vectors
 from pipeline.vectors.sets import published
 
 
@@ -27,7 +27,7 @@ def main(
     if params.finetune.mine is None:
         counts.triplets = len(table)
     else:
-        vector_set = published.open_set(finetune_vectors)
+        vector_set = published.open_set(finetune_vectors, VIEW)
         with scratch_folder(Path(params.runtime.cache) / "training" / "mine") as folder:
             ids, unit = unit_vectors(vector_set, folder / "unit.bin")
             table, counts = Miner(table, ids, unit, params.finetune.mine, finetune_vectors).mine()

@@ -25,7 +25,7 @@ ENGINES = {"local": local.run, "ray": ray_data.run}
 
 def main(
     texts_file: Annotated[Path, typer.Option("--texts", help="Any text set: text_id, text")],
-    out: Annotated[Path, typer.Option(help="Folder of shards and manifest.json")],
+    out: Annotated[Path, typer.Option(help="Folder of a folder of shards and manifest.json for every view")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
     unless_null: Annotated[str, typer.Option(help="Params without which nobody reads them")] = "encode",
     shard_index: Annotated[int | None, typer.Option(help="Of a job array: encode this part alone")] = None,
@@ -43,9 +43,8 @@ def main(
         part([], shard_index, num_shards)
         if shard_index is None:
             with atomic_folder(out) as folder:
-                published.write_manifest(
-                    folder, {}, dict.fromkeys(params.encode.views, 0), {}, params.encode.storage
-                )
+                for view in params.encode.views:
+                    published.write_manifest(folder / view, {}, 0, {}, params.encode.storage)
         say(f"encode {out.name}: {'no texts' if is_read else f'not needed, for {unless_null} is null'}")
         return
     shards = filling.partition(ids, params.encode.shard_rows)
@@ -89,12 +88,14 @@ def part(shards: list[Shard], index: int | None, parts: int | None) -> list[Shar
 def _publish(
     ids: Ids, shards: list[Shard], store: VectorStore, filled: Filled, storage: Storage, out: Path
 ) -> None:
+    rows = {shard.name: shard.rows for shard in shards}
     with atomic_folder(out) as folder:
-        for shard in shards:
-            part, path = ids[shard.start : shard.stop], folder / shard.name
-            filling.publish_shard(part, filled.dims, store, path, storage)
-        rows = {shard.name: shard.rows for shard in shards}
-        published.write_manifest(folder, filled.recipe, filled.dims, rows, storage)
+        for view, dim in filled.dims.items():
+            (folder / view).mkdir()
+            for shard in shards:
+                part, path = ids[shard.start : shard.stop], folder / view / shard.name
+                filling.publish_shard(part, view, dim, store, path, storage)
+            published.write_manifest(folder / view, filled.recipe, dim, rows, storage)
 
 
 if __name__ == "__main__":

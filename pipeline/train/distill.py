@@ -59,8 +59,8 @@ def main(
     identity: dict[str, Any] = {
         "block": block.model_dump(mode="json", exclude={"finetune"}),
         "texts": [fingerprint.of_file(source.texts) for source in sources],
-        "vectors": [source.vectors.manifest for source in sources],
-        "pca": fingerprint.of_folder(pca),
+        "vectors": [source.vectors.manifests for source in sources],
+        "pca": fingerprint.of_file(pca / f"{block.view}.safetensors"),
         "teacher": fingerprint.of_folder(teacher),
         "start": of_tensors(learner.module.state_dict()),
     }

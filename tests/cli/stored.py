@@ -30,9 +30,7 @@ def keep(seed: int) -> VectorStore:
 
 
 def publish(name: str, seed: int) -> None:
-    folder = Path("data/vectors") / name
-    folder.mkdir(parents=True)
-    published.write_manifest(folder, hashing(seed).recipe, {"sentence": 16}, {})
+    published.write_manifest(Path("data/vectors") / name / "sentence", hashing(seed).recipe, 16, {})
 
 
 def cache(*args: str) -> Result:

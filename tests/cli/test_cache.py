@@ -142,7 +142,7 @@ def test_a_transformer_is_known_by_its_name_whatever_its_path_and_weights(stores
 
 def test_a_folder_that_is_still_being_written_uses_nothing_yet(stores):
     Path("data/vectors/eval").rename("data/vectors/.partial-eval-1-abc")
-    Path("data/vectors/.partial-eval-1-abc/manifest.json").write_text("{")
+    Path("data/vectors/.partial-eval-1-abc/sentence/manifest.json").write_text("{")
     assert cache("list").exit_code == 0
 
 

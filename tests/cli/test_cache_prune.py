@@ -121,7 +121,7 @@ def test_a_name_of_no_recipe_or_of_several_removes_nothing(stores, letters, coun
 
 
 def test_a_manifest_that_cannot_be_read_stops_prune(stores):
-    Path("data/vectors/eval/manifest.json").write_text(json.dumps({}))
+    Path("data/vectors/eval/sentence/manifest.json").write_text(json.dumps({}))
     result = cache("prune")
     assert result.exit_code == 1
     assert "manifest.json is no manifest; run `dvc repro encode@eval`" in result.stderr

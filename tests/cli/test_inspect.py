@@ -1,9 +1,11 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from published_sets import write_set
 from safetensors.numpy import save_file
 from typer.testing import CliRunner, Result
 
@@ -26,13 +28,10 @@ def teacher() -> hashing.Hashing:
 
 @pytest.fixture
 def vector_set(tmp_path: Path, teacher: hashing.Hashing) -> Path:
-    folder = tmp_path / "corpus"
-    folder.mkdir()
     sentences = [f"sentence number {number}" for number in range(300)]
     encoded = teacher.encode(sentences, ["sentence"])["sentence"].astype(np.float16)
-    shards.write_shard(np.arange(300, dtype=np.uint64), {"sentence": encoded}, folder / "00000.parquet")
-    published.write_manifest(folder, teacher.recipe, {"sentence": DIM}, {"00000.parquet": 300})
-    return folder
+    views = {"sentence": encoded, "cls": -encoded}
+    return write_set(tmp_path / "corpus", np.arange(300, dtype=np.uint64), views, recipe=teacher.recipe).path
 
 
 def inspect(path: Path) -> Result:
@@ -48,7 +47,7 @@ def test_vectors(vector_set: Path) -> None:
     result = inspect(vector_set)
     assert result.exit_code == 0, result.stderr
     assert fact(result, "rows") == "300 (shards: 1)"
-    assert fact(result, "dimensions") == "sentence 16"
+    assert fact(result, "dimensions") == "cls 16, sentence 16"
     assert fact(result, "recipe kind") == "hashing"
     assert fact(result, "sentence norms").startswith("min 0.99")
     # The sentences share two of their three words.
@@ -58,9 +57,8 @@ def test_vectors(vector_set: Path) -> None:
 
 
 def store_as_int8(folder: Path) -> None:
-    ids, found = published.open_set(folder).read("sentence")
-    shards.write_shard(ids, {"sentence": found}, folder / "00000.parquet", "int8")
-    published.write_manifest(folder, {}, {"sentence": DIM}, {"00000.parquet": 300}, "int8")
+    ids, found = published.open_set(folder, "sentence").read("sentence")
+    write_set(folder, ids, {"sentence": found, "cls": -found}, storage="int8")
 
 
 def test_vectors_of_int8_tell_what_they_lost(vector_set: Path) -> None:
@@ -68,12 +66,12 @@ def test_vectors_of_int8_tell_what_they_lost(vector_set: Path) -> None:
     assert fact(before, "storage") == "float16"
     assert "sentence loss" not in before.stdout
     store_as_int8(vector_set)
-    for path in (vector_set, vector_set / "00000.parquet"):
+    for path in (vector_set, vector_set / "sentence", vector_set / "sentence" / "00000.parquet"):
         norms = [float(part.split()[-1]) for part in fact(inspect(path), "sentence norms").split(",")]
         assert norms == pytest.approx([1, 1, 1], abs=0.01)
     after = inspect(vector_set)
     assert fact(after, "storage") == "int8"
-    lost = published.open_set(vector_set).manifest["loss"]["sentence"]
+    lost = published.open_set(vector_set).manifests["sentence"]["loss"]["sentence"]
     assert fact(after, "sentence loss") == (
         f"cosine: mean {lost['mean_cosine']:.6f}, least {lost['least_cosine']:.6f}; "
         f"relative RMSE {100 * lost['relative_rmse']:.3f}%"
@@ -82,7 +80,7 @@ def test_vectors_of_int8_tell_what_they_lost(vector_set: Path) -> None:
 
 def test_a_shard_of_int8_without_its_scale(vector_set: Path) -> None:
     store_as_int8(vector_set)
-    path = vector_set / "00000.parquet"
+    path = vector_set / "sentence" / "00000.parquet"
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({int8.KEY: b"{}"}), path)
     result = inspect(path)
@@ -93,10 +91,27 @@ def test_a_shard_of_int8_without_its_scale(vector_set: Path) -> None:
 
 
 def test_vectors_without_a_manifest(vector_set: Path) -> None:
-    (vector_set / published.MANIFEST).unlink()
-    result = inspect(vector_set)
+    (vector_set / "sentence" / published.MANIFEST).unlink()
+    for path in (vector_set, vector_set / "sentence"):
+        result = inspect(path)
+        assert result.exit_code == 1
+        assert "sentence/manifest.json does not exist; run `dvc repro encode@corpus`" in result.stderr
+
+
+def test_one_view(vector_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(vector_set / "sentence")  # nothing else is looked at
+    result = inspect(vector_set / "cls")
+    assert result.exit_code == 0, result.stderr
+    assert fact(result, "rows") == "300 (shards: 1)"
+    assert fact(result, "dimensions") == "cls 16"
+    monkeypatch.chdir(vector_set / "cls")
+    assert inspect(Path()).stdout == result.stdout.replace(f"{vector_set / 'cls'}:", ".:")
+
+
+def test_a_folder_of_vector_sets_names_them(vector_set: Path) -> None:
+    result = inspect(vector_set.parent)
     assert result.exit_code == 1
-    assert "manifest.json does not exist; run `dvc repro encode@corpus`" in result.stderr
+    assert f"inspect one of {vector_set}\n" in result.stderr
 
 
 def test_vectors_that_are_not_finite_are_said(tmp_path: Path) -> None:

@@ -15,6 +15,19 @@ LONG = 65 * "a"
     [
         ({"encode": {"views": "sentence"}}, "encode.views is 'sentence'; expected a list"),
         ({"encode": {"views": None}}, "encode.views is null; expected a list"),
+        *(
+            (
+                {"encode": {"views": views}},
+                f"encode.views is [{', '.join(views)}]; write [{wanted}]: the first stands for the teacher "
+                "where students are compared with it",
+            )
+            for views, wanted in (
+                (["cls", "sentence"], "sentence, cls"),
+                (["cls", "token_mean"], "token_mean, cls"),
+                (["sentence", "cls", "token_mean"], "sentence, token_mean, cls"),
+                (["sentence", "sentence"], "sentence"),
+            )
+        ),
         (
             {"students": {LONG: TINY}},
             f"students.{LONG}: name a-z, 0-9, - and _ only, a letter first, 64 at most",

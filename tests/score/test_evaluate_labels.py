@@ -72,6 +72,7 @@ def run():
         Path("tasks.parquet"),
         Path("eval.parquet"),
         Path("vectors"),
+        "sentence",
         Path("pca"),
         *same,
         Path("out.json"),

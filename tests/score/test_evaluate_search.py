@@ -58,14 +58,15 @@ def write_params(train=None, *, find=True, **evaluate_block):
 
 
 def run():
-    inputs = [Path(name) for name in ("tasks.parquet", "eval.parquet", "vectors", "pca")]
-    evaluate.main("tiny", *inputs, *[Path("students/tiny")] * 3, Path("out.json"), Path("examined"))
+    inputs = [Path(name) for name in ("tasks.parquet", "eval.parquet", "vectors")]
+    folders = [Path("pca"), *[Path("students/tiny")] * 3]
+    evaluate.main("tiny", *inputs, "sentence", *folders, Path("out.json"), Path("examined"))
     return json.loads(Path("out.json").read_text())
 
 
 def time():
-    inputs = [Path(name) for name in ("tasks.parquet", "eval.parquet", "vectors", "students")]
-    search_speed.main(*inputs, Path("search.json"))
+    inputs = [Path(name) for name in ("tasks.parquet", "eval.parquet", "vectors")]
+    search_speed.main(*inputs, "sentence", Path("students"), Path("search.json"))
     return json.loads(Path("search.json").read_text())
 
 

@@ -1,27 +1,14 @@
-from itertools import pairwise
-
 import numpy as np
 import polars as pl
 import pytest
+from published_sets import write_set
 
 from pipeline.core.errors import UserError
 from pipeline.data.common.texts import SAMPLE_SCHEMA, text_id
 from pipeline.params.gates import SimilarityGate
 from pipeline.select.drift import reasons, sample, similarities
-from pipeline.vectors.sets import published, shards
 
 DIM = 6
-
-
-def publish(folder, ids, found, cuts=(), views=("sentence",)):
-    folder.mkdir()
-    sizes = {}
-    for number, (start, stop) in enumerate(pairwise([0, *cuts, len(ids)])):
-        columns = dict.fromkeys(views, found[start:stop])
-        shards.write_shard(ids[start:stop], columns, folder / f"{number}.parquet")
-        sizes[f"{number}.parquet"] = stop - start
-    published.write_manifest(folder, {"model": "one"}, dict.fromkeys(views, DIM), sizes)
-    return published.open_set(folder)
 
 
 @pytest.fixture
@@ -30,8 +17,9 @@ def sets(tmp_path):
     corpus_ids, ids = (np.sort(random.choice(10**6, n, replace=False)).astype(np.uint64) for n in (40, 25))
     corpus, made = (random.standard_normal((n, DIM)).astype(np.float16) for n in (40, 25))
     made[3] = 0
-    corpus_set = publish(tmp_path / "corpus", corpus_ids, corpus, cuts=(7, 20))
-    return corpus_ids, corpus, corpus_set, ids, made, publish(tmp_path / "made", ids, made, cuts=(1, 10))
+    corpus_set = write_set(tmp_path / "corpus", corpus_ids, {"sentence": corpus}, (7, 20))
+    made_set = write_set(tmp_path / "made", ids, {"sentence": made}, (1, 10))
+    return corpus_ids, corpus, corpus_set, ids, made, made_set
 
 
 def test_cosines_are_those_of_each_text_and_its_parent(sets, tmp_path):

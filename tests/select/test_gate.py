@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -91,8 +92,8 @@ def test_a_full_disk_is_told_and_leaves_nothing(folder):
 
 
 def test_null_keeps_all_and_looks_at_no_vector(folder):
-    for file in folder.glob("*/*.parquet"):
-        file.unlink()
+    for text_set in ("corpus", "wordnet"):
+        shutil.rmtree(folder / text_set)
     kept, sample, metrics = gate(folder)
     assert sorted(kept["text"]) == sorted(SYNONYMS)
     assert kept["similarity"].null_count() == len(sample) == 5
@@ -102,7 +103,7 @@ def test_null_keeps_all_and_looks_at_no_vector(folder):
 def test_an_empty_set(folder):
     write_augmented(folder, [])
     write_vectors(folder / "wordnet", [], recipe="one", cuts=())
-    for shard in folder.glob("corpus/*.parquet"):
+    for shard in folder.glob("corpus/sentence/*.parquet"):
         shard.unlink()  # of no text, no parent is looked at
     kept, sample, metrics = gate(folder, min_similarity=0.5)
     assert dict(kept.schema) == texts.GATED_SCHEMA
@@ -118,9 +119,8 @@ def test_two_runs_make_the_same_bytes(folder):
 
 
 def test_vectors_without_the_view(folder):
-    manifest = folder / "corpus/manifest.json"
-    manifest.write_text(manifest.read_text().replace('"sentence"', '"cls"'))
-    with pytest.raises(UserError, match=r"gate\.wordnet compares .*/corpus has cls; add sentence .* to null"):
+    (folder / "corpus/sentence").rename(folder / "corpus/cls")
+    with pytest.raises(UserError, match=r"/corpus has no view 'sentence' \(cls\); add it to encode\.views"):
         gate(folder, min_similarity=0.5)
 
 

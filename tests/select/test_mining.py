@@ -4,14 +4,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from published_sets import write_set
 
 from pipeline.core.errors import UserError
 from pipeline.params.corpus import Mine
 from pipeline.prepare import pairs
 from pipeline.select import mining
 from pipeline.select.mining import Miner, unit_vectors
-from pipeline.vectors.sets import published as vectors
-from pipeline.vectors.sets import shards
+from pipeline.vectors.sets.published import VectorSet
 
 TEXTS = 120
 DIM = 6
@@ -42,15 +42,10 @@ def random_triplets(texts: int = TEXTS, count: int = 80) -> pl.DataFrame:
     return table.unique(["task", "left_id", "right_id"], maintain_order=True)
 
 
-def published(folder: Path, found: np.ndarray) -> vectors.VectorSet:
+def published(folder: Path, found: np.ndarray) -> VectorSet:
     """A vector set of texts 0, 1, ..."""
-    folder.mkdir()
-    half = len(found) // 2
-    for name, rows in (("0.parquet", np.arange(half)), ("1.parquet", np.arange(half, len(found)))):
-        shards.write_shard(rows.astype(np.uint64), {"sentence": found[rows]}, folder / name)
-    sizes = {"0.parquet": half, "1.parquet": len(found) - half}
-    vectors.write_manifest(folder, {"teacher": "random"}, {"sentence": DIM}, sizes)
-    return vectors.open_set(folder)
+    ids = np.arange(len(found), dtype=np.uint64)
+    return write_set(folder, ids, {"sentence": found}, [len(found) // 2])
 
 
 @pytest.fixture

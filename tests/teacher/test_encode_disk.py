@@ -4,9 +4,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from encode_runs import OUT, encode, published, run_short_of_disk, stored, write_params, write_texts
+from encode_runs import (
+    OUT,
+    SMALL_PIECE,
+    encode,
+    published,
+    run_short_of_disk,
+    stored,
+    write_params,
+    write_texts,
+)
 
 from pipeline.core.errors import UserError
+from pipeline.teacher.store import filling
 
 SMALL_DISK = """
 set -e
@@ -19,8 +29,9 @@ mount -o remount,size=8m .cache
 
 
 @pytest.fixture
-def files(folder):
+def files(folder, monkeypatch):
     """What is published where there is room; the store is empty again."""
+    monkeypatch.setattr(filling, "PIECE_CHARACTERS", SMALL_PIECE)
     write_params(shard_rows=64)
     write_texts(f"text {i}" for i in range(500))
     files = encode()

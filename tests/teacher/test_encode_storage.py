@@ -37,7 +37,7 @@ def files(folder):
     write("int8")
     write_texts([f"text {i}" for i in range(ROWS)])
     files = encode()
-    assert len(files) == 9
+    assert len(files) == 18
     shutil.rmtree(OUT)
     shutil.rmtree(".cache")
     return files
@@ -71,11 +71,11 @@ def test_there_and_back_encodes_nothing_and_publishes_every_shard_anew(folder, c
             write_params()  # the default
         files = encode()
         assert summary(capsys) == f"encode corpus: 0 encoded, {ROWS} taken from the store"
-        found, read = published.open_set(OUT), pl.read_parquet(OUT / "*.parquet")
         if storage == "int8":
-            assert found.manifest["storage"] == "int8"
-            assert read.schema["sentence"] == read.schema["cls"] == pl.Array(pl.Int8, 16)
-            assert found.manifest["recipe"] == json.loads(halves["manifest.json"])["recipe"]
+            for view, manifest in published.open_set(OUT).manifests.items():
+                assert manifest["storage"] == "int8"
+                assert pl.read_parquet(OUT / view / "*.parquet").schema[view] == pl.Array(pl.Int8, 16)
+                assert manifest["recipe"] == json.loads(halves[f"{view}/manifest.json"])["recipe"]
         else:
             assert files == halves
     assert {path: path.read_bytes() for path in stored()} == kept
@@ -91,7 +91,7 @@ def test_the_loss_is_that_against_the_vectors_of_float16(folder):
     found = published.open_set(OUT)
     read = found.read("sentence")[1].astype(np.float64)
     cosines = (true * read).sum(axis=1) / np.linalg.norm(true, axis=1) / np.linalg.norm(read, axis=1)
-    assert found.manifest["loss"]["sentence"] == pytest.approx(
+    assert found.manifests["sentence"]["loss"]["sentence"] == pytest.approx(
         {
             "mean_cosine": cosines.mean(),
             "least_cosine": cosines.min(),
@@ -109,7 +109,10 @@ def test_an_empty_set_loses_nothing_and_loads_no_teacher(folder, monkeypatch):
     encode()
     assert published.open_set(OUT).read("cls")[1].shape == (0, 0)
     nothing = {"mean_cosine": 1.0, "least_cosine": 1.0, "relative_rmse": 0.0}
-    assert published.open_set(OUT).manifest["loss"] == {"sentence": nothing, "cls": nothing}
+    manifests = published.open_set(OUT).manifests
+    assert {view: one["loss"] for view, one in manifests.items()} == {
+        view: {view: nothing} for view in ("sentence", "cls")
+    }
 
 
 def distilled(folder, storage):
@@ -156,7 +159,7 @@ def test_principal_components_and_students_read_int8(folder):
     )
     texts.write(table, texts.CORPUS_SCHEMA, folder / "corpus.parquet")
     (exact, trained), (near, near_trained) = (distilled(folder, storage) for storage in ("float16", "int8"))
-    assert published.open_set(folder / "int8/corpus").manifest["storage"] == "int8"
+    assert published.open_set(folder / "int8/corpus").manifests["sentence"]["storage"] == "int8"
     np.testing.assert_allclose(near.explained_variance, exact.explained_variance, rtol=0.02, atol=1e-5)
     assert np.abs((near.components[:3] * exact.components[:3]).sum(axis=1)).min() > 0.999
     for number in ("untrained_dev_value", "best_dev_value"):

@@ -124,13 +124,13 @@ def test_another_recipe_reuses_nothing_and_going_back_everything(folder, bert, c
     for change in ({"prompt": "b "}, {"max_length": 8}, {"precision": "bfloat16"}):
         changed, said = run({**plain, **change})
         assert said == all_encoded
-        assert changed["00000.parquet"] != first["00000.parquet"]
+        assert changed["cls/00000.parquet"] != first["cls/00000.parquet"]
         assert run(plain) == (first, none_encoded)
     shutil.copytree("bert", "kept")
     flip_a_weight(Path("bert"))
     changed, said = run(plain)
     assert said == all_encoded
-    assert changed["manifest.json"] != first["manifest.json"]
+    assert changed["cls/manifest.json"] != first["cls/manifest.json"]
     shutil.rmtree("bert")
     Path("kept").rename("bert")
     assert run(plain) == (first, none_encoded)

@@ -10,6 +10,7 @@ import pytest
 import small_students
 from encode_runs import OUT, die, encode, run_slowly, stored, write_params, write_texts
 from killed import asked
+from published_sets import published_files
 
 from pipeline.core.errors import UserError
 from pipeline.teacher.engines import local, ray_data
@@ -31,7 +32,7 @@ def files(folder):
     write_params()
     write_texts(f"text {i}" for i in range(500))
     files = encode()
-    assert len(files) == 9
+    assert len(files) == 18
     shutil.rmtree(OUT)
     shutil.rmtree(".cache")
     return files
@@ -94,10 +95,7 @@ def test_two_processes_on_one_store(folder, files, processes):
     assert [run.exitcode for run in runs] == [0, 0, 0]
     assert asked(folder / "one.log")
     assert asked(folder / "two.log")
-    one, two, alone = (
-        {file.name: file.read_bytes() for file in (folder / name / OUT).iterdir()}
-        for name in ("one", "two", "alone")
-    )
+    one, two, alone = (published_files(folder / name / OUT) for name in ("one", "two", "alone"))
     assert one == two == alone
 
 

@@ -42,8 +42,9 @@ def encode(tmp_path, store):
     def run(rows=slice(None), dims=DIMS, into=store):
         teacher = Recorded()
         count = fill(IDS[rows], TEXTS[rows], dims, into, teacher)
-        publish_shard(IDS[rows], dims, into, tmp_path / "shard.parquet")
-        return teacher.asked, count, (tmp_path / "shard.parquet").read_bytes()
+        for view, dim in dims.items():
+            publish_shard(IDS[rows], view, dim, into, tmp_path / f"{view}.parquet")
+        return teacher.asked, count, [(tmp_path / f"{view}.parquet").read_bytes() for view in dims]
 
     return run
 
@@ -58,10 +59,10 @@ def test_an_empty_store_asks_for_everything_once(encode, tmp_path):
     asked, count, _ = encode()
     assert asked == [(TEXTS, ["sentence", "cls"])]
     assert count == 12
-    published = pl.read_parquet(tmp_path / "shard.parquet")
     expected = Recorded()(TEXTS, DIMS)
-    assert np.array_equal(published["text_id"].to_numpy(), IDS)
     for view in DIMS:
+        published = pl.read_parquet(tmp_path / f"{view}.parquet")
+        assert np.array_equal(published["text_id"].to_numpy(), IDS)
         assert np.array_equal(published[view].to_numpy(), expected[view].astype(np.float16))
 
 
@@ -108,7 +109,7 @@ def test_a_damaged_file_of_the_store_is_encoded_again(encode, store, fresh, caps
 def test_an_empty_shard_is_published_without_the_teacher(encode):
     asked, count, content = encode(slice(0, 0))
     assert (asked, count) == ([], 0)
-    assert content.startswith(b"PAR1")
+    assert [part[:4] for part in content] == [b"PAR1"] * 2
 
 
 def spoilt(view, value):
@@ -142,14 +143,14 @@ def test_the_largest_float16_is_no_error(store):
 def test_a_shard_that_the_store_does_not_hold_is_not_published(tmp_path, store):
     fill(IDS[2:], TEXTS[2:], DIMS, store, Recorded())
     with pytest.raises(UserError, match=r"lacks 2 vectors of view 'sentence'.*one folder for all workers"):
-        publish_shard(IDS, DIMS, store, tmp_path / "shard.parquet")
+        publish_shard(IDS, "sentence", 6, store, tmp_path / "shard.parquet")
     assert not (tmp_path / "shard.parquet").exists()
 
 
 def test_a_shard_of_another_dimension_than_the_set_has_is_not_published(tmp_path, store):
     store.add(IDS, "sentence", np.ones((len(IDS), 4), np.float16))
     with pytest.raises(UserError, match=r"of 4 and of 6 dimensions"):
-        publish_shard(IDS, {"sentence": 6}, store, tmp_path / "shard.parquet")
+        publish_shard(IDS, "sentence", 6, store, tmp_path / "shard.parquet")
     assert not (tmp_path / "shard.parquet").exists()
 
 

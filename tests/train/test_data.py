@@ -203,7 +203,7 @@ def test_too_few_training_texts(folder, number):
     assert sorted(read_back(read(folder)[0].tokens)) == sorted(TRAIN + made)
 
 
-@pytest.mark.parametrize("missing", ["corpus.parquet", "wordnet.parquet", "corpus/manifest.json"])
+@pytest.mark.parametrize("missing", ["corpus.parquet", "wordnet.parquet", "corpus/sentence/manifest.json"])
 def test_a_missing_artifact_is_told_before_anything_is_read(folder, missing):
     (folder / missing).unlink()
     with pytest.raises(UserError, match=r"(?s)does not exist.*dvc repro"):

@@ -11,12 +11,17 @@ import polars as pl
 import pytest
 from distill_runs import distill, kept, made, write_project
 from model2vec import StaticModel
+from published_sets import write_set
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
-from small_corpus import DEV, SYNONYMS, TRAIN, teacher_vectors
+from small_corpus import DEV, SYNONYMS, TRAIN, components, teacher_vectors
+from small_students import TEACHER_DIM
 
 from pipeline.core.errors import UserError
+from pipeline.train.loop.checkpoint import Checkpoint
+from pipeline.vectors import pca
+from pipeline.vectors.sets import published
 
 WORDS = {"init": {"words": 9, "min_count": 1}}
 TRANSFORMER = {"kind": "transformer", "init": {"layers": [0, 1]}}
@@ -174,10 +179,40 @@ def test_two_runs_make_the_same_bytes(folder, student, monkeypatch):
     assert made(folder / "one") == made(folder / "two") != {}
 
 
+def test_another_view_is_no_other_training(folder, monkeypatch):
+    """One that was interrupted goes on."""
+
+    def noted(checkpoint):
+        trainings.append(checkpoint.inputs.name)
+        raise KeyboardInterrupt
+
+    trainings = []
+    write_project(folder)
+    monkeypatch.setattr(Checkpoint, "hold", noted)
+    changes = (lambda: None, add_a_view, fit_anew)
+    for change in changes:
+        change()
+        with pytest.raises(KeyboardInterrupt):
+            distill()
+    assert trainings[0] == trainings[1] != trainings[2]
+
+
+def add_a_view():
+    for path in (Path("data/corpus"), Path("data/wordnet")):
+        ids, found = published.open_set(path).read("sentence")
+        write_set(path, ids, {"cls": found}, recipe={"model": "one"})
+    shutil.copy("data/sentence.safetensors", "data/cls.safetensors")
+
+
+def fit_anew():
+    variances = np.arange(TEACHER_DIM, 0.0, -1)
+    pca.write(pca.Pca(*components(), variances), Path("data/sentence.safetensors"))
+
+
 def test_a_failure_keeps_the_outs_that_were_there(folder):
     run(folder)
     before = made(folder)
     shutil.rmtree("data/wordnet")
-    with pytest.raises(UserError, match=r"data/wordnet/manifest.json does not exist"):
+    with pytest.raises(UserError, match=r"data/wordnet/sentence/manifest.json does not exist"):
         distill()
     assert made(folder) == before

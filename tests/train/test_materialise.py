@@ -78,7 +78,7 @@ def test_rows_are_selected_as_from_memory(folder):
 def test_a_second_call_reads_what_the_first_has_written(folder):
     first, corpus = made(folder), opened(folder, dim=TEACHER_DIM)
     tokenise, calls = counted(as_bytes)
-    for shard in (folder / "corpus").glob("*.parquet"):
+    for shard in (folder / "corpus/sentence").glob("*.parquet"):
         shard.unlink()
     again = materialise(corpus.train, corpus, tokenise, folder / "inputs")
     assert calls == []
@@ -106,7 +106,7 @@ def test_an_interrupted_call_leaves_nothing_and_the_next_begins_anew(folder, at)
         return as_bytes(part)
 
     if at == "the vectors":
-        (shard := folder / "wordnet" / "1.parquet").rename(folder / "away")
+        (shard := folder / "wordnet" / "sentence" / "00001.parquet").rename(folder / "away")
     with pytest.raises(UserError if at == "the vectors" else KeyboardInterrupt):
         materialise(corpus.train, corpus, interrupted, into)
     assert list(into.parent.iterdir()) == []

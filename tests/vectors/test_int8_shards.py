@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from published_sets import write_set
 
 from pipeline.core.errors import UserError
 from pipeline.vectors.sets import int8, published, shards
@@ -30,18 +31,7 @@ def shard(tmp_path_factory):
 @pytest.fixture
 def folder(tmp_path):
     """vectors/corpus in two shards."""
-    path = tmp_path / "corpus"
-    path.mkdir()
-    for name, rows in (("00000.parquet", slice(CUT)), ("00001.parquet", slice(CUT, None))):
-        part = {view: found[rows] for view, found in VIEWS.items()}
-        shards.write_shard(IDS[rows], part, path / name, "int8")
-    sign(path)
-    return path
-
-
-def sign(path):
-    rows = {"00000.parquet": CUT, "00001.parquet": len(IDS) - CUT}
-    published.write_manifest(path, {"model": "m"}, DIMS, rows, "int8")
+    return write_set(tmp_path / "corpus", IDS, VIEWS, [CUT], {"model": "m"}, "int8").path
 
 
 def check(read, true):
@@ -115,13 +105,14 @@ def test_a_set_is_read_whole_or_shard_by_shard(folder):
 
 def test_the_manifest_holds_what_all_rows_lost(folder):
     opened = published.open_set(folder)
-    assert opened.manifest["storage"] == "int8"
-    assert opened.manifest["loss"].keys() == VIEWS.keys()
+    assert opened.manifests.keys() == VIEWS.keys()
     for view, true in VIEWS.items():
+        assert opened.manifests[view]["storage"] == "int8"
+        assert opened.manifests[view]["loss"].keys() == {view}
         one, other = true.astype(np.float64), opened.read(view)[1].astype(np.float64)
         cosines = np.einsum("nd,nd->n", one, other)
         cosines /= np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-        assert opened.manifest["loss"][view] == pytest.approx(
+        assert opened.manifests[view]["loss"][view] == pytest.approx(
             {
                 "mean_cosine": cosines.mean(),
                 "least_cosine": cosines.min(),
@@ -132,14 +123,13 @@ def test_the_manifest_holds_what_all_rows_lost(folder):
 
 
 def test_a_float16_set_says_nothing_of_it(tmp_path):
-    shards.write_shard(IDS, VIEWS, tmp_path / "0.parquet")
-    published.write_manifest(tmp_path, {"model": "m"}, DIMS, {"0.parquet": len(IDS)})
-    assert not {"storage", "loss"} & published.open_set(tmp_path).manifest.keys()
+    opened = write_set(tmp_path / "corpus", IDS, VIEWS)
+    assert [{"storage", "loss"} & manifest.keys() for manifest in opened.manifests.values()] == [set(), set()]
 
 
 def test_sets_of_one_teacher_go_together_however_they_are_stored(folder, tmp_path):
-    published.write_manifest(tmp_path, {"model": "m"}, DIMS, {})
-    published.same_recipe(published.open_set(folder), published.open_set(tmp_path))
+    plain = write_set(tmp_path / "wordnet", IDS, VIEWS, recipe={"model": "m"})
+    published.same_recipe(published.open_set(folder), plain)
 
 
 def rewrite(path, metadata, level=None):
@@ -150,7 +140,7 @@ def rewrite(path, metadata, level=None):
         flat[-1] = level
         kind = shards.vector_type(3, pa.int8())
         column = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=kind)
-        table = table.set_column(2, table.schema.field("cls"), column)
+        table = table.set_column(1, table.schema.field("cls"), column)
     pq.write_table(table.replace_schema_metadata(metadata), path)
 
 
@@ -172,16 +162,16 @@ FAULTS = {
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_shard_whose_scale_is_at_fault_names_itself_and_the_stage(folder, fault):
     metadata, level, message = FAULTS[fault]
-    manifest = json.loads((folder / "manifest.json").read_text())
-    rewrite(folder / "00001.parquet", metadata, level)
-    manifest["shards"][1]["sha256"] = published.fingerprint.of_file(folder / "00001.parquet")
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    manifest = json.loads((folder / "cls/manifest.json").read_text())
+    rewrite(folder / "cls/00001.parquet", metadata, level)
+    manifest["shards"][1]["sha256"] = published.fingerprint.of_file(folder / "cls/00001.parquet")
+    (folder / "cls/manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UserError, match=rf"(?s)00001\.parquet.*{message}.*`dvc repro -f encode@corpus`"):
         published.open_set(folder).read("cls")
 
 
 def test_a_shard_damaged_on_disk_is_noticed_by_its_hash(folder):
-    path = folder / "00000.parquet"
+    path = folder / "cls/00000.parquet"
     content = path.read_bytes()
     path.write_bytes(content.replace(b'"scale": [0.', b'"scale": [9.'))
     assert path.read_bytes() != content

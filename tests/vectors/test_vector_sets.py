@@ -1,32 +1,29 @@
+import shutil
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from published_sets import published_files, write_set
 
 from pipeline.core.errors import UserError
 from pipeline.vectors.sets import published, shards
 
 IDS = np.arange(10, 60, 10, dtype=np.uint64)
 VECTORS = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float16)
-SHARDS = (("00000.parquet", slice(0, 3)), ("00001.parquet", slice(3, 5)))
+SHARDS = {"00000.parquet": 3, "00001.parquet": 2}
 
 
 @pytest.fixture
 def folder(tmp_path):
     """vectors/corpus in two shards."""
-    path = tmp_path / "corpus"
-    path.mkdir()
-    for name, rows in SHARDS:
-        views = {"sentence": VECTORS[rows], "cls": -VECTORS[rows]}
-        shards.write_shard(IDS[rows], views, path / name)
-    sign(path)
-    return path
+    views = {"sentence": VECTORS, "cls": -VECTORS}
+    return write_set(tmp_path / "corpus", IDS, views, [3], {"model": "m"}).path
 
 
 def sign(path):
     """Write a manifest that says what the shards should hold, with the hashes of what they do hold."""
-    rows = {name: rows.stop - rows.start for name, rows in SHARDS}
-    published.write_manifest(path, {"model": "m"}, {"sentence": 4, "cls": 4}, rows)
+    published.write_manifest(path / "sentence", {"model": "m"}, 4, SHARDS)
 
 
 def test_a_set_is_read_whole_or_shard_by_shard(folder):
@@ -42,17 +39,13 @@ def test_a_set_is_read_whole_or_shard_by_shard(folder):
 @pytest.mark.parametrize("count", [1, 2, 3, 9])
 def test_shards_that_are_read_ahead_come_in_order(tmp_path, count):
     ids, found = np.arange(count * 2, dtype=np.uint64), np.arange(count * 2, dtype=np.float16).reshape(-1, 1)
-    for number in range(count):
-        rows = slice(2 * number, 2 * number + 2)
-        shards.write_shard(ids[rows], {"cls": found[rows]}, tmp_path / f"{number}.parquet")
-    published.write_manifest(tmp_path, {}, {"cls": 1}, {f"{number}.parquet": 2 for number in range(count)})
-    opened = published.open_set(tmp_path)
+    opened = write_set(tmp_path / "corpus", ids, {"cls": found}, range(2, 2 * count, 2))
     assert [ids.tolist() for ids, _ in opened.batches("cls")] == ids.reshape(-1, 2).tolist()
     assert np.array_equal(opened.read("cls")[1], found)
 
 
 def test_a_reader_may_stop_after_the_first_shard(folder):
-    (folder / "00001.parquet").unlink()
+    (folder / "cls/00001.parquet").unlink()
     batches = published.open_set(folder).batches("cls")
     assert next(batches)[0].tolist() == [10, 20, 30]
     batches.close()
@@ -60,7 +53,7 @@ def test_a_reader_may_stop_after_the_first_shard(folder):
 
 @pytest.mark.parametrize("wanted", [[], [10, 20], [30]])
 def test_shards_after_the_last_wanted_id_are_left_alone(folder, wanted):
-    (folder / "00001.parquet").unlink()
+    (folder / "sentence/00001.parquet").unlink()
     [found] = published.open_set(folder).of(np.array(wanted, np.uint64), "sentence")
     assert np.array_equal(found, VECTORS[np.isin(IDS, wanted)])
 
@@ -75,44 +68,65 @@ def test_an_id_without_a_vector_is_told_wherever_it_would_be(folder, absent):
 
 @pytest.mark.parametrize("sizes", [{}, {"00000.parquet": 0}])
 def test_an_empty_set(folder, sizes):
-    shards.write_shard(IDS[:0], {"sentence": VECTORS[:0]}, folder / "00000.parquet")
-    published.write_manifest(folder, {}, {"sentence": 4}, sizes)
+    shards.write_shard(IDS[:0], {"sentence": VECTORS[:0]}, folder / "sentence/00000.parquet")
+    published.write_manifest(folder / "sentence", {}, 4, sizes)
     ids, found = published.open_set(folder).read("sentence")
     assert ids.shape == (0,)
     assert found.shape == (0, 4)
 
 
-@pytest.mark.parametrize(
-    ("views", "main"), [(["cls", "sentence"], "sentence"), (["cls", "token_mean"], "token_mean")]
-)
-def test_one_view_stands_for_the_teacher(tmp_path, views, main):
-    published.write_manifest(tmp_path, {}, dict.fromkeys(views, 2), {})
-    assert published.open_set(tmp_path).main_view == main
-
-
-def test_a_set_without_a_manifest_is_no_set(folder):
-    (folder / "manifest.json").unlink()
-    with pytest.raises(UserError, match=r"manifest\.json does not exist; run `dvc repro encode@corpus`"):
-        published.open_set(folder)
+@pytest.mark.parametrize("views", [(), ("sentence",), ("sentence", "cls")])
+def test_a_set_without_a_manifest_is_no_set(folder, views):
+    message = r"corpus/{}/manifest\.json does not exist; run `dvc repro encode@corpus`"
+    (folder / "sentence/manifest.json").unlink()
+    with pytest.raises(UserError, match=message.format("sentence")):
+        published.open_set(folder, *views)
+    shutil.rmtree(folder)
+    for _ in range(2):  # no folder, and an empty one
+        with pytest.raises(UserError, match=message.format(views[0] if views else "VIEW")):
+            published.open_set(folder, *views)
+        folder.mkdir(exist_ok=True)
 
 
 def test_a_manifest_that_is_not_json(folder):
-    (folder / "manifest.json").write_text('{"rows": 5,')
+    (folder / "sentence/manifest.json").write_text('{"rows": 5,')
     with pytest.raises(UserError, match=r"manifest\.json is not JSON .*`dvc repro encode@corpus`"):
         published.open_set(folder)
 
 
 def test_a_manifest_that_lacks_keys(folder):
-    (folder / "manifest.json").write_text('{"shards": []}')
+    (folder / "sentence/manifest.json").write_text('{"shards": []}')
     with pytest.raises(UserError, match=r"manifest\.json is no manifest; run `dvc repro encode@corpus`"):
         published.open_set(folder)
 
 
 def test_an_absent_view_names_those_there_are(folder):
-    with pytest.raises(
-        UserError, match=r"has no view 'token_mean' \(cls, sentence\); add it to encode\.views"
-    ):
+    message = r"corpus has no view 'token_mean' \(cls, sentence\); add it to encode\.views"
+    with pytest.raises(UserError, match=message):
         published.open_set(folder).read("token_mean")
+    with pytest.raises(UserError, match=message):
+        published.open_set(folder, "sentence", "token_mean")
+
+
+def test_no_view_is_looked_at_but_those_that_are_asked_for(folder):
+    shutil.rmtree(folder / "sentence")
+    (folder / "token_mean").mkdir()
+    opened = published.open_set(folder, "cls", "cls")
+    assert (opened.rows, opened.dims) == (5, {"cls": 4})
+    assert np.array_equal(opened.read("cls")[1], -VECTORS)
+
+
+def test_a_view_does_not_change_with_the_others_of_its_set(folder, tmp_path):
+    alone = write_set(tmp_path / "alone", IDS, {"cls": -VECTORS}, [3], {"model": "m"}).path
+    files = published_files(folder)
+    assert published_files(alone) == {name: files[name] for name in files if name.startswith("cls/")}
+
+
+def test_the_folder_of_one_view_is_not_taken_for_another(folder):
+    (folder / "cls").rename(folder / "token_mean")
+    message = r"token_mean/manifest\.json is that of cls; run `dvc repro encode@corpus`"
+    with pytest.raises(UserError, match=message):
+        published.open_set(folder, "token_mean")
 
 
 def not_finite(value):
@@ -145,7 +159,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_shard_at_fault_names_itself_and_the_stage(folder, fault):
     spoil, message = FAULTS[fault]
-    spoil(folder / "00001.parquet")
+    spoil(folder / "sentence/00001.parquet")
     if fault not in ("missing", "cut", "empty"):
         sign(folder)
     with pytest.raises(UserError, match=rf"(?s)00001\.parquet.*{message}.*`dvc repro -f encode@corpus`"):
@@ -153,15 +167,19 @@ def test_a_shard_at_fault_names_itself_and_the_stage(folder, fault):
 
 
 def test_sets_of_one_teacher_go_together_and_others_do_not(folder):
-    mine = published.open_set(folder)
-    other = published.VectorSet(folder.with_name("wordnet"), {"fingerprint": "g", "rows": 1})
+    mine, whole = published.open_set(folder, "cls"), published.open_set(folder)
+    other = published.VectorSet(folder.with_name("wordnet"), {"cls": {"fingerprint": "g", "rows": 1}})
     published.same_recipe(mine)
-    published.same_recipe(mine, mine, mine)
+    published.same_recipe(whole, mine, whole)
     with pytest.raises(
-        UserError, match=r"corpus and .*wordnet come from different teachers; run `dvc repro encode`"
+        UserError, match=r"corpus/cls and .*wordnet/cls come from different teachers; run `dvc repro encode`"
     ):
-        published.same_recipe(mine, mine, other)
-    published.same_recipe(mine, published.VectorSet(folder, {"fingerprint": "none", "rows": 0}), mine)
+        published.same_recipe(whole, mine, other)
+    empty = published.VectorSet(folder, {"cls": {"fingerprint": "none", "rows": 0}})
+    published.same_recipe(mine, empty, mine)
+    published.write_manifest(folder / "sentence", {"model": "n"}, 4, SHARDS)
+    with pytest.raises(UserError, match=r"corpus/cls and .*corpus/sentence come from different teachers"):
+        published.same_recipe(published.open_set(folder))
 
 
 def of_single_precision(path):
@@ -179,7 +197,7 @@ UNCHECKED = {
 
 @pytest.mark.parametrize("fault", UNCHECKED)
 def test_a_set_of_another_make_names_the_stage(folder, fault):
-    UNCHECKED[fault](folder / "00001.parquet")
+    UNCHECKED[fault](folder / "sentence/00001.parquet")
     sign(folder)
     with pytest.raises(UserError, match=r"encode@corpus"):
         published.open_set(folder).read("sentence")

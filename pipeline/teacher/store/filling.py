@@ -117,25 +117,23 @@ def fill_shard(
 
 
 def publish_shard(
-    ids: Ids, dims: Mapping[str, int], store: VectorStore, path: Path, storage: Storage = "float16"
+    ids: Ids, view: str, dim: int, store: VectorStore, path: Path, storage: Storage = "float16"
 ) -> None:
-    """Write the vectors of ascending `ids` from the store, which holds float16, to `path`.
+    """Write a view's vectors of ascending `ids` from the store, which holds float16, to `path`.
 
     Raises:
         UserError: the store lacks one, or has it in another dimension.
     """
-    columns: dict[str, Half] = {}
-    for view, dim in dims.items():
-        present, vectors = store.load(ids, view)
-        if not present.all():
-            raise UserError(
-                f"{store.folder} lacks {(~present).sum():,} vectors of view {view!r} that have just been put "
-                "there; runtime.cache has to be one folder for all workers: run the same command again"
-            )
-        columns[view] = np.empty((0, dim), np.float16) if vectors is None else vectors
-        if columns[view].shape[1] != dim:
-            raise store.of_two_models(view, dim, columns[view].shape[1])
-    write_shard(ids, columns, path, storage)
+    present, known = store.load(ids, view)
+    if not present.all():
+        raise UserError(
+            f"{store.folder} lacks {(~present).sum():,} vectors of view {view!r} that have just been put "
+            "there; runtime.cache has to be one folder for all workers: run the same command again"
+        )
+    vectors = np.empty((0, dim), np.float16) if known is None else known
+    if vectors.shape[1] != dim:
+        raise store.of_two_models(view, dim, vectors.shape[1])
+    write_shard(ids, {view: vectors}, path, storage)
 
 
 def _encode(ids: Ids, texts: Sequence[str], views: Sequence[str], encode: EncodeTexts, keep: Keep) -> None:

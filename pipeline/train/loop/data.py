@@ -85,7 +85,10 @@ def open_corpus(
     Raises:
         UserError: an artifact is missing or does not fit, or the student has more dimensions than its target.
     """
-    sets = {name: published.open_set(vectors_folder / name) for name in ("corpus", *student.train.texts)}
+    sets = {
+        text_set: published.open_set(vectors_folder / text_set, student.view)
+        for text_set in ("corpus", *student.train.texts)
+    }
     published.same_recipe(*sets.values())
     target_dim, reduce = _reduction(name, student, pca_folder)
     train = [
@@ -131,7 +134,7 @@ def teacher_sample(view: str, vectors_folder: Path) -> Half:
     There are `collapse.SAMPLE_ROWS`, or as many as there are texts.
     """
     found: list[Half] = []
-    for _, batch in published.open_set(vectors_folder / "corpus").batches(view):
+    for _, batch in published.open_set(vectors_folder / "corpus", view).batches(view):
         found.append(batch)
         if sum(map(len, found)) >= collapse.SAMPLE_ROWS:
             break

@@ -1,8 +1,11 @@
-"""Published teacher vectors: vectors/SET/NNNNN.parquet and, written last, manifest.json."""
+"""Published teacher vectors: vectors/SET/VIEW/NNNNN.parquet and, written last, manifest.json.
+
+A view has a folder of its own, so that what reads one does not run again when another is added.
+"""
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,22 +32,23 @@ READ_AHEAD = 2
 def write_manifest(
     folder: Path,
     recipe: Mapping[str, Any],
-    dims: Mapping[str, int],
+    dim: int,
     shards: Mapping[str, int],
     storage: Storage = "float16",
 ) -> None:
-    """Write what makes the shards in `folder` a set; it comes last.
+    """Write what makes the shards in SET/VIEW a view of the set; it comes last.
 
     Args:
-        folder: holds the shards.
+        folder: SET/VIEW, which holds the shards.
         recipe: everything that decides the vectors.
-        dims: the views and their dimensions.
+        dim: of the vectors.
         shards: rows of each shard by file name, in the order of their ids.
-        storage: the type of the shards' values; of int8, what it loses is put down for each view.
+        storage: the type of the shards' values; what int8 loses is put down.
     """
+    view = folder.name
     manifest: dict[str, Any] = {
         "rows": sum(shards.values()),
-        "dims": dims,
+        "dims": {view: dim},
         "fingerprint": fingerprint.of_json(recipe),
         "recipe": recipe,
         "shards": [
@@ -54,32 +58,29 @@ def write_manifest(
     }
     if storage == "int8":
         footers = [pq.read_metadata(folder / name).metadata for name in shards]
-        lost = {view: int8.loss([int8.sums_of(footer, view) for footer in footers]) for view in dims}
-        manifest |= {"storage": storage, "loss": lost}
+        lost = int8.loss([int8.sums_of(footer, view) for footer in footers])
+        manifest |= {"storage": storage, "loss": {view: lost}}
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
 
 
 @dataclass(frozen=True)
 class VectorSet:
-    """The vectors of one text set."""
+    """Views of one text set."""
 
     path: Path
-    manifest: dict[str, Any]
+    """vectors/SET."""
+    manifests: dict[str, dict[str, Any]]
+    """Of each view that was opened, one or more."""
 
     @property
     def rows(self) -> int:
-        """How many texts there are."""
-        return int(self.manifest["rows"])
+        """How many texts there are, the same in all views."""
+        return int(next(iter(self.manifests.values()))["rows"])
 
     @property
     def dims(self) -> dict[str, int]:
-        """Dimension of every view."""
-        return dict(self.manifest["dims"])
-
-    @property
-    def main_view(self) -> str:
-        """What stands for the teacher: `sentence`, as its users know it, or else `token_mean`, or `cls`."""
-        return next(view for view in ("sentence", "token_mean", "cls") if view in self.dims)
+        """Dimension of every view that was opened."""
+        return {view: int(manifest["dims"][view]) for view, manifest in self.manifests.items()}
 
     def batches(self, view: str) -> Iterator[tuple[Ids, Half]]:
         """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.
@@ -92,16 +93,16 @@ class VectorSet:
         last = -1
         for shard, (ids, vectors) in self._shards(view):
             if len(ids) and int(ids[0]) <= last:
-                raise UserError(
-                    f"{self.path / shard['name']} holds other ids; run `dvc repro -f encode@{self.path.name}`"
-                )
+                path = self.path / view / shard["name"]
+                raise UserError(f"{path} holds other ids; run `dvc repro -f encode@{self.path.name}`")
             last = int(ids[-1]) if len(ids) else last
             yield ids, vectors
 
     def read(self, view: str) -> tuple[Ids, Half]:
         """All ids (n,), ascending, and vectors (n, d) of a view."""
-        rows = sum(shard["rows"] for shard in self.manifest["shards"])
-        ids, vectors = np.empty(rows, np.uint64), np.empty((rows, self._dim(view)), np.float16)
+        dim = self._dim(view)
+        rows = sum(shard["rows"] for shard in self.manifests[view]["shards"])
+        ids, vectors = np.empty(rows, np.uint64), np.empty((rows, dim), np.float16)
         start = 0
         for part_ids, part in self.batches(view):
             stop = start + len(part)
@@ -127,17 +128,15 @@ class VectorSet:
         rows_of(wanted[:0], wanted[done:], self.path)
 
     def _dim(self, view: str) -> int:
-        if view not in self.dims:
-            raise UserError(
-                f"{self.path} has no view {view!r} ({', '.join(self.dims)}); add it to encode.views"
-            )
+        if view not in self.manifests:
+            raise _absent(self.path, view, self.manifests)
         return self.dims[view]
 
     def _shards(self, view: str) -> Iterator[tuple[dict[str, Any], tuple[Ids, Half]]]:
         """Shards in order with what they hold, some of them read ahead: hashing takes longer than reading."""
         waiting: deque[tuple[dict[str, Any], Future[tuple[Ids, Half]]]] = deque()
         with ThreadPoolExecutor(READ_AHEAD) as pool:
-            for shard in self.manifest["shards"]:
+            for shard in self.manifests[view]["shards"]:
                 waiting.append((shard, pool.submit(self._read_shard, shard, view)))
                 if len(waiting) > READ_AHEAD:
                     shard, content = waiting.popleft()
@@ -146,7 +145,7 @@ class VectorSet:
                 yield shard, content.result()
 
     def _read_shard(self, shard: dict[str, Any], view: str) -> tuple[Ids, Half]:
-        path = self.path / shard["name"]
+        path = self.path / view / shard["name"]
         again = f"run `dvc repro -f encode@{self.path.name}`"
         try:
             content = path.read_bytes()
@@ -172,13 +171,23 @@ def _all_finite(vectors: Half) -> bool:
     return not len(vectors) or bool((vectors.view(np.uint16) & 0x7FFF).max() < 0x7C00)
 
 
-def open_set(path: Path) -> VectorSet:
-    """Open vectors/SET.
+def open_set(path: Path, *views: str) -> VectorSet:
+    """Open these views of vectors/SET, and look at no other; all that it has, by name, where none is named.
 
     Raises:
-        UserError: there is no complete set: the manifest, which is written last, is missing or broken.
+        UserError: a view is absent, or it is not complete: its manifest, which is written last, is missing or
+            broken.
     """
-    manifest = path / MANIFEST
+    there = sorted(folder.name for folder in path.glob("[!.]*") if folder.is_dir())
+    for view in views:
+        if there and view not in there:
+            raise _absent(path, view, there)
+    # A set without any view fails where its manifest is looked for.
+    return VectorSet(path, {view: _read_manifest(path, view) for view in views or there or ("VIEW",)})
+
+
+def _read_manifest(path: Path, view: str) -> dict[str, Any]:
+    manifest = path / view / MANIFEST
     again = f"run `dvc repro encode@{path.name}`"
     if not manifest.exists():
         raise UserError(f"{manifest} does not exist; {again}")
@@ -188,20 +197,30 @@ def open_set(path: Path) -> VectorSet:
         raise UserError(f"{manifest} is not JSON ({error}); {again}") from None
     if not isinstance(content, dict) or not {"rows", "dims", "fingerprint", "shards"} <= content.keys():
         raise UserError(f"{manifest} is no manifest; {again}")
-    return VectorSet(path, content)
+    if view not in content["dims"]:
+        raise UserError(f"{manifest} is that of {', '.join(content['dims'])}; {again}")
+    return content
+
+
+def _absent(path: Path, view: str, there: Iterable[str]) -> UserError:
+    return UserError(f"{path} has no view {view!r} ({', '.join(there)}); add it to encode.views")
 
 
 def same_recipe(*sets: VectorSet) -> None:
-    """Fail unless all sets come from one teacher; an empty set comes from none.
+    """Fail unless all opened views of all sets come from one teacher; an empty set comes from none.
 
     Raises:
-        UserError: two sets have different recipes.
+        UserError: two have different recipes.
     """
-    for one, other in pairwise(found for found in sets if found.rows):
-        if one.manifest["fingerprint"] != other.manifest["fingerprint"]:
-            raise UserError(
-                f"{one.path} and {other.path} come from different teachers; run `dvc repro encode`"
-            )
+    found = [
+        (one.path / view, manifest["fingerprint"])
+        for one in sets
+        if one.rows
+        for view, manifest in one.manifests.items()
+    ]
+    for (one, its_own), (other, others) in pairwise(found):
+        if its_own != others:
+            raise UserError(f"{one} and {other} come from different teachers; run `dvc repro encode`")
 
 
 def rows_of(ids: Ids, wanted: Ids, path: Path) -> NDArray[np.int64]:
