@@ -22,6 +22,7 @@ from pipeline.export.session import OnnxEncoder
 from pipeline.params.export import Format
 from pipeline.params.load import load
 from pipeline.prepare import pairs
+from pipeline.prepare.subtasks import spelled_out
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 
@@ -45,7 +46,7 @@ def main(
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
     """Export one student; fail where an export is not the student that was trained."""
-    params = load(params_file)
+    params = spelled_out(load(params_file))
     block, settings = params.student(name), params.export
     chosen = formats(settings.formats, block.kind)
     table = texts.read_labelled(eval_texts)

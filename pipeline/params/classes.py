@@ -135,10 +135,3 @@ class MnliTask(_Glue):
     kind: Literal["mnli"]
     genres: Literal["matched", "mismatched"] | None = None
     """Score one of the two alone, as the task NAME; null: both."""
-
-    def tasks(self, name: str) -> dict[str, "MnliTask"]:
-        """The two tasks of the task `name`, or itself."""
-        if self.genres:
-            return {name: self}
-        both: tuple[Literal["matched", "mismatched"], ...] = ("matched", "mismatched")
-        return {f"{name}_{genres}": self.model_copy(update={"genres": genres}) for genres in both}

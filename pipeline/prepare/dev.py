@@ -38,7 +38,7 @@ def write(table: pl.DataFrame, known: pl.DataFrame, tasks: Mapping[str, Task], f
     Args:
         table: the pairs of all tasks, `pairs.PAIRS_SCHEMA`.
         known: their texts, `texts.LABELLED_SCHEMA`.
-        tasks: `evaluate.tasks` of params, by name.
+        tasks: `evaluate.tasks` of params, one by one.
         folder: corpus/dev.
     """
     chosen = table.filter(pl.col("split") == "dev")

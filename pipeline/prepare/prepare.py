@@ -19,6 +19,7 @@ from pipeline.prepare import pairs as pairs_file
 from pipeline.prepare.cleaning import check_ids, fold
 from pipeline.prepare.corpus import build
 from pipeline.prepare.sources import read_sources
+from pipeline.prepare.subtasks import spelled_out
 from pipeline.prepare.tasks import evaluation, sizes
 from pipeline.prepare.triplets import finetuning
 from pipeline.prepare.wordnet.families import Families, families
@@ -38,7 +39,7 @@ def main(
     params: Annotated[Path, typer.Option(help="params.yaml")] = Path("params.yaml"),
 ) -> None:
     """Write the corpus, the evaluation tasks and the fine-tuning data."""
-    settings = load(params)
+    settings = spelled_out(load(params))
     wordnet.mkdir(parents=True, exist_ok=True)  # augment depends on the folder, used or not
     for key, path in settings.user_files():
         if key.startswith("students."):

@@ -34,6 +34,7 @@ from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.labelled.similarity import similarity
 from pipeline.prepare.readers.beir import read_beir
 from pipeline.prepare.readers.msmarco import read_msmarco
+from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.wordnet.families import Families, Split
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
 
@@ -51,7 +52,7 @@ def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> La
     Raises:
         UserError: a task's files are at fault.
     """
-    return join(part for name, task in tasks.items() for part in _parts(name, task, wordnet))
+    return join(part for name, task in one_by_one(tasks).items() for part in _parts(name, task, wordnet))
 
 
 def sizes(
@@ -86,8 +87,6 @@ def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[L
     match task:
         case WordNetRelatedness() | WordNetReverseDictionary() | WordNetSupersense():
             return _proxy(name, task, wordnet())
-        case StsSets() | MnliTask(genres=None):
-            return [part for each, one in task.tasks(name).items() for part in _parts(each, one, wordnet)]
         case StsTask():
             return [similarity(name, task)]
         case RetrievalTask():
@@ -98,6 +97,8 @@ def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[L
             return [classification(name, task)]
         case Sst2Task() | MrpcTask() | QqpTask() | MnliTask():
             return [glue(name, task)]
+        case StsSets():
+            raise ValueError(f"{name} stands for other tasks; read them one by one")
 
 
 def _proxy(

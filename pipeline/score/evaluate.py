@@ -15,6 +15,7 @@ from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
 from pipeline.params.students import Student
 from pipeline.prepare import pairs
+from pipeline.prepare.subtasks import spelled_out
 from pipeline.score import examined
 from pipeline.score.evaluation import asymmetric, budget, embedding_space, examples, indexes, items
 from pipeline.score.evaluation.shipped import open_student
@@ -48,7 +49,7 @@ def main(
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
     """Score a student on the test tasks."""
-    params = load(params_file)
+    params = spelled_out(load(params_file))
     block = params.student(name)
     scoring = {task: spec.scoring for task, spec in params.evaluate.tasks.items()}
     test = evaluation.split_of(pairs.read(tasks), "test")

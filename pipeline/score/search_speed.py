@@ -14,6 +14,7 @@ from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
 from pipeline.prepare import pairs
+from pipeline.prepare.subtasks import spelled_out
 from pipeline.score.evaluation.shipped import open_student
 from pipeline.score.search_times import Plan, measure
 from pipeline.tasks import scoring as evaluation
@@ -31,7 +32,7 @@ def main(
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
     """Time the indexes of `evaluate.indexes` on the retrieval tasks."""
-    params = load(params_file)
+    params = spelled_out(load(params_file))
     plan = Plan(rounds=params.footprint.rounds, threads=params.footprint.threads)
     test = evaluation.split_of(pairs.read(tasks), "test")
     retrieval = {

@@ -2,6 +2,7 @@ import pytest
 
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import Evaluate
+from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
 from pipeline.tasks.scoring import main_metrics, split_of
 
@@ -50,7 +51,7 @@ def write(folder, **files):
 def read(kind, folder, **fields):
     mine = {"kind": kind, "path": str(folder), **fields}
     blocks = Evaluate.model_validate({"tasks": {"reported": {"kind": "sts", "path": "x"}, "mine": mine}})
-    tasks = {name: task for name, task in blocks.tasks.items() if name != "reported"}
+    tasks = one_by_one({name: task for name, task in blocks.tasks.items() if name != "reported"})
     return tasks, evaluation(tasks, None)
 
 
@@ -122,8 +123,8 @@ def test_mnli_is_two_tasks(tmp_path):
 
 def test_two_tasks_of_one_name_are_an_error():
     block = {"nli": {"kind": "mnli", "path": "x"}, "nli_matched": {"kind": "sst2", "path": "x"}}
-    with pytest.raises(ValueError, match=r"evaluate\.tasks\.nli_matched: two tasks have this name"):
-        Evaluate.model_validate({"tasks": block})
+    with pytest.raises(UserError, match=r"evaluate\.tasks\.nli_matched: .* rename one"):
+        one_by_one(Evaluate.model_validate({"tasks": block}).tasks)
 
 
 def test_a_folder_without_the_files_is_told_which_there_may_be(tmp_path):

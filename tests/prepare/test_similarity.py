@@ -3,6 +3,7 @@ import pytest
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import Evaluate, StsTask
 from pipeline.prepare.labelled.similarity import similarity
+from pipeline.prepare.subtasks import one_by_one
 
 SETS = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
 
@@ -70,7 +71,7 @@ def test_the_range_ascends():
 
 def test_the_seven_sets_are_seven_tasks_that_can_be_read(tmp_path):
     block = {"tasks": {"papers": {"kind": "sts_sets", "path": f"{tmp_path}/"}}}
-    tasks = Evaluate.model_validate(block).tasks
+    tasks = one_by_one(Evaluate.model_validate(block).tasks)
     assert list(tasks) == [f"papers_{name}" for name in SETS]
     for year in range(12, 17):
         semeval(tmp_path / "STS" / f"STS{year}-en-test", "images", [year / 4, 0])
@@ -88,5 +89,7 @@ def test_the_seven_sets_are_seven_tasks_that_can_be_read(tmp_path):
 def test_a_set_with_the_name_of_another_task_is_an_error():
     alone = {"kind": "sts", "path": "x.tsv"}
     block = {"papers": {"kind": "sts_sets", "path": "x"}, "papers_stsb": alone}
-    with pytest.raises(ValueError, match=r"evaluate\.tasks\.papers_stsb: two tasks have this name"):
-        Evaluate.model_validate({"tasks": block})
+    with pytest.raises(
+        UserError, match=r"evaluate\.tasks\.papers_stsb: two tasks have this name.*rename one"
+    ):
+        one_by_one(Evaluate.model_validate({"tasks": block}).tasks)
