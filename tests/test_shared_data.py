@@ -11,6 +11,7 @@ import pytest
 from pipeline.params.evaluate import Evaluate
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher, TransformerTeacher
+from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.scoring import main_metrics, score_tasks, split_of
@@ -28,7 +29,7 @@ def minilm():
 
 def scores(tasks, teacher):
     """Of a model on tasks of params, as evaluate has them."""
-    tasks = Evaluate.model_validate({"tasks": tasks}).tasks
+    tasks = one_by_one(Evaluate.model_validate({"tasks": tasks}).tasks)
     found = evaluation(tasks, None)
     table = found.texts.sort("text_id")
     vectors = teacher.encode(table["text"].to_list(), ["sentence"])["sentence"]
