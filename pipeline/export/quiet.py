@@ -1,16 +1,19 @@
-"""Silence for libraries that log what concerns nobody here."""
+"""Silence for libraries that tell their developers things: what they log, and what will change."""
 
 import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No log records up to warnings within the block; errors are raised, not logged."""
+    """No log records up to warnings, and no FutureWarning, in the block; errors are raised, not logged."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
     finally:
         logging.disable(before)
