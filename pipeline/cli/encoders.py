@@ -1,4 +1,4 @@
-"""The fastest way from a folder to vectors, which are those of sentence-transformers but for rounding."""
+"""The fastest way from a folder to vectors, equal to those of sentence-transformers except for rounding."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The files of the cache as a person looks after them: recipes, unfinished trainings, leftovers."""
+"""The files of the cache, for the commands that list and remove them."""
 
 import json
 import shutil
@@ -19,13 +19,13 @@ RECIPE = "recipe.json"
 INDEXES = "indexes"
 MTEB = "mteb"
 MTEB_OWNER = "distillation"
-"""What mteb calls the owner of our models: it keeps results in a folder OWNER__MODEL."""
+"""The owner that we give to our models: mteb keeps results in a folder OWNER__MODEL."""
 MTEB_LETTERS = 16
-"""Of a model's fingerprint, in that name."""
+"""How many letters of the model's fingerprint that name holds."""
 STATE = ".safetensors"
-"""How the state of a training ends; its inputs lie in a folder of that name without it."""
+"""Suffix of a training's state file. Its inputs lie in the folder of the same name without the suffix."""
 LOCK = ".lock"
-"""How the file ends that a running training holds."""
+"""Suffix of the file that a running training locks."""
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ PARTIAL = ".partial-"
 WRITER = re.compile(rf"{re.escape(PARTIAL)}(?:.*-)?([0-9a-f]{{16}})-(\d+)-\w+(?:\..*)?")
 RUST = re.compile(r"\(os error (\d+)\)")
 WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
-"""What the system may say of a write; what such a package reads in the same block may be missing."""
+"""Errors that the system gives to a write. A missing file is none of them: the block may also read."""
 UNTOUCHED_SECONDS = 24 * 3600
-"""How long a partial file is left alone whose writer cannot be seen from here."""
+"""Seconds for which a partial file of another machine is left alone."""
 
 
 @contextmanager

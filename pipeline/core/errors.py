@@ -26,7 +26,7 @@ QUIET = {
 
 
 MACHINE_ERRORS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOSPC, errno.EROFS, errno.EDQUOT)
-"""What a machine refuses, as against what a program does wrong: no right to a file, no room for it."""
+"""Errors of the machine, not of the program: no permission for a file, no space for it."""
 
 
 class UserError(Exception):
@@ -34,7 +34,7 @@ class UserError(Exception):
 
 
 class Unfinished(UserError):  # noqa: N818 - what is done is no error
-    """A teacher had to stop half-way; it brings what it has paid for."""
+    """A teacher had to stop half-way. The error carries the vectors that were made so far."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ def under(key: str) -> Iterator[None]:
 
 
 def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Print a `UserError` as one message on stderr and exit with 1, as also a file or disk that is closed.
+    """Print a `UserError`, or a failing file or disk, as one message on stderr, and exit with 1.
 
     Every other error keeps its traceback.
     """

@@ -11,9 +11,9 @@ class Footprint(Block):
     """How size and speed are measured."""
 
     sentences: Count = 256
-    """Texts a timed batch run."""
+    """Texts in a timed batch."""
     rounds: Count = 3
-    """Times that all models are measured in turn; medians are reported."""
+    """How often all models are measured in turn. Medians are reported."""
     single: Count = 30
     """Texts that are encoded one at a time in each round, for the latency."""
     threads: Count = 2
@@ -21,43 +21,43 @@ class Footprint(Block):
 
 
 class Api(Block):
-    """How a teacher behind an API is asked; the caps hold for one run of a stage."""
+    """How requests are sent to a teacher behind an API. The caps hold for one run of a stage."""
 
     tokens_per_request: Count = 50_000
-    """Most tokens a request, estimated as one for 4 bytes of text; OpenAI takes 300,000."""
+    """Most tokens in a request, estimated as one for 4 bytes of text. OpenAI accepts 300,000."""
     texts_per_request: Count = 32
-    """Most texts a request: TEI takes 32 unless told otherwise, OpenAI 2,048."""
+    """Most texts in a request. TEI accepts 32 by default, OpenAI 2,048."""
     concurrency: Count = 8
-    """Requests under way at the same time."""
+    """Requests at the same time."""
     timeout_seconds: Positive = 60.0
-    """A server that is silent for so long is asked again."""
+    """Seconds without an answer before a request is retried."""
     retries: Annotated[int, Field(ge=0)] = 6
-    """How often a request is tried again after a timeout, a lost connection, HTTP 429, 500, 502, 503, 504."""
+    """How often a request is retried after a timeout, a lost connection, HTTP 429, 500, 502, 503 or 504."""
     backoff_seconds: Positive = 1.0
-    """The wait before the first retry; it doubles every time, up to a minute. A server may ask for more."""
+    """Seconds before the first retry. They double each time, up to a minute. A server may ask for more."""
     max_requests: Count | None = None
-    """Stop before sending more requests, retries counted; null: no cap."""
+    """Stop before more requests are sent; retries count. null: no cap."""
     max_tokens: Count | None = None
-    """Stop before sending more tokens, as the server bills them where it says so, else estimated; null: no
-    cap."""
+    """Stop before more tokens are sent. The server's own count is used if it gives one, else an estimate.
+    null: no cap."""
 
 
 class Runtime(Block):
-    """What changes speed, and results in their last digits at most; no stage tracks it."""
+    """What changes speed, and results only in their last digits. No stage tracks it."""
 
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
-    """Where the teacher encodes and students are trained: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ...; what
-    they cost is always measured on the CPU."""
+    """Where the teacher encodes and students train: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ... Their cost is
+    always measured on the CPU."""
     tokens_per_batch: Count = 4096
     """Padded tokens that go through a model at a time."""
     cache: str = ".cache"
-    """Folder of encoded vectors and of unfinished trainings; ignored by git and DVC."""
+    """Folder of encoded vectors and unfinished trainings. Git and DVC ignore it."""
     checkpoint_seconds: Annotated[int, Field(ge=1)] = 30
-    """Most seconds of training that a kill costs."""
+    """A killed training loses at most this many seconds."""
     engine: Literal["local", "ray"] = "local"
     """Where the teacher's workers run: `local`, on this machine; `ray`, on the cluster of RAY_ADDRESS or else
     this machine (`pip install 'ray[data]'`), with the same files at the same paths."""
     workers: Count = 1
-    """Processes that encode, each with a teacher of its own: one for each GPU."""
+    """Processes that encode. Each loads its own teacher; start one for each GPU."""
     api: Api = Api()
-    """Of a teacher of kind `openai_api`."""
+    """For a teacher of kind `openai_api`."""

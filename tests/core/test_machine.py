@@ -26,8 +26,13 @@ def test_the_processor_is_called_what_the_system_calls_it(tmp_path, monkeypatch)
     assert machine.cpu() == "arm64"
 
 
-def test_there_is_a_cpu():
-    assert machine.cpus() >= 1
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not pin processes to CPUs")
+def test_the_cpus_are_those_that_the_process_may_use():
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from pipeline.core import machine"
+    one = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(machine.cpus())"], capture_output=True, text=True, check=True
+    )
+    assert one.stdout == "1\n"
 
 
 def test_the_cpu_is_the_device_where_torch_sees_no_other(monkeypatch):
