@@ -28,7 +28,8 @@ def test_the_processor_is_called_what_the_system_calls_it(tmp_path, monkeypatch)
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not pin processes to CPUs")
 def test_the_cpus_are_those_that_the_process_may_use():
-    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from pipeline.core import machine"
+    pinned = "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
+    code = f"import os; {pinned}; from pipeline.core import machine"
     one = subprocess.run(
         [sys.executable, "-c", f"{code}; print(machine.cpus())"], capture_output=True, text=True, check=True
     )
