@@ -28,7 +28,7 @@ COMMANDS = {
     "schema": "Write the JSON Schema of params.yaml.",
     "cache": "Vectors, indexes, translations, results that are kept.",
 }
-"""Each with the first line of its own help: the function of this name in pipeline.cli/NAME.py, or its
+"""Each with the first line of its own help: the function of this name in pipeline/cli/NAME.py, or its
 commands."""
 
 if TYPE_CHECKING:

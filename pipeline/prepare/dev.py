@@ -76,4 +76,4 @@ def read(folder: Path) -> DevTasks:
 def _dumped(scoring: Scoring) -> object:
     if not isinstance(scoring, Probe):
         return scoring
-    return {key: value for key, value in scoring.model_dump(mode="json").items() if key in Probe.model_fields}
+    return scoring.model_dump(mode="json", include=set(Probe.model_fields))

@@ -34,7 +34,6 @@ from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.labelled.similarity import similarity
 from pipeline.prepare.readers.beir import read_beir
 from pipeline.prepare.readers.msmarco import read_msmarco
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.wordnet.families import Families, Split
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
 
@@ -46,13 +45,13 @@ def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> La
     """The pairs of all tasks and their texts.
 
     Args:
-        tasks: `evaluate.tasks` of params, by name.
+        tasks: `evaluate.tasks` of params, one by one (`subtasks.one_by_one`).
         wordnet: opens WordNet; called only if a task needs it.
 
     Raises:
         UserError: a task's files are at fault.
     """
-    return join(part for name, task in one_by_one(tasks).items() for part in _parts(name, task, wordnet))
+    return join(part for name, task in tasks.items() for part in _parts(name, task, wordnet))
 
 
 def sizes(
@@ -85,6 +84,8 @@ def sizes(
 
 def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[Labelled]:
     match task:
+        case StsSets() | MnliTask(genres=None):
+            raise ValueError(f"{name} stands for other tasks; read them one by one")
         case WordNetRelatedness() | WordNetReverseDictionary() | WordNetSupersense():
             return _proxy(name, task, wordnet())
         case StsTask():
@@ -97,8 +98,6 @@ def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[L
             return [classification(name, task)]
         case Sst2Task() | MrpcTask() | QqpTask() | MnliTask():
             return [glue(name, task)]
-        case StsSets():
-            raise ValueError(f"{name} stands for other tasks; read them one by one")
 
 
 def _proxy(

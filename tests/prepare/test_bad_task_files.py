@@ -11,6 +11,7 @@ from bad_retrieval_files import BEIR, MARCO
 
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import Evaluate
+from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
 
 CASES = (
@@ -32,7 +33,7 @@ def read(tmp_path, monkeypatch, block, files):
             path = tmp_path / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return evaluation(Evaluate.model_validate({"tasks": {"mine": block}}).tasks, None)
+    return evaluation(one_by_one(Evaluate.model_validate({"tasks": {"mine": block}}).tasks), None)
 
 
 @pytest.mark.parametrize("case", CASES)
