@@ -32,11 +32,6 @@ class _Similarity(Block):
         """The module under tasks/ that scores it."""
         return "sts"
 
-    @property
-    def metric(self) -> str:
-        """The headline."""
-        return "spearman"
-
 
 class _Ranked(Block):
     """What tasks of queries and documents have in common."""
@@ -150,11 +145,6 @@ class EntityResolutionTask(Block):
     def scoring(self) -> Scoring:
         """The module under tasks/ that scores it."""
         return "entity_resolution"
-
-    @property
-    def metric(self) -> str:
-        """The headline."""
-        return "recall@1"
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

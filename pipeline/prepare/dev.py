@@ -16,6 +16,7 @@ from pipeline.prepare import pairs
 
 PAIRS, TEXTS, SCORING = "tasks.parquet", "texts.parquet", "scoring.json"
 SCORINGS: TypeAdapter[dict[str, Scoring]] = TypeAdapter(dict[str, Scoring])
+METRICS: TypeAdapter[dict[str, str | None]] = TypeAdapter(dict[str, str | None])
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class DevTasks:
     """All that they name, `texts.LABELLED_SCHEMA`, sorted by text_id."""
     scoring: dict[str, Scoring]
     """How each is scored, as `Task.scoring`."""
-    metrics: dict[str, str]
-    """The headline of each."""
+    metrics: dict[str, str | None]
+    """The headline of each, where params choose it."""
 
 
 def write(table: pl.DataFrame, known: pl.DataFrame, tasks: Mapping[str, Task], folder: Path) -> None:
@@ -45,7 +46,8 @@ def write(table: pl.DataFrame, known: pl.DataFrame, tasks: Mapping[str, Task], f
     named = pl.concat([chosen["left_id"], chosen["right_id"]]).drop_nulls()
     names = set(chosen["task"])
     scoring = {
-        name: {"scoring": _dumped(tasks[name].scoring), "metric": tasks[name].metric} for name in names
+        name: {"scoring": _dumped(tasks[name].scoring), "metric": getattr(tasks[name], "metric", None)}
+        for name in names
     }
     with atomic_folder(folder) as temporary:
         pairs.write(chosen, temporary / PAIRS)
@@ -65,7 +67,7 @@ def read(folder: Path) -> DevTasks:
     try:
         content = json.loads((folder / SCORING).read_text(encoding="utf-8"))
         scoring = SCORINGS.validate_python({name: told["scoring"] for name, told in content.items()})
-        metrics = {name: str(told["metric"]) for name, told in content.items()}
+        metrics = METRICS.validate_python({name: told["metric"] for name, told in content.items()})
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{folder / SCORING} cannot be read ({reason}); run `dvc repro -f prepare`") from None

@@ -7,6 +7,8 @@ from pipeline.tasks import ranking
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.ranking import TIE
 
+HEADLINE = "recall@1"
+
 
 def resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
     """Whether each query is resolved: whether the entity nearest to it by cosine is a match (SimTDE, 4.2).

@@ -39,9 +39,14 @@ def score_tasks(
     return {name: _score(group, scoring[name], embeddings) for name, group in tasks.items()}
 
 
+def headline(how: Scoring, chosen: str | None) -> str:
+    """The metric that stands for a task: the one that params choose, or its kind's own."""
+    return chosen or SCORING[str(how)].HEADLINE
+
+
 def main_metrics(tasks: Mapping[str, Task]) -> dict[str, str]:
     """The headline metric of each task."""
-    return {name: task.metric for name, task in tasks.items()}
+    return {name: headline(task.scoring, getattr(task, "metric", None)) for name, task in tasks.items()}
 
 
 def average(scores: Scores, main: Mapping[str, str]) -> float:

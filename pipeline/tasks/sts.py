@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.vectors.geometry import cosines
 
+HEADLINE = "spearman"
+
 
 def similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> NDArray[np.float64]:
     """The cosine of each pair, (pairs,).

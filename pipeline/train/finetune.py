@@ -139,6 +139,9 @@ class _DevScore:
         self._learner, self._tasks, self._bfloat16 = learner, tasks, bfloat16
         self._ids = tasks.texts["text_id"].to_numpy()
         self._tokens = learner.tokenise(tasks.texts["text"].to_list())
+        self._main = {
+            name: evaluation.headline(tasks.scoring[name], metric) for name, metric in tasks.metrics.items()
+        }
 
     def __call__(self) -> float:
         # Scoring may train classifiers, which need their gradients.
@@ -147,7 +150,7 @@ class _DevScore:
         vectors = np.concatenate([part.numpy() for part in parts])
         embeddings = Embeddings(self._ids, vectors)
         scores = evaluation.score_tasks(self._tasks.pairs, self._tasks.scoring, embeddings)
-        return evaluation.average(scores, self._tasks.metrics)
+        return evaluation.average(scores, self._main)
 
 
 def _copy(source: Path, out: Path) -> None:

@@ -49,7 +49,7 @@ def test_what_is_written_is_read(tmp_path):
     found = dev.read(written(tmp_path / "dev"))
     assert set(found.pairs) == set(found.scoring) == set(found.metrics) == {"alike", "whose", "found", "both"}
     assert sorted(found.texts["text"]) == [*"abcdefgh"]
-    assert found.metrics == {"alike": "spearman", "whose": "f1", "found": "ndcg@10", "both": "spearman"}
+    assert found.metrics == {"alike": None, "whose": "f1", "found": "ndcg@10", "both": None}
     assert found.scoring["alike"] == found.scoring["both"] == "sts"
     probe = found.scoring["whose"]
     assert isinstance(probe, Probe)
