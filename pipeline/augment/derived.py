@@ -58,7 +58,7 @@ def new_texts(made: pl.DataFrame, corpus: pl.DataFrame, method: str, gates: Text
         reasons = judged["reason"].drop_nulls().value_counts()
         dropped.update(dict(reasons.iter_rows()))
         parts.append(judged.filter(pl.col("reason").is_null()).drop("reason"))
-    table = pl.concat([part.select("text_id", "parent_id", "text", "changed") for part in parts])
+    table = pl.concat([part.select("text_id", "parent_id", "text", "role", "changed") for part in parts])
     known = corpus.select("text_id", "text").filter(pl.col("text_id").is_in(table["text_id"].implode()))
     is_known = pl.col("text_id").is_in(known["text_id"].implode())
     twins = table.filter(is_known | pl.col("text_id").is_duplicated())
@@ -82,10 +82,10 @@ def new_texts(made: pl.DataFrame, corpus: pl.DataFrame, method: str, gates: Text
 def _compared(made: pl.DataFrame, corpus: pl.DataFrame) -> pl.DataFrame:
     """Cleaned texts beside their parents: `folded`, both texts' different words, and the share `changed`."""
     texts = normalise(made["text"]).fill_null("")
-    table = made.with_columns(texts, ids(texts).alias("text_id"))
+    table = made.with_columns(texts)
     parents = corpus.filter(pl.col("text_id").is_in(table["parent_id"].implode()))
     table = table.join(
-        parents.select(pl.col("text_id").alias("parent_id"), pl.col("text").alias("parent")),
+        parents.select(pl.col("text_id").alias("parent_id"), pl.col("text").alias("parent"), "role"),
         on="parent_id",
         how="left",
         maintain_order="left",
@@ -93,7 +93,8 @@ def _compared(made: pl.DataFrame, corpus: pl.DataFrame) -> pl.DataFrame:
     if table["parent"].null_count():
         orphan = table.filter(pl.col("parent").is_null())["parent_id"][0]
         raise ValueError(f"an augmenter gave the parent {orphan}, which is no corpus text")
-    table = table.with_columns(fold(table["text"]).alias("folded"), fold(table["parent"]).alias("before"))
+    own = ids(texts, table["role"].to_numpy().astype(str))
+    table = table.with_columns(own, fold(texts).alias("folded"), fold(table["parent"]).alias("before"))
     words, parent_words = (pl.col(name).str.extract_all(WORD) for name in ("folded", "before"))
     lost = parent_words.list.set_difference(words).list.len()
     return table.with_columns((lost / parent_words.list.n_unique()).alias("changed"))

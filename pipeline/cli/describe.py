@@ -78,7 +78,12 @@ def _teacher_vectors(opened: published.VectorSet) -> Description:
             f"relative RMSE {lost['relative_rmse']:.3%}"
         )
     said.facts["fingerprint"] = str(manifest["fingerprint"])
-    said.facts |= {f"recipe {key}": str(value) for key, value in sorted(manifest["recipe"].items())}
+    for role, recipe in published.by_role(manifest).items():
+        said.facts |= {
+            f"recipe {key}": str(value) for key, value in sorted(recipe.items()) if key != "prompt"
+        }
+        if "prompt" in recipe:
+            said.facts["recipe prompt" if role == "text" else f"recipe prompt of a {role}"] = recipe["prompt"]
     for view in opened.dims:
         found = next((part for part in opened.batches(view) if len(part[0])), None)
         if found is None:

@@ -120,7 +120,7 @@ def _teacher(params: Params) -> _Model:
     )
     return _Model(
         TEACHER,
-        fingerprint.of_json(teacher.recipe),
+        fingerprint.of_json(teacher.recipes),
         lambda: lambda texts, _: teacher.encode(texts, ["sentence"])["sentence"],
     )
 

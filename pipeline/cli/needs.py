@@ -12,7 +12,7 @@ from pipeline.augment.back_translation.ctranslate2 import check_convertible
 from pipeline.cli import model_folder
 from pipeline.cli.finding import Finding
 from pipeline.core.errors import UserError
-from pipeline.data.locate import PACKAGE, find_model, unused_prompts
+from pipeline.data.locate import PACKAGE, find_model
 from pipeline.params.augment import BackTranslationAugment, TranslationStep
 from pipeline.params.load import Params
 from pipeline.params.students import TransformerInit
@@ -34,10 +34,8 @@ def teacher(params: Teacher) -> Finding:
             return Finding("teacher", f"{params.model}: {NOT_HERE}")
         length = params.max_length or model_folder.max_length(folder)
         dim = model_folder.dimension(folder) or "unknown"
-        names = unused_prompts(folder) if params.prompt is None else []
-        prompts = f", without its prompts ({', '.join(names)}: teacher.prompt puts one before all texts)"
         tokens = f"{length} tokens" if length else "no longest text"
-        found = f"{params.model}: {dim} dimensions, {tokens}{prompts if names else ''}, in {folder}"
+        found = f"{params.model}: {dim} dimensions, {tokens}, in {folder}"
         return Finding("teacher", found, "" if length else "set teacher.max_length to 512, say")
     except UserError as error:
         return Finding("teacher", str(error), "edit teacher.model in the params file")

@@ -172,7 +172,8 @@ def used_by(vectors_folder: Path) -> dict[str, list[str]]:
     found = vectors_folder.glob(f"[!.]*/[!.]*/{published.MANIFEST}")
     for path in sorted({manifest.parent.parent for manifest in found}):
         manifests = published.open_set(path).manifests.values()
-        for letters in {str(manifest["fingerprint"])[:FINGERPRINT_LETTERS] for manifest in manifests}:
+        recipes = [recipe for manifest in manifests for recipe in published.by_role(manifest).values()]
+        for letters in {fingerprint.of_json(recipe)[:FINGERPRINT_LETTERS] for recipe in recipes}:
             users.setdefault(letters, []).append(path.name)
     return users
 

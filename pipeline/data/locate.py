@@ -71,16 +71,6 @@ def check_modules(folder: Path, model: str, key: str) -> None:
             )
 
 
-def unused_prompts(folder: Path) -> list[str]:
-    """Names of a sentence-transformers model's prompts, those of queries say, where none is its default."""
-    try:
-        stated = json.loads((folder / "config_sentence_transformers.json").read_text(encoding="utf-8"))
-        named = {} if stated.get("default_prompt_name") else stated.get("prompts", {})
-        return sorted(name for name, prompt in named.items() if prompt)
-    except (OSError, ValueError, AttributeError):
-        return []  # a plain transformers model, or what is wrong is told when it is loaded
-
-
 def weights_hash(folder: Path, *, code: bool = False) -> str:
     """SHA-256 over the files that decide what a model gives, whatever else was downloaded beside them.
 

@@ -1,15 +1,19 @@
 """A student: a sentence-transformers folder with safetensors weights and a model card."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.core.atomic import atomic_folder
+from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 CARD = "README.md"
+NO_PROMPTS = {"text": "", "query": "", "document": ""}
+SETTINGS = "config_sentence_transformers.json"
 
 
 class Saveable(Protocol):
@@ -20,11 +24,30 @@ class Saveable(Protocol):
         ...
 
 
-def write(student: Saveable, card: str, folder: Path) -> None:
-    """Write a student's folder and its model card, whole or not at all."""
+def write(student: Saveable, card: str, folder: Path, prompts: Mapping[str, str]) -> None:
+    """Write a student's folder and its model card, whole or not at all.
+
+    Args:
+        student: what is saved.
+        card: the model card.
+        folder: where to.
+        prompts: what the student has before the texts of each role; `encode` puts that of `text`.
+    """
     with atomic_folder(folder) as temporary:
         student.save(temporary)
+        if any(prompts.values()):
+            settings = json.loads((temporary / SETTINGS).read_text(encoding="utf-8"))
+            default = "text" if prompts.get("text") else None
+            settings |= {"prompts": {**NO_PROMPTS, **prompts}, "default_prompt_name": default}
+            write_text(temporary / SETTINGS, f"{json.dumps(settings, indent=2)}\n")
         (temporary / CARD).write_text(card, encoding="utf-8")
+
+
+def prompts(folder: Path) -> dict[str, str]:
+    """What a saved student has before the texts of each role."""
+    stated = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    found = {role: prompt or "" for role, prompt in stated.get("prompts", {}).items()}
+    return found if any(found.values()) else {}
 
 
 def check(folder: Path, stage: str) -> None:

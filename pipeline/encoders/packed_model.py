@@ -35,7 +35,6 @@ class PackedModel:
         module: the model.
         max_length: tokens after which a text is cut.
         tokens_per_batch: padded tokens that go through the model at a time.
-        prompt: is put before every text.
     """
 
     def __init__(
@@ -43,10 +42,8 @@ class PackedModel:
         module: "SentenceTransformer",
         max_length: int,
         tokens_per_batch: int = TOKENS_PER_BATCH,
-        prompt: str = "",
     ) -> None:
         self.module = module
-        self.prompt = prompt
         self.tokens_per_batch = tokens_per_batch
         hidden = encoder_of(module).get_embedding_dimension()
         sentence = int(module.get_embedding_dimension() or hidden)
@@ -57,26 +54,34 @@ class PackedModel:
         self._packed = PackedEncoder(encoder) if packs else None
 
     @torch.inference_mode()
-    def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
+    def encode(
+        self, texts: Sequence[str], views: Sequence[str], prompt: str = ""
+    ) -> dict[str, NDArray[np.float32]]:
+        """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode.
+
+        Args:
+            texts: any.
+            views: of `dims`.
+            prompt: is put before every text.
+        """
         found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
         for start in range(0, len(texts), TEXTS_AT_A_TIME):
-            encodings = self.tokenise(texts[start : start + TEXTS_AT_A_TIME])
+            encodings = self.tokenise([prompt + text for text in texts[start : start + TEXTS_AT_A_TIME]])
             lengths = np.array([len(encoding.ids) for encoding in encodings])
             for batch in length_sorted_batches(lengths, self.tokens_per_batch):
-                outputs = self._outputs([encodings[row] for row in batch])
+                outputs = self._outputs([encodings[row] for row in batch], prompt)
                 for view in views:
                     # A model that says `truncate_dim` gives the first dimensions of its sentence vectors.
                     found[view][start + batch] = _view(view, outputs)[:, : self.dims[view]].cpu().numpy()
         return found
 
     def tokenise(self, texts: Sequence[str]) -> list[Encoding]:
-        """Their tokens, with the prompt's and special ones, cut at the model's length."""
-        return self._tokenizer.encode_batch_fast([self.prompt + text for text in texts])
+        """Their tokens, with special ones, cut at the model's length."""
+        return self._tokenizer.encode_batch_fast(list(texts))
 
-    def _outputs(self, encodings: list[Encoding]) -> dict[str, Any]:
+    def _outputs(self, encodings: list[Encoding], prompt: str) -> dict[str, Any]:
         """All that the model's modules give for a batch, after the encoder in float32."""
-        features = self._features(encodings)
+        features = self._features(encodings, prompt)
         special = features.pop("special_tokens_mask")
         encoder, *others = self.module
         if self._packed:
@@ -93,7 +98,7 @@ class PackedModel:
             features = module(features)
         return {**features, "hidden_states": hidden_states, "special_tokens_mask": special}
 
-    def _features(self, encodings: list[Encoding]) -> dict[str, Any]:
+    def _features(self, encodings: list[Encoding], prompt: str) -> dict[str, Any]:
         """A padded batch as the model's first module takes it."""
         lengths = np.array([len(encoding.ids) for encoding in encodings])
         mask = np.arange(lengths.max()) < lengths[:, None]
@@ -110,10 +115,10 @@ class PackedModel:
         }
         if "token_type_ids" in self.module.tokenizer.model_input_names:
             features["token_type_ids"] = padded((e.type_ids for e in encodings), 0)
-        if self.prompt:
+        if prompt:
             before, _ = special_around(self.module.tokenizer)
-            prompt = self._tokenizer.encode(self.prompt, add_special_tokens=False)
-            features["prompt_length"] = len(before) + len(prompt.ids)
+            found = self._tokenizer.encode(prompt, add_special_tokens=False)
+            features["prompt_length"] = len(before) + len(found.ids)
         return features
 
 

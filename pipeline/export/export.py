@@ -54,9 +54,11 @@ def main(
     compared = table.head(settings.parity_texts)
     needed = pl.Series(np.union1d(evaluation.text_ids(measure.tasks), compared["text_id"].to_numpy()))
     used = table.filter(pl.col("text_id").is_in(needed.implode()))
-    ids, content = used["text_id"].to_numpy(), used["text"].to_list()
     model = student_folder.read(finetuned, f"finetune@{name}")
-    trained = Embeddings(ids, model.encode(content, batch_size=BATCH_SIZE))
+    prompts = student_folder.prompts(finetuned)
+    ids, content = used["text_id"].to_numpy(), texts.with_prompts(used, prompts)["text"].to_list()
+    prompted = texts.with_prompts(compared, prompts)["text"].to_list()
+    trained = Embeddings(ids, model.encode(content, prompt="", batch_size=BATCH_SIZE))
     reference = trained.of(compared["text_id"].to_numpy())
     trained_score = measure.score(trained, reference, reference)
     if measure.tasks and not trained_score > 0:
@@ -71,7 +73,7 @@ def main(
         write(model, finetuned, chosen, folder)
         for format_name in chosen:
             found = Embeddings(ids, encode(folder / format_name, format_name, content))
-            vectors, shown = found.of(compared["text_id"].to_numpy()), compared["text"].to_list()
+            vectors, shown = found.of(compared["text_id"].to_numpy()), prompted
             tolerance, apart = settings.tolerance(format_name), parity.difference(vectors, reference)
             parity.check_vectors(format_name, apart, shown, tolerance)
             farthest, mean_alone = apart.distances.max(), None
@@ -133,9 +135,9 @@ def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], f
 
 
 def encode(folder: Path, format_name: Format, content: list[str], batch_size: int = BATCH_SIZE) -> np.ndarray:
-    """Vectors (n, dim) by a format's own runtime."""
+    """Vectors (n, dim) by a format's own runtime, of texts that have their prompts."""
     if format_name == "sentence-transformers":
-        return student_folder.read(folder, "export").encode(content, batch_size=batch_size)
+        return student_folder.read(folder, "export").encode(content, prompt="", batch_size=batch_size)
     if format_name == "model2vec":
         from model2vec import StaticModel
 

@@ -1,7 +1,7 @@
 """What every block of params.yaml has in common."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,8 @@ class Block(BaseModel):
     )
 
 
+Role = Literal["text", "query", "document"]
+"""What a text is for: a teacher may put another prompt before each. Queries search documents; `text` is all else."""
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]

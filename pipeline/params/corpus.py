@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.params.base import HUB, Block, Count, Name, NonNegative, distinct
+from pipeline.params.base import HUB, Block, Count, Name, NonNegative, Role, distinct
 
 
 class WordNetSource(Block):
@@ -26,6 +26,8 @@ class FileSource(Block):
     join: Count = 1
     """So many successive texts become one, with spaces between them: passages from a file of sentences. An
     empty line ends one; the other bounds are of passages."""
+    role: Role = "text"
+    """What the texts are for: `query` and `document` have the teacher's prompts of these roles."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
 
@@ -52,6 +54,8 @@ class HubSource(Block):
     column: str = "text"
     """The column that holds the text."""
     join: Count = 1
+    """As of files."""
+    role: Role = "text"
     """As of files."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
@@ -100,6 +104,8 @@ class TripletFile(Block):
     """Column of the positives."""
     negatives: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Columns of the hard negatives; an empty cell is no negative."""
+    roles: Annotated[tuple[Role, Role], Field(strict=False)] = ("text", "text")
+    """Of the anchors, and of the positives and negatives: [query, document] where anchors search."""
     limit: Count | None = None
     """Keep this many, chosen by hash; null: all."""
 

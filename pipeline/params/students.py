@@ -55,6 +55,14 @@ class Finetune(Block):
     """Seed of the order of the triplets."""
 
 
+class StudentInit(Block):
+    """What the start of every kind of student has."""
+
+    prompts: Literal["none", "teacher"] = "none"
+    """What the student puts before texts, by their role: nothing, or what the teacher puts there. It is
+    trained with its prompts, and `encode_query` and `encode_document` put them there."""
+
+
 class StudentBlock(Block):
     """What every student has: all keys are required, since dvc.yaml tracks them one by one."""
 
@@ -64,6 +72,8 @@ class StudentBlock(Block):
     """Dimension of the student's vectors; below the teacher's, the target is reduced by PCA."""
     loss: Loss
     train: Train
+    init: StudentInit
+    """Where it starts."""
     finetune: Finetune | None
     """null: the distilled weights are final."""
 
@@ -71,7 +81,7 @@ class StudentBlock(Block):
 Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, strict=False)]
 
 
-class TransformerInit(Block):
+class TransformerInit(StudentInit):
     """Where a transformer student starts."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
@@ -103,7 +113,7 @@ class TransformerStudent(StudentBlock):
     init: TransformerInit
 
 
-class CompactInit(Block):
+class CompactInit(StudentInit):
     """Where a compact student starts: narrow embeddings, some of the teacher's layers (SimTDE)."""
 
     table_dim: Count
@@ -133,7 +143,7 @@ class CompactStudent(StudentBlock):
     init: CompactInit
 
 
-class BilstmInit(Block):
+class BilstmInit(StudentInit):
     """Where a BiLSTM starts (SRA)."""
 
     units: Count = 512
@@ -168,7 +178,7 @@ class BilstmStudent(StudentBlock):
     init: BilstmInit
 
 
-class StaticInit(Block):
+class StaticInit(StudentInit):
     """Where a static student starts: the vocabulary vectors, PCA, Zipf weights (model2vec)."""
 
     sif: Positive | None = 1e-4

@@ -5,10 +5,26 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from pipeline.params.base import Block, Count, Seed
+from pipeline.params.base import Block, Count, Role, Seed
 
 View = Literal["sentence", "token_mean", "cls"]
 Storage = Literal["float16", "int8"]
+
+
+class Prompts(Block):
+    """What a teacher puts before a text, by its role; null: the model's own prompt for that role."""
+
+    text: str | None = None
+    """Before texts that are neither queries nor documents. The model's own: its default prompt."""
+    query: str | None = None
+    """Before queries. The model's own: its prompt `query`, as `encode_query` of sentence-transformers."""
+    document: str | None = None
+    """Before documents. The model's own: its prompt `document`, `passage` or `corpus`, the first that says
+    something. A default prompt is of `text` alone."""
+
+    def given(self, role: Role) -> str | None:
+        """The prompt of a role, where params have one."""
+        return getattr(self, role)
 
 
 class TransformerTeacher(Block):
@@ -21,8 +37,8 @@ class TransformerTeacher(Block):
     """Branch, tag or commit of a hub model."""
     pooling: Literal["mean", "cls", "max", "lasttoken"] | None = None
     """Only for a plain transformers model, which does not say how token vectors become a sentence vector."""
-    prompt: str | None = None
-    """Prepended to every text; null: the model's own default prompt, if it has one."""
+    prompts: Prompts = Prompts()
+    """Put before texts, by their role."""
     max_length: Annotated[int, Field(ge=3)] | None = None
     """Tokens a text, special tokens included; longer texts are cut. null: the model's own."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -74,8 +90,8 @@ class OpenAiApiTeacher(Block):
     """The model's name there. Whether another model hides behind an old name cannot be seen from here."""
     dimensions: Count | None = None
     """Ask for vectors of this size, of a model that can shorten them; null: the model's own."""
-    prompt: str | None = None
-    """Prepended to every text."""
+    prompts: Prompts = Prompts()
+    """Put before texts, by their role; null: none, for a server names no prompts."""
     key_variable: Annotated[str, AfterValidator(_variable)] | None = None
     """The name of the environment variable that holds the key; null: no key is sent."""
     parts: Annotated[str, Field(min_length=1)]

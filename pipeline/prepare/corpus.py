@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 
 from pipeline.core.errors import UserError
-from pipeline.data.common.texts import CORPUS_SCHEMA
+from pipeline.data.common.texts import CORPUS_SCHEMA, LABELLED_SCHEMA
+from pipeline.params.base import Role
 from pipeline.params.corpus import Corpus
 from pipeline.prepare.cleaning import JOINED, LIMIT, WORD, check_ids, fold, ids, normalise, say_loss
 from pipeline.prepare.sampling import keep_first, share
@@ -27,6 +28,7 @@ class SourceTexts:
     """So many successive texts of a file become one; an empty one between them ends it."""
     lengths: tuple[int, ...] = ()
     """Rows of each file; (): there is one."""
+    role: Role = "text"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def build(
     Raises:
         UserError: no text is left, or two different texts have one text_id.
     """
-    corpus = pl.DataFrame(schema={"text_id": pl.UInt64, "text": pl.String, "source": pl.String})
+    corpus = pl.DataFrame(schema={**LABELLED_SCHEMA, "source": pl.String})
     reports = []
     for source in sources:
         texts, report = _filtered(source, corpus, params, held_out)
@@ -102,7 +104,7 @@ def _filtered(
     table = keep("too_many_words", table.filter(words <= params.max_words))
     table = keep("too_many_chars", table.filter(pl.col("text").str.len_chars() <= params.max_chars))
     table = keep("duplicate", table.unique("text", maintain_order=True))
-    table = table.with_columns(ids(table["text"]))
+    table = table.with_columns(ids(table["text"], source.role), role=pl.lit(source.role))
     check_ids(pl.concat([corpus.select("text_id", "text"), table.select("text_id", "text")]))
     table = keep(
         "duplicate_of_earlier_source", table.join(corpus, on="text_id", how="anti", maintain_order="left")
@@ -110,7 +112,7 @@ def _filtered(
     table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
     table = keep(LIMIT, keep_first(table, "text_id", source.limit, "limit"))
     report = Report(source.name, len(source.texts), len(table), {k: n for k, n in dropped.items() if n})
-    return table.select("text_id", "text", pl.lit(source.name).alias("source")), report
+    return table.select(list(LABELLED_SCHEMA), pl.lit(source.name).alias("source")), report
 
 
 def _joined(table: pl.DataFrame, count: int) -> pl.DataFrame:

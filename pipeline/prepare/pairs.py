@@ -19,15 +19,17 @@ PAIRS_SCHEMA: Schema = {
 """What a row says depends on the task:
 
 - similarity: left and right have this score; the subset is the file's or the column's.
-- retrieval: query left has document right with relevance `score`, 0 for a document that has the query's text
-  and is a find all the same; a row without a left is a document that no query is known to match. The right
-  sides of a task are its document collection.
+- retrieval: query left has document right with relevance `score`, or PASSED_OVER for a document that is no
+  find; a row without a left is a document that no query is known to match. The right sides of a task are its
+  document collection.
 - entity resolution: query left names entity right; a row without a left is another entity of its subset. The
   right sides of a subset are its candidates.
 - triplets: anchor left, positive right, hard negatives; no score.
 - classes: left, or left and right, has this label. The subset says what the row is for: to train a
   classifier, to choose its settings or to score it (train, dev, test); the split, where that score counts.
 """
+PASSED_OVER = -1.0
+"""The score of a query's own document."""
 SORT = ["task", "split", "subset", "left_id", "right_id", "label"]
 
 

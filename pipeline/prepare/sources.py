@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
+from pipeline.params.base import Role
 from pipeline.params.corpus import FileSource, HubSource, Source, WordNetSource
 from pipeline.prepare.corpus import SourceTexts
 from pipeline.prepare.readers.hub_datasets import load
@@ -37,8 +38,9 @@ def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> 
                 name, texts = source.dataset, _hub_texts(source)
         times[name] += 1
         joined = 1 if isinstance(source, WordNetSource) else source.join
+        role: Role = "text" if isinstance(source, WordNetSource) else source.role
         numbered = f"{name} #{times[name]}" if times[name] > 1 else name
-        yield SourceTexts(numbered, texts, source.limit, joined, lengths)
+        yield SourceTexts(numbered, texts, source.limit, joined, lengths, role)
 
 
 def _hub_texts(source: HubSource) -> pl.Series:

@@ -1,6 +1,6 @@
 """Evaluation tasks, as params.yaml names them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,11 @@ from pipeline.params.evaluate import (
     WordNetReverseDictionary,
     WordNetSupersense,
 )
-from pipeline.prepare.cleaning import normalise
+from pipeline.prepare import pairs as pairs_file
 from pipeline.prepare.labelled.classification import classification
 from pipeline.prepare.labelled.entities import entities
 from pipeline.prepare.labelled.glue import glue
-from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
+from pipeline.prepare.labelled.labelled import SEARCH, Labelled, Rows, join, label
 from pipeline.prepare.labelled.similarity import similarity
 from pipeline.prepare.readers.beir import read_beir
 from pipeline.prepare.readers.msmarco import read_msmarco
@@ -115,9 +115,9 @@ def _proxy(
 def _retrieval(name: str, task: RetrievalTask) -> Labelled:
     """One folder.
 
-    Of the judgements only the positive ones are kept: 0 says what no judgement says. One of 0 is added where
-    a document has a query's text but not its id: it is found like others, while a query's own text, by id
-    too, is passed over as in BEIR.
+    Of the judgements only the positive ones are kept: 0 says what no judgement says. As in BEIR, a query's
+    own document, which has its id, is passed over, unless it is judged relevant; MS MARCO's two kinds of ids
+    have nothing to do with each other.
     """
     read = read_msmarco if task.layout == "msmarco" else read_beir
     found = read(Path(task.path), task.qrels)
@@ -128,26 +128,16 @@ def _retrieval(name: str, task: RetrievalTask) -> Labelled:
             relevant[pair] = max(score, relevant.get(pair, 0.0))
     if not relevant:
         raise UserError(f"{task.path}: the qrels {task.qrels} have no score above 0; no query has an answer")
-    matched = {document for _, document in relevant}
     asked = {query for query, _, score in found.judgements if score > 0}
     unanswered = len({query for query, _, _ in found.judgements} - asked)
-    by_text = _ids_by_text(found.documents, [found.queries[query] for query in asked])
-    for query in sorted(asked):
-        text = found.queries[query]
-        if query not in by_text.get(normalise(pl.Series([text])).item(), {query}):
-            relevant.setdefault((text, text), 0.0)
-    others = [document for document in dict.fromkeys(found.documents.values()) if document not in matched]
+    if task.layout == "beir":
+        for query in sorted(asked & found.documents.keys()):
+            relevant.setdefault((found.queries[query], found.documents[query]), pairs_file.PASSED_OVER)
+    named = {document for _, document in relevant}
+    others = [document for document in dict.fromkeys(found.documents.values()) if document not in named]
     queries, documents = zip(*relevant, strict=True)
-    judged = Rows(queries, documents, score=list(relevant.values()))
-    unjudged = Rows([None] * len(others), others)
+    judged = Rows(queries, documents, score=list(relevant.values()), roles=SEARCH)
+    unjudged = Rows([None] * len(others), others, roles=SEARCH)
     joined = join([label(name, task.split, judged), label(name, task.split, unjudged)])
     dropped = {name: {"query_without_relevant_document": unanswered}} if unanswered else {}
     return replace(joined, dropped=dropped)
-
-
-def _ids_by_text(documents: Mapping[str, str], texts: Sequence[str]) -> dict[str, set[str]]:
-    """The ids of the documents that have one of these texts, by its normalised form."""
-    clean = normalise(pl.Series(list(documents.values()), dtype=pl.String))
-    wanted = normalise(pl.Series(texts, dtype=pl.String)).implode()
-    table = pl.DataFrame({"id": list(documents), "text": clean}).filter(clean.is_in(wanted))
-    return {text: set(ids) for text, ids in table.group_by("text").agg("id").iter_rows()}

@@ -68,7 +68,8 @@ def _file(name: str, block: TripletFile, path: Path) -> Labelled:
         for row in table.select(block.negatives).iter_rows()
     ]
     anchors, positives = (filled(table[column], path).to_list() for column in (block.anchor, block.positive))
-    return label(name, "train", Rows(anchors, positives, negatives if block.negatives else None))
+    given = negatives if block.negatives else None
+    return label(name, "train", Rows(anchors, positives, given, roles=block.roles))
 
 
 def _filtered(data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[Labelled, Report]:

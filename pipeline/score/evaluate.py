@@ -9,7 +9,6 @@ import typer
 
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.core.machine import Precision
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
@@ -18,7 +17,7 @@ from pipeline.prepare import pairs
 from pipeline.prepare.subtasks import spelled_out
 from pipeline.score import examined
 from pipeline.score.evaluation import asymmetric, budget, embedding_space, examples, indexes, items
-from pipeline.score.evaluation.shipped import open_student
+from pipeline.score.evaluation.shipped import embeddings
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.vectors import collapse, pca
@@ -66,7 +65,7 @@ def main(
     ids = table["text_id"].to_numpy()
     precision = params.evaluate.precision
     vector_set = published.open_set(eval_vectors, teacher_view, block.view)
-    shipped = _encode(finetuned, f"finetune@{name}", table, precision)
+    shipped = embeddings(finetuned, f"finetune@{name}", table, precision)
     teacher, target = _teacher(
         vector_set, teacher_view, block.view, shipped.vectors.shape[1], ids, pca_folder
     )
@@ -80,7 +79,7 @@ def main(
     for stage, folder in (("untrained", untrained), ("distilled", distilled), ("finetuned", finetuned)):
         files = fingerprint.of_folder(folder)
         if files not in by_files:
-            by_files[files] = scored(_encode(folder, f"distill@{name}", table, precision))
+            by_files[files] = scored(embeddings(folder, f"distill@{name}", table, precision))
         by_model[stage] = by_files[files]
     summary = _summary({model: found.scores for model, found in by_model.items()}, params)
     summary["geometry"] = _geometry(models, test, scoring)
@@ -121,11 +120,6 @@ def _teacher(
 
 def _vectors_of(vector_set: published.VectorSet, view: str, ids: np.ndarray) -> np.ndarray:
     return np.concatenate([*vector_set.of(ids, view)]).astype(np.float32)
-
-
-def _encode(folder: Path, stage: str, table: pl.DataFrame, precision: Precision) -> Embeddings:
-    encode = open_student(folder, stage, precision)
-    return Embeddings(table["text_id"].to_numpy(), encode(table["text"].to_list()))
 
 
 def _summary(scores: dict[str, evaluation.Scores], params: Params) -> dict[str, Any]:

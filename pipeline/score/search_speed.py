@@ -15,7 +15,7 @@ from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
 from pipeline.prepare import pairs
 from pipeline.prepare.subtasks import spelled_out
-from pipeline.score.evaluation.shipped import open_student
+from pipeline.score.evaluation.shipped import embeddings
 from pipeline.score.search_times import Plan, measure
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
@@ -55,12 +55,12 @@ def _models(
     params: Params, table: pl.DataFrame, eval_vectors: Path, teacher_view: str, students: Path
 ) -> Iterator[tuple[str, Embeddings]]:
     """The texts' vectors of the teacher, then of each student."""
-    ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
+    ids = table["text_id"].to_numpy()
     teacher = published.open_set(eval_vectors, teacher_view)
     yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher_view)]))
     for name in params.students:
-        encode = open_student(students / name, f"finetune@{name}", params.evaluate.precision)
-        yield name, Embeddings(ids, encode(sentences))
+        precision = params.evaluate.precision
+        yield name, embeddings(students / name, f"finetune@{name}", table, precision)
 
 
 if __name__ == "__main__":

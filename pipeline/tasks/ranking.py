@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.tasks.embeddings import Embeddings, Ids
 from pipeline.vectors.geometry import normalised
 
 TOP = 10
 """Documents of a query that count, but for recalls that look further."""
 DEPTH = TOP + 1
-"""Documents that are looked up: a query's own text, which is no find, may be among them."""
+"""Documents that are looked up: a query's own one, which is no find, may be among them."""
 ROWS_AT_A_TIME = 65_536
 TIE = 1e-6
 """Cosines no further apart count as equal; the search is in single precision."""
@@ -34,6 +35,8 @@ class Collection:
     """Ascending."""
     relevance: dict[str, dict[str, int]]
     """Query -> document -> how relevant it is, for those that are judged."""
+    passed_over: frozenset[tuple[int, int]]
+    """Query and document that are no find: the query's own one."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,20 @@ def collection(pairs: pl.DataFrame) -> Collection:
     """The queries, documents and judgements in the rows of a retrieval task.
 
     Args:
-        pairs: left_id (query, or null), right_id (document), score (relevance). Documents: all right sides.
+        pairs: left_id (query, or null), right_id (document), score (relevance, or PASSED_OVER). Documents:
+            all right sides.
     """
-    judged = pairs.filter(pl.col("left_id").is_not_null())
+    named = pairs.filter(pl.col("left_id").is_not_null())
+    judged = named.filter(pl.col("score") != PASSED_OVER)
+    own = named.filter(pl.col("score") == PASSED_OVER).select("left_id", "right_id")
     relevance: dict[str, dict[str, int]] = {}
     for query, document, value in judged.select("left_id", "right_id", "score").iter_rows():
         of_query = relevance.setdefault(str(query), {})
         # Texts that differ in blanks alone are one document: the best judgement of it counts.
         of_query[str(document)] = max(math.ceil(value), of_query.get(str(document), 0))
     documents = np.unique(pairs["right_id"].to_numpy())
-    return Collection(np.unique(judged["left_id"].to_numpy()), documents, relevance)
+    queries = np.unique(judged["left_id"].to_numpy())
+    return Collection(queries, documents, relevance, frozenset(own.iter_rows()))
 
 
 def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
@@ -81,17 +88,13 @@ def exact(documents: Unit, queries: Unit, depth: int = DEPTH) -> Found:
 
 
 def ranked(task: Collection, found: Found) -> dict[str, dict[str, float]]:
-    """Query -> document -> cosine, of what a search found.
-
-    A query's own text is no find, unless it is judged: BEIR ignores identical ids too.
-    """
+    """Query -> document -> cosine, of what a search found and what is not passed over."""
     run: dict[str, dict[str, float]] = {}
     for query, rows, cosines in zip(task.queries, found.rows, found.cosines, strict=True):
-        judged = task.relevance[str(query)]
         run[str(query)] = {
             str(document): float(cosine)
             for document, cosine in zip(task.documents[rows[rows >= 0]], cosines[rows >= 0], strict=True)
-            if document != query or str(document) in judged
+            if (int(query), int(document)) not in task.passed_over
         }
     return run
 

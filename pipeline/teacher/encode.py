@@ -4,6 +4,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from pipeline.core.atomic import atomic_folder
@@ -18,7 +19,7 @@ from pipeline.teacher.store import filling
 from pipeline.teacher.store.filling import Shard
 from pipeline.teacher.store.store import VectorStore
 from pipeline.vectors.sets import published
-from pipeline.vectors.sets.shards import Ids
+from pipeline.vectors.sets.shards import Ids, write_shard
 
 ENGINES = {"local": local.run, "ray": ray_data.run}
 
@@ -56,8 +57,9 @@ def main(
         with progress(label, rows, "texts") as advance:
             filled = ENGINES[params.runtime.engine](job, [shard.name for shard in mine], advance)
         if shard_index is None:
-            store = VectorStore(Path(params.runtime.cache), filled.recipe)
-            _publish(ids, shards, store, filled, params.encode.storage, out)
+            cache = Path(params.runtime.cache)
+            stores = {role: VectorStore(cache, recipe) for role, recipe in filled.recipes.items()}
+            _publish(texts_file, ids, shards, stores, filled, params.encode.storage, out)
     encoded = filled.encoded if mine else 0
     say(f"{label}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
 
@@ -86,16 +88,30 @@ def part(shards: list[Shard], index: int | None, parts: int | None) -> list[Shar
 
 
 def _publish(
-    ids: Ids, shards: list[Shard], store: VectorStore, filled: Filled, storage: Storage, out: Path
+    texts_file: Path,
+    ids: Ids,
+    shards: list[Shard],
+    stores: dict[str, VectorStore],
+    filled: Filled,
+    storage: Storage,
+    out: Path,
 ) -> None:
-    rows = {shard.name: shard.rows for shard in shards}
+    """Write all shards of all views, and what roles their texts have."""
+    rows, found = {shard.name: shard.rows for shard in shards}, set()
     with atomic_folder(out) as folder:
         for view, dim in filled.dims.items():
             (folder / view).mkdir()
             for shard in shards:
-                part, path = ids[shard.start : shard.stop], folder / view / shard.name
-                filling.publish_shard(part, view, dim, store, path, storage)
-            published.write_manifest(folder / view, filled.recipe, dim, rows, storage)
+                vectors = np.empty((shard.rows, dim), np.float16)
+                for role, at, own in filling.by_role(texts_file, shard, ids):
+                    vectors[at] = filling.read_view(own, view, dim, stores[role])
+                    found.add(role)
+                shard_ids = ids[shard.start : shard.stop]
+                write_shard(shard_ids, {view: vectors}, folder / view / shard.name, storage)
+            recipe = published.recipe_of(
+                {role: filled.recipes[role] for role in texts.ROLES if role in found}
+            )
+            published.write_manifest(folder / view, recipe, dim, rows, storage)
 
 
 if __name__ == "__main__":

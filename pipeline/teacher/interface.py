@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from pipeline.params.base import Role
+
 
 class Teacher(Protocol):
     """A model that turns texts into vectors.
@@ -17,16 +19,19 @@ class Teacher(Protocol):
 
     dims: dict[str, int]
     """Dimension of each view it can give."""
-    recipe: dict[str, Any]
-    """Everything that decides its vectors: model, weights, prompt, lengths, precision."""
+    recipes: dict[str, dict[str, Any]]
+    """By role, everything that decides its vectors: model, weights, lengths, precision and `prompt`, which
+    alone may differ from role to role."""
 
     module: nn.Module | None
     """Its parameters, where it has any."""
     folder: Path | None
     """Its files, where it has any."""
 
-    def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Vectors (len(texts), dims[view]) of each view, in the order of the texts."""
+    def encode(
+        self, texts: Sequence[str], views: Sequence[str], role: Role = "text"
+    ) -> dict[str, NDArray[np.float32]]:
+        """Vectors (len(texts), dims[view]) of each view, of texts in one role, in their order."""
         ...
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:

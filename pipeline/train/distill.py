@@ -51,7 +51,9 @@ def main(
         learner = implementation("train.students.kinds", block.kind).build(block, teacher)
         if isinstance(learner, LearnsVocabulary):
             learner.learn_vocabulary(
-                lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)
+                lambda: chain.from_iterable(
+                    texts.stream(one.texts, one.split, opened.prompts) for one in opened.train
+                )
             )
     world.follow(learner.module)
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
@@ -78,7 +80,7 @@ def main(
     learner.fit_projection(train.tokens, train.targets)
     world.follow(learner.module)
     if world.leads:
-        student_folder.write(learner, card, untrained)
+        student_folder.write(learner, card, untrained, opened.prompts)
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
     context = LossContext(block.dim, opened.target_dim, len(train), longest, teacher, block.train.seed, table)
@@ -103,7 +105,7 @@ def main(
     fix = f"lower students.{name}.train.lr or change its loss"
     targets = collapse.describe(first)
     collapse.check_collapse(health, f"the vectors of {name}", fix, targets)
-    student_folder.write(learner, card, out)
+    student_folder.write(learner, card, out, opened.prompts)
     curves.write(points, "dev_value", 1, curve)
     best = min(points, key=lambda point: point.dev_value)
     floor = trainer.mean_predictor_loss()

@@ -61,7 +61,9 @@ def main(
     learner: Student = implementation("train.students.kinds", block.kind).load(block, distilled)
     table = read_table(triplets, pairs.PAIRS_SCHEMA, "mine")
     chosen = chosen_triplets(table, block.finetune, triplets)
-    finetuning = Finetuning(learner, chosen, texts.read_labelled(finetune_texts), block.finetune, triplets)
+    prompts = student_folder.prompts(distilled)
+    labelled = texts.with_prompts(texts.read_labelled(finetune_texts), prompts)
+    finetuning = Finetuning(learner, chosen, labelled, block.finetune, triplets)
     dev_tasks = dev_file.read(dev)
     if not dev_tasks.pairs:
         raise UserError(
@@ -82,7 +84,7 @@ def main(
     learner.module.to(world.device)
     key = f"students.{name}.finetune.precision"
     bfloat16 = takes_bfloat16(block.finetune.precision, learner.module, world, checkpoint, key)
-    dev_score = _DevScore(learner, dev_tasks, bfloat16=bfloat16)
+    dev_score = _DevScore(learner, dev_tasks, prompts, bfloat16=bfloat16)
     if projection:
         before = dev_score()
         append_projection(learner, finetuning.tokens, projection)
@@ -96,7 +98,7 @@ def main(
         shipped = block.model_copy(update={"dim": projection or block.dim})
         data = block.finetune.data if best.step > 0 else ()
         card = model_card(name, block.kind, shipped, params.teacher, params.augment.enabled, data)
-        student_folder.write(learner, card, out)
+        student_folder.write(learner, card, out, prompts)
     else:
         _copy(distilled, out)
     curves.write(points, "dev_score", -1, curve)
@@ -135,10 +137,10 @@ def _summary(
 class _DevScore:
     """Mean headline metric over the dev tasks, with the student as it is at the moment."""
 
-    def __init__(self, learner: Student, tasks: DevTasks, *, bfloat16: bool) -> None:
+    def __init__(self, learner: Student, tasks: DevTasks, prompts: dict[str, str], *, bfloat16: bool) -> None:
         self._learner, self._tasks, self._bfloat16 = learner, tasks, bfloat16
         self._ids = tasks.texts["text_id"].to_numpy()
-        self._tokens = learner.tokenise(tasks.texts["text"].to_list())
+        self._tokens = learner.tokenise(texts.with_prompts(tasks.texts, prompts)["text"].to_list())
         self._main = {
             name: evaluation.headline(tasks.scoring[name], metric) for name, metric in tasks.metrics.items()
         }

@@ -1,25 +1,28 @@
 """Text sets: data/corpus/*.parquet, data/augmented/*.parquet and data/gated/*.parquet."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pipeline.core.errors import UserError
 from pipeline.data.common.tables import Schema, check_table, read_table, readable, write_table
+from pipeline.params.base import Role
 
-CORPUS_SCHEMA = {"text_id": pl.UInt64, "text": pl.String, "source": pl.String, "split": pl.String}
+ROLES: tuple[Role, ...] = get_args(Role)
+LABELLED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
+"""corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name; role is one of ROLES."""
+CORPUS_SCHEMA = {**LABELLED_SCHEMA, "source": pl.String, "split": pl.String}
 """corpus/corpus.parquet: unlabelled texts; split is train or dev."""
-LABELLED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String}
-"""corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name."""
-AUGMENTED_SCHEMA = {"text_id": pl.UInt64, "parent_id": pl.UInt64, "text": pl.String, "method": pl.String}
-"""augmented/METHOD.parquet: parent_id is the corpus text's text_id."""
+AUGMENTED_SCHEMA = {**LABELLED_SCHEMA, "parent_id": pl.UInt64, "method": pl.String}
+"""augmented/METHOD.parquet: parent_id is the corpus text's text_id, whose role the new text has."""
 GATED_SCHEMA = {**AUGMENTED_SCHEMA, "similarity": pl.Float32}
 """gated/METHOD.parquet: similarity is the teacher's cosine to the parent; null where there is no gate."""
 SAMPLE_SCHEMA = {"parent": pl.String, "text": pl.String, "similarity": pl.Float32, "dropped": pl.String}
@@ -29,8 +32,18 @@ ROWS_AT_A_TIME = 65_536
 
 
 def text_id(text: str) -> int:
-    """64-bit content hash of a text: its identity in every artifact."""
+    """64-bit content hash of a text: its identity in every artifact, where its role is `text`."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def in_role(ids: NDArray[np.uint64], roles: ArrayLike) -> NDArray[np.uint64]:
+    """The ids (n,) of texts in these roles (n,), or in one, from those of the texts themselves; and back again.
+
+    So one text in two roles has two ids and two vectors, and its own hash is never lost.
+    """
+    names, which = np.unique(roles, return_inverse=True)
+    masks = [0 if name == "text" else text_id(f"role {name}") for name in names]
+    return ids ^ np.array(masks, np.uint64)[which]
 
 
 def read_corpus(path: Path) -> pl.DataFrame:
@@ -64,17 +77,25 @@ def ids(path: Path, split: str | None) -> NDArray[np.uint64]:
     return found
 
 
+def roles(path: Path, start: int, stop: int) -> NDArray[np.str_]:
+    """The roles (n,) of rows `start` to `stop` of any text set."""
+    with readable(path, _columns(path, None)[0]):
+        rows = pl.scan_parquet(path).select("role").slice(start, stop - start).collect()
+    return rows["role"].to_numpy().astype(np.str_)
+
+
 def read_slice(path: Path, start: int, stop: int) -> list[str]:
     """The texts of rows `start` to `stop` of any text set; the others are not kept in memory."""
     with readable(path, _columns(path, None)[0]):
         return pl.scan_parquet(path).select("text").slice(start, stop - start).collect()["text"].to_list()
 
 
-def stream(path: Path, split: str | None) -> Iterator[list[str]]:
-    """The texts of the same rows, in the same order, some at a time."""
+def stream(path: Path, split: str | None, prompts: Mapping[str, str] | None = None) -> Iterator[list[str]]:
+    """The texts of the same rows, in the same order, some at a time, each after the prompt of its role."""
     stage, schema = _columns(path, split)
-    for batch in _stream(path, {"text": pl.String, **schema}, split, stage):
-        yield batch["text"].to_pylist()
+    for batch in _stream(path, {"text": pl.String, "role": pl.String, **schema}, split, stage):
+        table = pl.DataFrame(pl.from_arrow(batch))
+        yield with_prompts(table, prompts or {})["text"].to_list()
 
 
 def _stream(path: Path, schema: Schema, split: str | None, stage: str) -> Iterator[pa.RecordBatch]:
@@ -93,12 +114,20 @@ def _columns(path: Path, split: str | None) -> tuple[str, dict[str, type[pl.Data
     return f"{stage}@{path.stem}" if stage else "prepare", {}
 
 
+def with_prompts(table: pl.DataFrame, prompts: Mapping[str, str]) -> pl.DataFrame:
+    """A text set with each text after the prompt of its role."""
+    before = pl.col("role").replace_strict(prompts, default="", return_dtype=pl.String)
+    return table.with_columns(pl.concat_str(before, "text").alias("text"))
+
+
 def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path) -> None:
-    """Write a text set with `schema`, sorted by text_id.
+    """Write a text set with `schema`, sorted by text_id; where it has no column `role`, all have the role `text`.
 
     Raises:
         UserError: two rows have one text_id.
     """
+    if "role" not in texts.columns:
+        texts = texts.with_columns(role=pl.lit("text"))
     write_table(_checked(texts.sort("text_id"), path, "prepare"), schema, path)
 
 

@@ -5,8 +5,12 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from pipeline.params.base import Role
 from pipeline.prepare import pairs as pairs_file
 from pipeline.prepare.cleaning import ids, normalise
+
+SEARCH: tuple[Role, Role] = ("query", "document")
+"""The roles of a search: left texts look for right ones."""
 
 
 @dataclass(frozen=True)
@@ -31,31 +35,41 @@ class Rows:
     score: Sequence[float] | None = None
     subset: Sequence[str] | None = None
     label: Sequence[str] | None = None
+    roles: tuple[Role, Role] = ("text", "text")
+    """Of the left texts, and of the right ones and the negatives."""
 
 
 def label(task: str, split: str, rows: Rows) -> Labelled:
-    """Name texts by the text_id of their normalised form."""
-    texts = dict.fromkeys(text for side in (rows.left, rows.right) for text in side if text is not None)
-    texts.update(dict.fromkeys(text for several in rows.negatives or () for text in several))
-    clean = normalise(pl.Series("text", list(texts), dtype=pl.String))
-    text_ids = ids(clean)
-    by_text = dict(zip(texts, text_ids, strict=True))
+    """Name texts by the text_id of their normalised form, in their role."""
+    left, right = rows.roles
+    named = {
+        left: dict.fromkeys(text for text in rows.left if text is not None),
+        **({} if left == right else {right: {}}),
+    }
+    named[right].update(dict.fromkeys(text for text in rows.right if text is not None))
+    named[right].update(dict.fromkeys(text for several in rows.negatives or () for text in several))
+    tables = {role: _texts(list(texts), role) for role, texts in named.items()}
+    by_text = {role: dict(zip(named[role], table["text_id"], strict=True)) for role, table in tables.items()}
     columns: dict[str, list] = {
-        "left_id": [None if text is None else by_text[text] for text in rows.left],
-        "right_id": [None if text is None else by_text[text] for text in rows.right],
+        "left_id": [None if text is None else by_text[left][text] for text in rows.left],
+        "right_id": [None if text is None else by_text[right][text] for text in rows.right],
     }
     if rows.negatives is not None:
-        columns["negative_ids"] = [[by_text[text] for text in several] for several in rows.negatives]
+        columns["negative_ids"] = [[by_text[right][text] for text in several] for several in rows.negatives]
     if rows.score is not None:
         columns["score"] = list(rows.score)
     if rows.subset is not None:
         columns["subset"] = list(rows.subset)
     if rows.label is not None:
         columns["label"] = list(rows.label)
-    table = pl.DataFrame({"text_id": text_ids, "text": clean})
-    return Labelled(
-        pairs_file.make(task, split, columns), table.unique(["text_id", "text"], maintain_order=True)
-    )
+    table = pl.concat(tables.values()).unique(["text_id", "text"], maintain_order=True)
+    return Labelled(pairs_file.make(task, split, columns), table)
+
+
+def _texts(texts: list[str], role: Role) -> pl.DataFrame:
+    """A row a text, in order."""
+    clean = normalise(pl.Series("text", texts, dtype=pl.String))
+    return pl.DataFrame([ids(clean, role), clean]).with_columns(role=pl.lit(role))
 
 
 def join(parts: Iterable[Labelled]) -> Labelled:

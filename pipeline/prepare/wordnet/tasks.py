@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.data.common.texts import text_id
 from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.classification import Examples, divide, examples
-from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
+from pipeline.prepare.labelled.labelled import SEARCH, Labelled, Rows, join, label
 from pipeline.prepare.wordnet.families import (
     Families,
     Split,
@@ -142,8 +142,14 @@ def reverse_dictionary(grouped: Families, task: str, count: int, split: Split) -
     others = list(
         dict.fromkeys(lemma_text(synset) for synset in synsets if lemma_text(synset) not in relevant)
     )
-    asked = Rows([query for query, _ in found], [document for _, document in found], score=[1.0] * len(found))
-    return join([label(task, split, asked), label(task, split, Rows([None] * len(others), others))])
+    asked = Rows(
+        [query for query, _ in found],
+        [document for _, document in found],
+        score=[1.0] * len(found),
+        roles=SEARCH,
+    )
+    unasked = Rows([None] * len(others), others, roles=SEARCH)
+    return join([label(task, split, asked), label(task, split, unasked)])
 
 
 def _tell_lemmas(synsets: list[Synset]) -> list[bool]:

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.core import machine
 from pipeline.data import student_folder
+from pipeline.data.common import texts
+from pipeline.tasks.embeddings import Embeddings
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -20,21 +23,24 @@ Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to vectors (n, dim)."""
 
 
-def open_student(folder: Path, stage: str, precision: machine.Precision) -> Encode:
-    """What encodes, on the CPU, with the student that `stage` wrote: transformers without padding.
+def embeddings(folder: Path, stage: str, table: pl.DataFrame, precision: machine.Precision) -> Embeddings:
+    """Texts as the student that `stage` wrote encodes them by their roles, on the CPU; transformers without padding.
 
     Args:
         folder: the student.
         stage: what wrote it, for messages.
+        table: `texts.LABELLED_SCHEMA`, sorted by text_id.
         precision: `evaluate.precision`.
 
     Raises:
         UserError: there is none, or it is damaged.
     """
     model = student_folder.read(folder, stage).eval()
-    return packed(model, precision, "evaluate.precision") or partial(
-        model.encode, batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
+    encode = packed(model, precision, "evaluate.precision") or partial(
+        model.encode, prompt="", batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
     )
+    shown = texts.with_prompts(table, student_folder.prompts(folder))["text"].to_list()
+    return Embeddings(table["text_id"].to_numpy(), encode(shown))
 
 
 def packed(model: "SentenceTransformer", precision: machine.Precision, key: str) -> Encode | None:
@@ -57,4 +63,4 @@ def packed(model: "SentenceTransformer", precision: machine.Precision, key: str)
     chosen = machine.precision(precision, first.model, str(model.device), key)
     first.model.to(getattr(torch, chosen))
     found = PackedModel(model, model.max_seq_length)
-    return lambda texts: found.encode(texts, ["sentence"])["sentence"]
+    return lambda given: found.encode(given, ["sentence"])["sentence"]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.data.common.texts import ROLES
+from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
 
@@ -35,10 +37,13 @@ class Hashing:
     def __init__(self, params: HashingTeacher) -> None:
         self.params = params
         self.dims = dict.fromkeys(("sentence", "token_mean", "cls"), params.dim)
-        self.recipe: dict[str, Any] = {"version": RECIPE_VERSION, **params.model_dump()}
+        recipe = {"version": RECIPE_VERSION, **params.model_dump()}
+        self.recipes: dict[str, dict[str, Any]] = dict.fromkeys(ROLES, recipe)
         self._word = lru_cache(maxsize=100_000)(self._direction)
 
-    def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def encode(
+        self, texts: Sequence[str], views: Sequence[str], _role: Role = "text"
+    ) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dim) at length 1; a text without words is the direction of the empty word."""
         vectors = np.empty((len(texts), self.params.dim), np.float32)
         for row, text in enumerate(texts):

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.progress import say
+from pipeline.data.common.texts import ROLES
+from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
@@ -38,13 +40,15 @@ class OpenAiApi:
 
     def __init__(self, params: OpenAiApiTeacher, runtime: Runtime) -> None:
         self.params = params
-        self.recipe: dict[str, Any] = {
+        recipe = {
             "version": RECIPE_VERSION,
             "kind": params.kind,
             "url": params.url.rstrip("/"),
             "model": params.model,
             "dimensions": params.dimensions,
-            "prompt": params.prompt or "",
+        }
+        self.recipes: dict[str, dict[str, Any]] = {
+            role: {**recipe, "prompt": params.prompts.given(role) or ""} for role in ROLES
         }
         self._runtime = runtime
 
@@ -58,7 +62,9 @@ class OpenAiApi:
         """The server; made when it is needed, so that `teacher_parts` runs without a key."""
         return Endpoint(self.params, self._runtime.api)
 
-    def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+    def encode(
+        self, texts: Sequence[str], views: Sequence[str], role: Role = "text"
+    ) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, d) of the view `sentence`, in the order of the texts.
 
         Raises:
@@ -68,7 +74,7 @@ class OpenAiApi:
         if others := [view for view in views if view != VIEW]:
             raise UserError(f"encode.views has {others[0]!r}; an API gives `{VIEW}` alone")
         limits = self._runtime.api
-        inputs, batches = self._plan(texts)
+        inputs, batches = self._plan(texts, role)
         found = np.empty((len(texts), self.dims[VIEW]), np.float32)
         stop = Event()
         with ThreadPoolExecutor(limits.concurrency) as pool:
@@ -117,11 +123,11 @@ class OpenAiApi:
             f"{self.params.url}: vectors of {vectors.shape[1]} dimensions, not {self.dims[VIEW]} {asked}"
         )
 
-    def announce(self, pieces: Iterable[Sequence[str]]) -> None:
+    def announce(self, pieces: Iterable[tuple[Sequence[str], Role]]) -> None:
         """Say how much is going to be asked for, of which each piece of texts in one call, before it is."""
         texts = requests = tokens = 0
-        for piece in pieces:
-            inputs, batches = self._plan(piece)
+        for piece, role in pieces:
+            inputs, batches = self._plan(piece, role)
             texts += len(piece)
             requests += len(batches)
             tokens += sum(map(estimate_tokens, inputs))
@@ -130,10 +136,10 @@ class OpenAiApi:
             f"requests and {tokens:,} tokens"
         )
 
-    def _plan(self, texts: Sequence[str]) -> tuple[list[str], list[NDArray[np.int_]]]:
+    def _plan(self, texts: Sequence[str], role: Role) -> tuple[list[str], list[NDArray[np.int_]]]:
         """What is sent for each text, and its rows by request: enough requests to be under way together."""
         limits = self._runtime.api
-        inputs = [((self.params.prompt or "") + text) or EMPTY for text in texts]
+        inputs = [self.recipes[role]["prompt"] + text or EMPTY for text in texts]
         tokens = np.array([estimate_tokens(text) for text in inputs], np.int64)
         most = limits.tokens_per_request, limits.texts_per_request
         batches = request_batches(tokens, *most)

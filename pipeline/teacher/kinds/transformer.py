@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.progress import say
-from pipeline.data.locate import unused_prompts, weights_hash
+from pipeline.data.common.texts import ROLES
+from pipeline.data.locate import weights_hash
 from pipeline.encoders.packed_model import PackedModel, encoder_of
+from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 RECIPE_VERSION = 2
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+"""Names that models give to their prompt for documents."""
 UNLIMITED = 10**9
 """Tokens that stand for any number: transformers' tokenizers say 10**30."""
 
@@ -42,24 +46,26 @@ class Transformer:
         self.module = load_model(folder, params, runtime.device)
         if params.precision != "float32":
             _tell_if_slower(params.precision, self.module)
-        self.prompt = _prompt(self.module, params, folder)
+        self.prompts = _prompts(self.module, params)
         self.max_length = _max_length(self.module, params)
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
-        self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch, self.prompt)
+        self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch)
         self.dims = self.model.dims
         self._check_pooling(params.model)
-        self.recipe: dict[str, Any] = {
+        recipe: dict[str, Any] = {
             "version": RECIPE_VERSION,
-            **params.model_dump(),
+            **params.model_dump(exclude={"prompts"}),
             # Neither a path of this machine nor a name for a commit is an identity; the files are.
             "model": Path(params.model).name,
             "revision": None,
-            "prompt": self.prompt,
             "max_length": self.max_length,
             "weights": weights_hash(folder, code=params.trust_remote_code),
         }
         if self.module.tokenizer.truncation_side != "right":
-            self.recipe["truncation_side"] = self.module.tokenizer.truncation_side
+            recipe["truncation_side"] = self.module.tokenizer.truncation_side
+        self.recipes: dict[str, dict[str, Any]] = {
+            role: {**recipe, "prompt": prompt} for role, prompt in self.prompts.items()
+        }
 
     def _check_pooling(self, name: str) -> None:
         try:
@@ -70,9 +76,14 @@ class Transformer:
                 "remove modules.json and set teacher.pooling"
             ) from None
 
-    def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
-        return self.model.encode(texts, views)
+    def encode(
+        self, texts: Sequence[str], views: Sequence[str], role: Role = "text"
+    ) -> dict[str, NDArray[np.float32]]:
+        """Vectors (n, dims[view]) of each view.
+
+        `sentence` equals sentence-transformers' `encode`, `encode_query` or `encode_document`, by the role.
+        """
+        return self.model.encode(texts, views, self.prompts[role])
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """Save the encoder as a transformers folder; return every token's vector on its own (model2vec)."""
@@ -80,17 +91,19 @@ class Transformer:
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors by sentence-transformers' own encode, with its defaults."""
-        return self.module.encode(list(texts), prompt=self.prompt, show_progress_bar=False)
+        return self.module.encode(list(texts), prompt=self.prompts["text"], show_progress_bar=False)
 
 
-def _prompt(model: "SentenceTransformer", params: TransformerTeacher, folder: Path) -> str:
-    if params.prompt is not None:
-        return params.prompt
-    if names := unused_prompts(folder):
-        said = f"teacher: {params.model} has prompts ({', '.join(names)}), and none of them is its default: "
-        say(said + "texts are encoded without; teacher.prompt puts one before all texts")
-    name = model.default_prompt_name
-    return (model.prompts[name] or "") if name else ""
+def _prompts(model: "SentenceTransformer", params: TransformerTeacher) -> dict[Role, str]:
+    """What is put before the texts of each role: what params say, else the model's own."""
+    own, default = model.prompts, model.default_prompt_name
+    found: dict[Role, str] = {
+        "text": (own[default] if default else "") or "",
+        "query": own.get("query") or "",
+        "document": next((prompt for name in DOCUMENT_PROMPTS if (prompt := own.get(name))), ""),
+    }
+    given = {role: prompt for role in ROLES if (prompt := params.prompts.given(role)) is not None}
+    return {**found, **given}
 
 
 def _tell_if_slower(precision: Half, model: "SentenceTransformer") -> None:

@@ -9,7 +9,7 @@ an undisturbed one.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
-from pipeline.params.teacher import Storage
+from pipeline.data.common.texts import ROLES, in_role, roles
+from pipeline.params.base import Role
 from pipeline.teacher.store.store import VectorStore
-from pipeline.vectors.sets.shards import Half, Ids, write_shard
+from pipeline.vectors.sets.shards import Half, Ids
 
 ID_BITS = 64
 PIECE_CHARACTERS = 65_536
@@ -59,6 +60,27 @@ def partition(ids: Ids, shard_rows: int) -> list[Shard]:
     edges = [index << (ID_BITS - bits) for index in range(1, 1 << bits)]
     cuts = [0, *np.searchsorted(ids, np.array(edges, np.uint64)).tolist(), len(ids)]
     return [Shard(f"{i:05d}.parquet", cuts[i], cuts[i + 1]) for i in range(1 << bits)]
+
+
+def by_role(path: Path, shard: Shard, ids: Ids) -> Iterator[tuple[Role, Rows, Ids]]:
+    """The rows of a shard, a role at a time: a set of texts in several roles has several recipes.
+
+    Args:
+        path: the text set.
+        shard: its rows.
+        ids: of all texts of the set, ascending.
+
+    Yields:
+        The role, its row numbers within the shard (n,), and the ids of their texts themselves (n,), by which
+        the store knows them, ascending.
+    """
+    found = roles(path, shard.start, shard.stop)
+    for role in ROLES:
+        rows = np.flatnonzero(found == role)
+        if len(rows):
+            own = in_role(ids[shard.start : shard.stop][rows], role)
+            order = np.argsort(own)
+            yield role, rows[order], own[order]
 
 
 def pieces(texts: Sequence[str]) -> list[Rows]:
@@ -116,10 +138,8 @@ def fill_shard(
     return encoded
 
 
-def publish_shard(
-    ids: Ids, view: str, dim: int, store: VectorStore, path: Path, storage: Storage = "float16"
-) -> None:
-    """Write a view's vectors of ascending `ids` from the store, which holds float16, to `path`.
+def read_view(ids: Ids, view: str, dim: int, store: VectorStore) -> Half:
+    """A view's vectors (n, dim) of ascending `ids` (n,) from the store, which holds float16.
 
     Raises:
         UserError: the store lacks one, or has it in another dimension.
@@ -133,7 +153,7 @@ def publish_shard(
     vectors = np.empty((0, dim), np.float16) if known is None else known
     if vectors.shape[1] != dim:
         raise store.of_two_models(view, dim, vectors.shape[1])
-    write_shard(ids, {view: vectors}, path, storage)
+    return vectors
 
 
 def _encode(ids: Ids, texts: Sequence[str], views: Sequence[str], encode: EncodeTexts, keep: Keep) -> None:

@@ -54,6 +54,8 @@ class Corpus:
     view: str
     target_dim: int
     reduce: Reduction
+    prompts: dict[str, str]
+    """What the student has before the texts of each role."""
 
 
 @dataclass
@@ -110,7 +112,14 @@ def open_corpus(
             f"{MIN_TRAINING_TEXTS} or more are needed; add corpus, enable `augment:` of a set that is named, "
             "or widen its gates"
         )
-    return Corpus(train, dev, student.view, target_dim, reduce)
+    return Corpus(train, dev, student.view, target_dim, reduce, _prompts(student, train))
+
+
+def _prompts(student: StudentBlock, train: Sequence[Source]) -> dict[str, str]:
+    """The teacher's prompts of the roles that the training texts have, where the student takes them."""
+    if student.init.prompts == "none":
+        return {}
+    return {role: prompt for source in train for role, prompt in source.vectors.prompts.items()}
 
 
 def materialise(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder: Path) -> Examples:
@@ -189,7 +198,7 @@ def _write(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder
     with (folder / "ids.bin").open("wb") as ids_file, (folder / "targets.bin").open("wb") as targets_file:
         for source in sources:
             ids = texts.ids(source.texts, source.split)
-            for part in texts.stream(source.texts, source.split):
+            for part in texts.stream(source.texts, source.split, corpus.prompts):
                 tokens = tokenise(part)
                 _append(tokens.ids.astype(np.int32), ids_file)
                 lengths.append(tokens.lengths)

@@ -29,6 +29,11 @@ READ_AHEAD = 2
 """Shards that are read and hashed while one is used."""
 
 
+def recipe_of(recipes: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The recipe of a set from those of its roles: `text` alone has its own, others are named."""
+    return recipes["text"] if set(recipes) == {"text"} else {"roles": recipes}
+
+
 def write_manifest(
     folder: Path,
     recipe: Mapping[str, Any],
@@ -40,7 +45,7 @@ def write_manifest(
 
     Args:
         folder: SET/VIEW, which holds the shards.
-        recipe: everything that decides the vectors.
+        recipe: everything that decides the vectors, as `recipe_of` gives it.
         dim: of the vectors.
         shards: rows of each shard by file name, in the order of their ids.
         storage: the type of the shards' values; what int8 loses is put down.
@@ -81,6 +86,12 @@ class VectorSet:
     def dims(self) -> dict[str, int]:
         """Dimension of every view that was opened."""
         return {view: int(manifest["dims"][view]) for view, manifest in self.manifests.items()}
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """What the teacher has put before the texts of each role that the set has."""
+        manifest = next(iter(self.manifests.values()))
+        return {role: recipe.get("prompt", "") for role, recipe in by_role(manifest).items()}
 
     def batches(self, view: str) -> Iterator[tuple[Ids, Half]]:
         """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.
@@ -195,7 +206,7 @@ def _read_manifest(path: Path, view: str) -> dict[str, Any]:
         content = json.loads(manifest.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{manifest} is not JSON ({error}); {again}") from None
-    if not isinstance(content, dict) or not {"rows", "dims", "fingerprint", "shards"} <= content.keys():
+    if not isinstance(content, dict) or not {"rows", "dims", "recipe", "shards"} <= content.keys():
         raise UserError(f"{manifest} is no manifest; {again}")
     if view not in content["dims"]:
         raise UserError(f"{manifest} is that of {', '.join(content['dims'])}; {again}")
@@ -210,17 +221,33 @@ def same_recipe(*sets: VectorSet) -> None:
     """Fail unless all opened views of all sets come from one teacher; an empty set comes from none.
 
     Raises:
-        UserError: two have different recipes.
+        UserError: two have different recipes, or different prompts for one role.
     """
     found = [
-        (one.path / view, manifest["fingerprint"])
+        (one.path / view, by_role(manifest))
         for one in sets
         if one.rows
         for view, manifest in one.manifests.items()
     ]
     for (one, its_own), (other, others) in pairwise(found):
-        if its_own != others:
+        known = {role: recipe for role, recipe in others.items() if role in its_own}
+        models = [_without_prompts(recipe) for recipe in (*its_own.values(), *others.values())]
+        if any(its_own[role] != recipe for role, recipe in known.items()) or models[1:] != models[:-1]:
             raise UserError(f"{one} and {other} come from different teachers; run `dvc repro encode`")
+
+
+def by_role(manifest: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The recipe of each role that a set has; an empty set has none."""
+    recipe = manifest["recipe"]
+    return recipe.get("roles", {"text": recipe}) if recipe else {}
+
+
+def _without_prompts(recipe: object) -> object:
+    if isinstance(recipe, list):
+        return [_without_prompts(part) for part in recipe]
+    if not isinstance(recipe, dict):
+        return recipe
+    return {key: _without_prompts(part) for key, part in recipe.items() if key != "prompt"}
 
 
 def rows_of(ids: Ids, wanted: Ids, path: Path) -> NDArray[np.int64]:
