@@ -79,11 +79,8 @@ def _teacher_vectors(opened: published.VectorSet) -> Description:
         )
     said.facts["fingerprint"] = str(manifest["fingerprint"])
     for role, recipe in published.by_role(manifest).items():
-        said.facts |= {
-            f"recipe {key}": str(value) for key, value in sorted(recipe.items()) if key != "prompt"
-        }
-        if "prompt" in recipe:
-            said.facts["recipe prompt" if role == "text" else f"recipe prompt of a {role}"] = recipe["prompt"]
+        in_role = {} if role == "text" else {"prompt": f"prompt of a {role}"}
+        said.facts |= {f"recipe {in_role.get(key, key)}": str(recipe[key]) for key in sorted(recipe)}
     for view in opened.dims:
         found = next((part for part in opened.batches(view) if len(part[0])), None)
         if found is None:

@@ -24,7 +24,7 @@ class Saveable(Protocol):
         ...
 
 
-def write(student: Saveable, card: str, folder: Path, prompts: Mapping[str, str]) -> None:
+def write(student: Saveable, card: str, folder: Path, prompts: Mapping[str, str] | None = None) -> None:
     """Write a student's folder and its model card, whole or not at all.
 
     Args:
@@ -35,7 +35,7 @@ def write(student: Saveable, card: str, folder: Path, prompts: Mapping[str, str]
     """
     with atomic_folder(folder) as temporary:
         student.save(temporary)
-        if any(prompts.values()):
+        if prompts and any(prompts.values()):
             settings = json.loads((temporary / SETTINGS).read_text(encoding="utf-8"))
             default = "text" if prompts.get("text") else None
             settings |= {"prompts": {**NO_PROMPTS, **prompts}, "default_prompt_name": default}

@@ -15,7 +15,7 @@ class Block(BaseModel):
 
 
 Role = Literal["text", "query", "document"]
-"""What a text is for: a teacher may put another prompt before each. Queries search documents; `text` is all else."""
+"""What a text is for: queries search documents, `text` is all else. A teacher has a prompt for each."""
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]

@@ -112,7 +112,7 @@ def _filtered(
     table = keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
     table = keep(LIMIT, keep_first(table, "text_id", source.limit, "limit"))
     report = Report(source.name, len(source.texts), len(table), {k: n for k, n in dropped.items() if n})
-    return table.select(list(LABELLED_SCHEMA), pl.lit(source.name).alias("source")), report
+    return table.select(*LABELLED_SCHEMA, pl.lit(source.name).alias("source")), report
 
 
 def _joined(table: pl.DataFrame, count: int) -> pl.DataFrame:

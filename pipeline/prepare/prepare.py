@@ -62,7 +62,8 @@ def main(
     held_out = fold(evaluated.texts["text"]).unique()
     kept, reports = build(read_sources(settings.corpus.sources, opened), settings.corpus, held_out)
     labelled, finetune_reports = finetuning(settings.finetune.data, opened, held_out)
-    check_ids(pl.concat([kept.select("text_id", "text"), evaluated.texts, labelled.texts]))
+    tables = (kept, evaluated.texts, labelled.texts)
+    check_ids(pl.concat([table.select("text_id", "text") for table in tables]))
 
     texts_file.write(kept, texts_file.CORPUS_SCHEMA, corpus)
     texts_file.write(evaluated.texts, texts_file.LABELLED_SCHEMA, eval_texts)

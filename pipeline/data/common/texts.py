@@ -37,7 +37,7 @@ def text_id(text: str) -> int:
 
 
 def in_role(ids: NDArray[np.uint64], roles: ArrayLike) -> NDArray[np.uint64]:
-    """The ids (n,) of texts in these roles (n,), or in one, from those of the texts themselves; and back again.
+    """The ids (n,) of texts in these roles (n,), or in one, from those of the texts alone; and back again.
 
     So one text in two roles has two ids and two vectors, and its own hash is never lost.
     """
@@ -121,7 +121,7 @@ def with_prompts(table: pl.DataFrame, prompts: Mapping[str, str]) -> pl.DataFram
 
 
 def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path) -> None:
-    """Write a text set with `schema`, sorted by text_id; where it has no column `role`, all have the role `text`.
+    """Write a text set with `schema`, sorted by text_id; without a column `role`, the role is `text`.
 
     Raises:
         UserError: two rows have one text_id.

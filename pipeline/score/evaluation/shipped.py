@@ -24,7 +24,7 @@ Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 
 
 def embeddings(folder: Path, stage: str, table: pl.DataFrame, precision: machine.Precision) -> Embeddings:
-    """Texts as the student that `stage` wrote encodes them by their roles, on the CPU; transformers without padding.
+    """Texts in their roles by the student that `stage` wrote, on the CPU; transformers without padding.
 
     Args:
         folder: the student.
