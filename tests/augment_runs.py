@@ -33,7 +33,7 @@ ENGINES = {
 
 def write_inputs(pivot: list[dict[str, str]], sentences: list[str], **block: Any) -> None:
     """The corpus, and params.yaml in the working folder."""
-    rows = [(texts.text_id(text), text, "files", "train") for text in sentences]
+    rows = [(texts.text_id(text), text, "text", "files", "train") for text in sentences]
     corpus = pl.DataFrame(rows, schema=texts.CORPUS_SCHEMA, orient="row")
     texts.write(corpus, texts.CORPUS_SCHEMA, Path("corpus.parquet"))
     chosen = {"enabled": True, "pivots": [pivot], "max_length": 24, **block}

@@ -29,7 +29,7 @@ SMALL_PIECE = 200
 
 def write_texts(lines: Iterable[str]) -> list[str]:
     """corpus.parquet in the working folder; the texts."""
-    rows = [(texts.text_id(text), text) for text in lines]
+    rows = [(texts.text_id(text), text, "text") for text in lines]
     table = pl.DataFrame(rows, schema=texts.LABELLED_SCHEMA, orient="row")
     texts.write(table, texts.LABELLED_SCHEMA, Path("corpus.parquet"))
     return table["text"].to_list()

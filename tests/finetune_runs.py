@@ -67,7 +67,7 @@ def ids_of(rows: list[tuple]) -> dict[str, list]:
 def named_in(rows: list[tuple]) -> pl.DataFrame:
     """All texts of rows."""
     named = sorted({text for row in rows for text in row if isinstance(text, str)})
-    columns = {"text_id": [text_id(text) for text in named], "text": named}
+    columns = {"text_id": [text_id(text) for text in named], "text": named, "role": ["text"] * len(named)}
     return pl.DataFrame(columns, schema=texts.LABELLED_SCHEMA)
 
 

@@ -45,6 +45,7 @@ def write_augmented(folder: Path, made: list[str]) -> None:
         "text_id": [text_id(text) for text in made],
         "parent_id": [text_id(TRAIN[0])] * len(made),
         "text": made,
+        "role": ["text"] * len(made),
         "method": ["wordnet"] * len(made),
     }
     table = pl.DataFrame(columns, schema=texts.AUGMENTED_SCHEMA)

@@ -24,7 +24,7 @@ def table(rows, schema):
 
 
 def augment(folder, nltk_data, method="wordnet", enabled=True, gates=None):
-    rows = [(texts.text_id(t), t, "files", "dev" if i == 0 else "train") for i, t in enumerate(SEED)]
+    rows = [(texts.text_id(t), t, "text", "files", "dev" if i == 0 else "train") for i, t in enumerate(SEED)]
     texts.write(table(rows, texts.CORPUS_SCHEMA), texts.CORPUS_SCHEMA, folder / "corpus.parquet")
     params = small_params(
         augment={

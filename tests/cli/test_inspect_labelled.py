@@ -13,8 +13,8 @@ from pipeline.prepare import pairs
 
 
 def keep(path: Path, *named: str) -> None:
-    columns = {"text_id": [text_id(text) for text in named], "text": named}
-    texts.write(pl.DataFrame(columns, schema=texts.LABELLED_SCHEMA), texts.LABELLED_SCHEMA, path)
+    ids = pl.Series([text_id(text) for text in named], dtype=pl.UInt64)
+    texts.write(pl.DataFrame({"text_id": ids, "text": named}), texts.LABELLED_SCHEMA, path)
 
 
 def inspect(path: Path) -> str:

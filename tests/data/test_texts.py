@@ -4,22 +4,17 @@ import pytest
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 
-SEED_ROWS = {"text_id": [9, 2**64 - 1, 4], "text": ["c", "z", "b"], "source": ["files"] * 3}
+ROWS = {"text_id": [9, 2**64 - 1, 4], "text": ["c", "z", "b"], "role": ["text", "query", "document"]}
 SETS = {
-    "seed": (texts.CORPUS_SCHEMA, {**SEED_ROWS, "split": ["train", "dev", "train"]}, texts.read_corpus),
-    "eval": (
-        texts.LABELLED_SCHEMA,
-        {"text_id": [9, 2**64 - 1, 4], "text": ["c", "z", "b"]},
-        texts.read_labelled,
+    "corpus": (
+        texts.CORPUS_SCHEMA,
+        {**ROWS, "source": ["files"] * 3, "split": ["train", "dev", "train"]},
+        texts.read_corpus,
     ),
+    "eval": (texts.LABELLED_SCHEMA, ROWS, texts.read_labelled),
     "wordnet": (
         texts.AUGMENTED_SCHEMA,
-        {
-            "text_id": [9, 2**64 - 1, 4],
-            "parent_id": [1, 1, 2],
-            "text": ["c", "z", "b"],
-            "method": ["wordnet"] * 3,
-        },
+        {**ROWS, "parent_id": [1, 1, 2], "method": ["wordnet"] * 3},
         texts.read_augmented,
     ),
 }
@@ -50,7 +45,7 @@ def test_a_set_is_sorted_on_writing_and_comes_back_whole(tmp_path, name):
 
 
 def test_the_order_of_the_rows_does_not_change_the_bytes(tmp_path):
-    for name, rows in (("a", frame("seed")), ("b", frame("seed").reverse())):
+    for name, rows in (("a", frame("corpus")), ("b", frame("corpus").reverse())):
         texts.write(rows, texts.CORPUS_SCHEMA, tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
@@ -60,11 +55,15 @@ def test_the_order_of_the_rows_does_not_change_the_bytes(tmp_path):
     [
         ("eval", texts.read_corpus, r"eval\.parquet has another schema \(source: .*`dvc repro -f prepare`"),
         (
-            "seed",
+            "corpus",
             texts.read_labelled,
-            r"seed\.parquet .*source is surplus, split is surplus\); run `dvc repro",
+            r"corpus\.parquet .*source is surplus, split is surplus\); run `dvc repro",
         ),
-        ("seed", texts.read_augmented, r"seed\.parquet .*parent_id: None .*`dvc repro -f augment@seed`"),
+        (
+            "corpus",
+            texts.read_augmented,
+            r"corpus\.parquet .*parent_id: None .*`dvc repro -f augment@corpus`",
+        ),
     ],
 )
 def test_a_set_of_another_kind_names_file_and_stage(tmp_path, name, read, message):
@@ -94,6 +93,6 @@ def test_two_texts_of_one_id_are_not_written(tmp_path):
 )
 def test_a_spoilt_file_is_an_error_of_the_users(tmp_path, ids, message):
     path = tmp_path / "eval.parquet"
-    pl.DataFrame({"text_id": ids, "text": ["a", "b", "c"]}, schema=texts.LABELLED_SCHEMA).write_parquet(path)
+    pl.DataFrame({**ROWS, "text_id": ids}, schema=texts.LABELLED_SCHEMA).write_parquet(path)
     with pytest.raises(UserError, match=rf"eval\.parquet.*{message}.*prepare"):
         texts.read_labelled(path)

@@ -59,9 +59,9 @@ def work(tmp_path, parts, monkeypatch):
         )
         YAML().dump(whole, Path("params.yaml"))
         named = sorted({*TEXTS, *HARD})
-        table = {"text_id": [text_id(text) for text in named], "text": named}
-        schema = texts.LABELLED_SCHEMA
-        texts.write(pl.DataFrame(table, schema=schema), schema, Path("eval.parquet"))
+        ids = pl.Series([text_id(text) for text in named], dtype=pl.UInt64)
+        table = pl.DataFrame({"text_id": ids, "text": named})
+        texts.write(table, texts.LABELLED_SCHEMA, Path("eval.parquet"))
         rows = [(TEXTS[one], TEXTS[two]) for one in range(8) for two in range(one)]
         # Scored by the student itself, so that the score is positive.
         left, right = (

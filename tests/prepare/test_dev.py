@@ -40,7 +40,8 @@ def written(folder, tests=("r", "s")):
         ]
     )
     named = [*"abcdefghij", *tests]
-    known = pl.DataFrame({"text_id": list(map(text_id, named)), "text": named}, schema=LABELLED_SCHEMA)
+    columns = {"text_id": list(map(text_id, named)), "text": named, "role": ["text"] * len(named)}
+    known = pl.DataFrame(columns, schema=LABELLED_SCHEMA)
     dev.write(table, known, TASKS, folder)
     return folder
 

@@ -15,7 +15,7 @@ def task(path, **settings):
 
 def read(found):
     """subset, query and entity of every pair, as texts."""
-    texts = dict(found.texts.iter_rows()) | {None: None}
+    texts = dict(found.texts.select("text_id", "text").iter_rows()) | {None: None}
     columns = found.pairs.select("subset", "left_id", "right_id").iter_rows()
     return sorted((subset, texts[left] or "", texts[right]) for subset, left, right in columns)
 

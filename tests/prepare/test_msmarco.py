@@ -38,7 +38,7 @@ def test_packed_files_and_queries_of_all_splits(tmp_path):
 def test_the_task_takes_all_documents_and_the_judged_queries(tmp_path):
     task = RetrievalTask(kind="retrieval", path=str(folder(tmp_path)), layout="msmarco", qrels="dev.small")
     found = evaluation({"marco": task}, None)
-    texts = dict(found.texts.iter_rows())
+    texts = dict(found.texts.select("text_id", "text").iter_rows())
     pairs = found.pairs.select("left_id", "right_id", "score").iter_rows()
     assert {(texts.get(left), texts[right], score) for left, right, score in pairs} == {
         ("what is it", "Another, too.", 1.0),

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.core.errors import UserError
 from pipeline.data import utf8
-from pipeline.data.common.texts import text_id
+from pipeline.data.common.texts import in_role, text_id
 from pipeline.params.corpus import FileSource, HubSource, TripletFile
 from pipeline.params.evaluate import Evaluate, RetrievalTask, StsTask
 from pipeline.prepare.cleaning import fold
@@ -74,16 +74,32 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(tmp_path):
     judged = [("q", "d", 1), ("q2", "d", 0), ("q2", "e", 0)]
     task = retrieval(tmp_path, {"d": "x", "e": "z"}, {"q": "y", "q2": "w"}, judged)
     found = evaluation({"r": task}, no_wordnet)
-    assert found.pairs.drop_nulls("left_id")["left_id"].to_list() == [text_id("y")]
+    assert (
+        found.pairs.drop_nulls("left_id")["left_id"].to_list()
+        == in_role(np.array([text_id("y")], np.uint64), "query").tolist()
+    )
     assert found.dropped == {"r": {"query_without_relevant_document": 1}}
 
 
+@pytest.mark.parametrize("title", ["", "a title"])
 @pytest.mark.parametrize(("own", "found_first"), [("e", True), ("q", False)])
-def test_a_document_of_the_querys_text_is_a_find_unless_it_has_the_querys_id(tmp_path, own, found_first):
-    task = retrieval(tmp_path, {"d": "x", own: "y "}, {"q": "y"}, [("q", "d", 1)])
-    pairs = evaluation({"r": task}, no_wordnet).pairs
-    vectors = Embeddings(np.sort([text_id("x"), text_id("y")]).astype(np.uint64), np.eye(2, dtype=np.float32))
-    assert scoring.score(pairs, vectors)["mrr@10"] == (0.5 if found_first else 1.0)
+def test_a_querys_own_document_by_id_is_passed_over_whatever_its_text(tmp_path, own, found_first, title):
+    task = retrieval(tmp_path, {"d": "x", own: f"{title} y"}, {"q": "y"}, [("q", "d", 1)])
+    assert ranked_first(task, wrong=f"{title} y".strip())["mrr@10"] == (0.5 if found_first else 1.0)
+
+
+def test_a_querys_own_document_is_a_find_where_it_is_judged_relevant(tmp_path):
+    task = retrieval(tmp_path, {"q": "x", "e": "z"}, {"q": "y"}, [("q", "q", 1)])
+    assert ranked_first(task, wrong="z")["mrr@10"] == 0.5
+
+
+def ranked_first(task, wrong):
+    """What a model scores to which each query looks like this document."""
+    found = evaluation({"r": task}, no_wordnet)
+    texts = found.texts.sort("text_id")
+    like = (texts["role"] == "query") | (texts["text"] == wrong)
+    vectors = np.eye(2, dtype=np.float32)[like.cast(pl.Int8).to_numpy()] + np.float32(0.1)
+    return scoring.score(found.pairs, Embeddings(texts["text_id"].to_numpy(), vectors))
 
 
 def triplet_file(tmp_path, rows):

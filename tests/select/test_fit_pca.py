@@ -26,7 +26,7 @@ def run(max_rows=None):
 
 
 @pytest.fixture
-def seed(folder):
+def corpus(folder):
     """Texts in several shards, every tenth of which is for dev."""
     write_params()
     lines = [f"text {number}" for number in range(ROWS)]
@@ -35,6 +35,7 @@ def seed(folder):
         {
             "text_id": pl.Series([texts.text_id(line) for line in lines], dtype=pl.UInt64),
             "text": lines,
+            "role": ["text"] * ROWS,
             "source": ["here"] * ROWS,
             "split": splits,
         }
@@ -45,9 +46,9 @@ def seed(folder):
 
 
 @pytest.mark.parametrize("max_rows", [None, 1000, 40])
-def test_it_is_of_the_first_training_texts(seed, max_rows):
+def test_it_is_of_the_first_training_texts(corpus, max_rows):
     told = run(max_rows)
-    first = seed.filter(pl.col("split") == "train")["text_id"].to_numpy()[:max_rows]
+    first = corpus.filter(pl.col("split") == "train")["text_id"].to_numpy()[:max_rows]
     assert told["rows"] == len(first) == min(270, max_rows or 270)
     for view in ("sentence", "cls"):
         ids, found = published.open_set(OUT).read(view)
@@ -56,9 +57,11 @@ def test_it_is_of_the_first_training_texts(seed, max_rows):
         np.testing.assert_allclose(fitted.explained_variance, reference.explained_variance_, rtol=1e-4)
 
 
-def test_a_training_text_without_a_vector_is_named(seed):
+def test_a_training_text_without_a_vector_is_named(corpus):
     changed = texts.text_id("one more")
-    row = pl.DataFrame([(changed, "one more", "here", "train")], schema=texts.CORPUS_SCHEMA, orient="row")
-    texts.write(pl.concat([seed, row]), texts.CORPUS_SCHEMA, Path("corpus.parquet"))
+    row = pl.DataFrame(
+        [(changed, "one more", "text", "here", "train")], schema=texts.CORPUS_SCHEMA, orient="row"
+    )
+    texts.write(pl.concat([corpus, row]), texts.CORPUS_SCHEMA, Path("corpus.parquet"))
     with pytest.raises(UserError, match=rf"{OUT} has no vector for 1 texts .*{changed}.*encode@corpus"):
         run()

@@ -22,9 +22,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write_evaluated(folder, sentences):
-    schema = texts.LABELLED_SCHEMA
-    table = pl.DataFrame({"text_id": list(map(text_id, sentences)), "text": sentences}, schema=schema)
-    texts.write(table, schema, folder / "eval.parquet")
+    ids = pl.Series(list(map(text_id, sentences)), dtype=pl.UInt64)
+    table = pl.DataFrame({"text_id": ids, "text": sentences})
+    texts.write(table, texts.LABELLED_SCHEMA, folder / "eval.parquet")
 
 
 def gate(folder, method="wordnet", **gates):

@@ -29,7 +29,7 @@ OFF = {"margin": None, "percentile": None, "max_similarity": None}
 def _project(folder):
     """Triplets of one task with one given negative each, and their texts."""
     ids = [text_id(text) for text in SENTENCES]
-    table = pl.DataFrame({"text_id": ids, "text": SENTENCES}, schema=texts.LABELLED_SCHEMA)
+    table = pl.DataFrame({"text_id": ids, "text": SENTENCES}, schema_overrides={"text_id": pl.UInt64})
     texts.write(table, texts.LABELLED_SCHEMA, Path("finetune.parquet"))
     columns = {"left_id": ids[:20], "right_id": ids[20:40], "negative_ids": [[text] for text in ids[44:64]]}
     pairs.write(pairs.make("mine", "train", columns), Path("triplets.parquet"))

@@ -22,7 +22,7 @@ def worker(tmp_path, monkeypatch):
     """Of 16 shards, with small pieces."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(filling, "PIECE_CHARACTERS", 200)
-    rows = [(texts.text_id(text), text) for text in TEXTS]
+    rows = [(texts.text_id(text), text, "text") for text in TEXTS]
     table = pl.DataFrame(rows, schema=texts.LABELLED_SCHEMA, orient="row")
     texts.write(table, texts.LABELLED_SCHEMA, Path("corpus.parquet"))
     teacher = HashingTeacher(kind="hashing", dim=8)

@@ -20,7 +20,7 @@ TEXTS = [f"this is text number {i}" for i in range(60)]
 @pytest.fixture
 def encode(server, tmp_path, monkeypatch):
     """Run the stage under these limits."""
-    rows = [(texts.text_id(text), text) for text in TEXTS]
+    rows = [(texts.text_id(text), text, "text") for text in TEXTS]
     table = pl.DataFrame(rows, schema=texts.LABELLED_SCHEMA, orient="row")
     texts.write(table, texts.LABELLED_SCHEMA, tmp_path / "corpus.parquet")
     monkeypatch.chdir(tmp_path)
