@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
@@ -36,18 +36,25 @@ def write(student: Saveable, card: str, folder: Path, prompts: Mapping[str, str]
     with atomic_folder(folder) as temporary:
         student.save(temporary)
         if prompts and any(prompts.values()):
-            settings = json.loads((temporary / SETTINGS).read_text(encoding="utf-8"))
             default = "text" if prompts.get("text") else None
-            settings |= {"prompts": {**NO_PROMPTS, **prompts}, "default_prompt_name": default}
+            settings = _settings(temporary) | {
+                "prompts": {**NO_PROMPTS, **prompts},
+                "default_prompt_name": default,
+            }
             write_text(temporary / SETTINGS, f"{json.dumps(settings, indent=2)}\n")
         (temporary / CARD).write_text(card, encoding="utf-8")
 
 
 def prompts(folder: Path) -> dict[str, str]:
     """What a saved student has before the texts of each role."""
-    stated = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-    found = {role: prompt or "" for role, prompt in stated.get("prompts", {}).items()}
+    found = {role: prompt or "" for role, prompt in _settings(folder).get("prompts", {}).items()}
     return found if any(found.values()) else {}
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    """What sentence-transformers reads of a model as a whole; a table has nothing of the kind."""
+    path = folder / SETTINGS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def check(folder: Path, stage: str) -> None:

@@ -36,7 +36,7 @@ class HnswIndex(Block):
     ef_construction: Count = 40
     """Candidates that are kept while a document is added."""
     ef_search: Annotated[int, Field(ge=11)] = 64
-    """Candidates that are kept while a query is answered; ten and the query's own text, at least."""
+    """Candidates that are kept while a query is answered; ten and the query's own document, at least."""
 
 
 Index = Annotated[FlatIndex | IvfIndex | HnswIndex, Field(discriminator="kind")]

@@ -146,6 +146,9 @@ class CompactStudent(StudentBlock):
 class BilstmInit(StudentInit):
     """Where a BiLSTM starts (SRA)."""
 
+    prompts: Literal["none"] = "none"
+    """The word embeddings of sentence-transformers put none before a text."""
+
     units: Count = 512
     """LSTM units a direction."""
     pooling: Literal["max", "mean", "last"] = "max"

@@ -21,7 +21,7 @@ def hashing(seed: int) -> Hashing:
 
 def keep(seed: int) -> VectorStore:
     """A store of two views in two files each."""
-    store = VectorStore(Path(".cache"), hashing(seed).recipe)
+    store = VectorStore(Path(".cache"), hashing(seed).recipes["text"])
     found = hashing(seed).encode(TEXTS, ["sentence"])["sentence"].astype(np.float16)
     for rows in (slice(0, 3), slice(3, 4)):
         store.add(IDS[rows], "sentence", found[rows])
@@ -30,7 +30,7 @@ def keep(seed: int) -> VectorStore:
 
 
 def publish(name: str, seed: int) -> None:
-    published.write_manifest(Path("data/vectors") / name / "sentence", hashing(seed).recipe, 16, {})
+    published.write_manifest(Path("data/vectors") / name / "sentence", hashing(seed).recipes["text"], 16, {})
 
 
 def cache(*args: str) -> Result:

@@ -129,11 +129,11 @@ def test_a_teacher_with_other_params_is_not_the_params_teacher(stores):
 
 
 def test_a_transformer_is_known_by_its_name_whatever_its_path_and_weights(stores):
-    model = {"kind": "transformer", "model": "models/mine", "prompt": "query: "}
+    model = {"kind": "transformer", "model": "models/mine", "pooling": "cls"}
     with Path("params.yaml").open("w") as file:
         YAML().dump(small_params(teacher=model), file)
     recipe = {**model, "model": "mine", "max_length": 64, "weights": "w", "precision": "float32"}
-    kept, other = (VectorStore(Path(".cache"), {**recipe, **change}) for change in ({}, {"prompt": ""}))
+    kept, other = (VectorStore(Path(".cache"), {**recipe, **change}) for change in ({}, {"pooling": "mean"}))
     for store in (kept, other):
         store.add(IDS, "cls", np.ones((4, 2), np.float16))
     cache("prune")

@@ -139,15 +139,6 @@ def test_a_teachers_precision_that_is_slow_here_is_told(
     assert computing.slow_teacher(teacher.model_copy(update={"precision": "float32"}), "cpu") == ""
 
 
-def test_prompts_that_are_not_used_are_named(project: Path, bert: Path) -> None:
-    folder = shutil.copytree(bert, project / "prompted")
-    (folder / "config_sentence_transformers.json").write_text('{"prompts": {"query": "q: ", "document": ""}}')
-    teacher = {"kind": "transformer", "model": "./prompted", "pooling": "mean"}
-    unused = ", without its prompts (query: teacher.prompt puts one before all texts), in "
-    assert unused in line(doctor(teacher=teacher), "teacher")
-    assert unused not in line(doctor(teacher={**teacher, "prompt": "q: "}), "teacher")
-
-
 def test_a_teacher_without_a_longest_text_is_to_be_given_one(project: Path, bert: Path) -> None:
     folder = shutil.copytree(bert, project / "relative")
     config = json.loads((folder / "config.json").read_text())

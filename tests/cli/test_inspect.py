@@ -31,7 +31,9 @@ def vector_set(tmp_path: Path, teacher: hashing.Hashing) -> Path:
     sentences = [f"sentence number {number}" for number in range(300)]
     encoded = teacher.encode(sentences, ["sentence"])["sentence"].astype(np.float16)
     views = {"sentence": encoded, "cls": -encoded}
-    return write_set(tmp_path / "corpus", np.arange(300, dtype=np.uint64), views, recipe=teacher.recipe).path
+    return write_set(
+        tmp_path / "corpus", np.arange(300, dtype=np.uint64), views, recipe=teacher.recipes["text"]
+    ).path
 
 
 def inspect(path: Path) -> Result:

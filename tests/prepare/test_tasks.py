@@ -74,10 +74,8 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(tmp_path):
     judged = [("q", "d", 1), ("q2", "d", 0), ("q2", "e", 0)]
     task = retrieval(tmp_path, {"d": "x", "e": "z"}, {"q": "y", "q2": "w"}, judged)
     found = evaluation({"r": task}, no_wordnet)
-    assert (
-        found.pairs.drop_nulls("left_id")["left_id"].to_list()
-        == in_role(np.array([text_id("y")], np.uint64), "query").tolist()
-    )
+    asked = in_role(np.array([text_id("y")], np.uint64), "query")
+    assert found.pairs.drop_nulls("left_id")["left_id"].to_list() == asked.tolist()
     assert found.dropped == {"r": {"query_without_relevant_document": 1}}
 
 

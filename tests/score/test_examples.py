@@ -65,20 +65,18 @@ def found():
 def test_the_nearest_are_those_of_brute_force_whatever_is_looked_at_at_a_time(monkeypatch, block):
     monkeypatch.setattr(examples, "BLOCK", block)
     candidates = np.arange(1, 41, dtype=np.uint64)
-    queries, itself = np.array([3, 4, 50], np.uint64), np.array([False, True, False])
-    found = examples.nearest(queries, candidates, TEACHER, 4, itself)
-    for query, own, row in zip(queries.tolist(), itself, found, strict=True):
-        left_out = set() if own else {query}
-        ranked = sorted(set(candidates.tolist()) - left_out, key=lambda one: -cosine(TEACHER, query, one))
+    queries, passed_over = (np.array(ids, np.uint64) for ids in ([3, 4, 50], [3, 0, 7]))
+    found = examples.nearest(queries, candidates, TEACHER, 4, passed_over)
+    for query, left_out, row in zip(queries.tolist(), passed_over.tolist(), found, strict=True):
+        ranked = sorted(set(candidates.tolist()) - {left_out}, key=lambda one: -cosine(TEACHER, query, one))
         assert [one for one, _ in row] == ranked[:4]
         assert [near for _, near in row] == pytest.approx([cosine(TEACHER, query, one) for one in ranked[:4]])
 
 
 def test_of_equal_texts_the_first_is_nearer_and_a_text_is_not_near_to_itself():
     same = Embeddings(IDS, np.ones((60, 2)))
-    never = np.array([False])
-    assert [one for one, _ in examples.nearest(IDS[1:2], IDS, same, 3, never)[0]] == [1, 3, 4]
-    assert examples.nearest(IDS[:1], IDS[:1], same, 3, never) == [[]]
+    assert [one for one, _ in examples.nearest(IDS[1:2], IDS, same, 3, IDS[1:2])[0]] == [1, 3, 4]
+    assert examples.nearest(IDS[:1], IDS[:1], same, 3, IDS[:1]) == [[]]
 
 
 @pytest.mark.parametrize(
@@ -112,17 +110,12 @@ def test_a_query_is_shown_with_documents_and_what_is_relevant_is_marked(found):
 @pytest.mark.parametrize(
     ("task", "rows", "finds_itself"),
     [
-        ("retrieval", {"left_id": [1, None], "score": [1.0, None]}, False),
+        ("retrieval", {"left_id": [1, 1], "score": [1.0, pairs.PASSED_OVER]}, False),
         ("retrieval", {"left_id": [1, 1], "score": [1.0, 1.0]}, True),
-        (
-            "retrieval",
-            {"left_id": [1, 1], "score": [1.0, 0.0]},
-            True,
-        ),  # found, though judged not to be relevant
         ("entity_resolution", {"left_id": [1, None], "subset": ["a", "a"]}, True),
     ],
 )
-def test_a_query_finds_its_own_text_where_that_counts(task, rows, finds_itself):
+def test_a_query_finds_its_own_document_unless_that_is_passed_over(task, rows, finds_itself):
     table = pairs.make("task", "test", {"right_id": [2, 1], **rows})
     [one] = examples.of_tasks({"task": table}, {"task": task}, (TEACHER, STUDENT), text)["task"].nearest
     for side in (one.teacher, one.student):

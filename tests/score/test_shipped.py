@@ -1,6 +1,7 @@
 """Students as the evaluation encodes with them."""
 
 import numpy as np
+import polars as pl
 import pytest
 from sentence_transformers import SentenceTransformer
 from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
@@ -9,7 +10,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
 from pipeline.data import student_folder
 from pipeline.encoders import packed_model
-from pipeline.score.evaluation.shipped import open_student
+from pipeline.score.evaluation.shipped import embeddings
 
 BLOCKS = {
     "static": static_block(),
@@ -18,6 +19,28 @@ BLOCKS = {
     "bilstm": bilstm_block(),
 }
 WANTED = [*TEXTS, "", "tab\tand  spaces", "ÜBER 漢字", "long " * 300]
+
+
+def encoded(folder, sentences, precision="float32", roles=None):
+    """Vectors in the order of the sentences."""
+    ids = np.arange(len(sentences), dtype=np.uint64)
+    table = pl.DataFrame({"text_id": ids, "text": sentences, "role": roles or ["text"] * len(sentences)})
+    return embeddings(folder, "distill@x", table, precision).vectors
+
+
+@pytest.mark.parametrize("kind", ["static", "transformer"])
+def test_a_student_with_prompts_encodes_by_role_as_sentence_transformers_does(parts, tmp_path, kind):
+    folder = tmp_path / kind
+    learner = implementation("train.students.kinds", kind).build(BLOCKS[kind], parts)
+    student_folder.write(learner, "a card", folder, {"text": "a ", "query": "ask: ", "document": "say: "})
+    model = SentenceTransformer(str(folder), device="cpu")
+    ways = {"text": model.encode, "query": model.encode_query, "document": model.encode_document}
+    for role, encode in ways.items():
+        found = encoded(folder, WANTED, roles=[role] * len(WANTED))
+        np.testing.assert_allclose(found, encode(WANTED), atol=2e-6, err_msg=role)
+    mixed = encoded(folder, WANTED[:2], roles=["query", "document"])
+    expected = model.encode_query(WANTED[0]), model.encode_document(WANTED[1])
+    np.testing.assert_allclose(mixed, np.stack(expected), atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
@@ -30,7 +53,7 @@ def test_the_vectors_are_those_of_sentence_transformers(parts, tmp_path, kind, m
     monkeypatch.setattr(
         packed_model.PackedModel, "encode", lambda *args: packed.append(kind) or encode(*args)
     )
-    found = open_student(folder, "distill@x", "float32")(WANTED)
+    found = encoded(folder, WANTED)
     assert bool(packed) == (kind in ("transformer", "compact"))
     expected = SentenceTransformer(str(folder), device="cpu").encode(WANTED)
     np.testing.assert_allclose(found, expected, atol=2e-6)
@@ -38,7 +61,7 @@ def test_the_vectors_are_those_of_sentence_transformers(parts, tmp_path, kind, m
 
 def test_where_no_student_is(tmp_path):
     with pytest.raises(UserError, match=r"is no student .*; run `dvc repro distill@x`"):
-        open_student(tmp_path, "distill@x", "auto")
+        encoded(tmp_path, WANTED)
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
@@ -46,7 +69,7 @@ def test_bfloat16_is_of_transformers_and_near_by(parts, tmp_path, kind):
     folder = tmp_path / kind
     learner = implementation("train.students.kinds", kind).build(BLOCKS[kind], parts)
     student_folder.write(learner, "a card", folder)
-    exact, near = (open_student(folder, "distill@x", one)(WANTED) for one in ("float32", "bfloat16"))
+    exact, near = (encoded(folder, WANTED, one) for one in ("float32", "bfloat16"))
     most = 0.02 * np.abs(exact).max() if kind in ("transformer", "compact") else 1e-12
     assert 0 <= np.abs(near - exact).max() < most
     assert (near == exact).all() == (kind in ("static", "bilstm"))

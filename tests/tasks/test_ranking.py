@@ -5,6 +5,7 @@ import pytrec_eval
 from sklearn.preprocessing import normalize
 from small_retrieval import SCHEMA, cosines, retrieval_task
 
+from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.tasks import ranking, retrieval
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.ranking import Found
@@ -34,8 +35,8 @@ def test_scores_are_trec_evals():
     assert ranking.score(ranking.collection(pairs), found) == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_querys_own_text_is_no_find_unless_it_is_judged():
-    rows = [(0, 2, 1.0), (1, 1, 1.0), (None, 0, None)]
+def test_a_querys_own_document_is_no_find():
+    rows = [(0, 2, 1.0), (0, 0, PASSED_OVER), (1, 1, 1.0)]
     pairs = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     angles = np.radians([0, 10, 30])
     embeddings = Embeddings(np.arange(3, dtype=np.uint64), np.stack([np.cos(angles), np.sin(angles)], axis=1))

@@ -3,6 +3,7 @@ import polars as pl
 import pytest
 import pytrec_eval
 
+from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.tasks import ranking, retrieval
 from pipeline.tasks.embeddings import Embeddings
 
@@ -32,12 +33,13 @@ def test_a_case_worked_out_by_hand():
 
 @pytest.mark.parametrize("depth", [10, 100])
 @pytest.mark.parametrize("beyond", [0, 1])
-def test_a_querys_own_text_takes_no_place_of_the_documents_that_are_looked_at(depth, beyond):
+def test_a_querys_own_document_takes_no_place_of_the_documents_that_are_looked_at(depth, beyond):
     """Of the other documents the relevant one is the tenth, or hundredth, or the one behind it."""
     angles = np.radians(np.linspace(0, 90, depth + 20))
     ids = np.arange(depth + 20, dtype=np.uint64)
     embeddings = Embeddings(ids, np.stack([np.cos(angles), np.sin(angles)], axis=1))
-    rows = [(0, depth + beyond, 1), *((None, document, None) for document in range(depth + 20))]
+    others = ((None, document, None) for document in range(depth + 20))
+    rows = [(0, depth + beyond, 1), (0, 0, PASSED_OVER), *others]
     assert score(rows, embeddings)[f"recall@{depth}"] == 1 - beyond
     task = ranking.collection(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
     sides = [ranking.unit(embeddings, wanted) for wanted in (task.documents, task.queries)]

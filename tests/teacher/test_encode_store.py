@@ -109,7 +109,7 @@ def flip_a_weight(folder):
 
 
 def test_another_recipe_reuses_nothing_and_going_back_everything(folder, bert, capsys):
-    plain = {"kind": "transformer", "model": "bert", "pooling": "mean", "prompt": "a "}
+    plain = {"kind": "transformer", "model": "bert", "pooling": "mean", "prompts": {"text": "a "}}
     shutil.copytree(bert, "bert")
     write_texts(f"a text of letters {i}" for i in range(40))
 
@@ -121,7 +121,7 @@ def test_another_recipe_reuses_nothing_and_going_back_everything(folder, bert, c
     none_encoded = "encode corpus: 0 encoded, 40 taken from the store"
     first, said = run(plain)
     assert said == all_encoded
-    for change in ({"prompt": "b "}, {"max_length": 8}, {"precision": "bfloat16"}):
+    for change in ({"prompts": {"text": "b "}}, {"max_length": 8}, {"precision": "bfloat16"}):
         changed, said = run({**plain, **change})
         assert said == all_encoded
         assert changed["cls/00000.parquet"] != first["cls/00000.parquet"]

@@ -41,7 +41,7 @@ def test_vectors_are_the_same_in_every_process():
 def test_seeds_are_different_teachers():
     one, other = encode(seed=1), encode(seed=2)
     assert np.abs((one * other).sum(axis=1)).max() < 0.6
-    assert of_json(load(seed=1).recipe) != of_json(load(seed=2).recipe)
+    assert of_json(load(seed=1).recipes["text"]) != of_json(load(seed=2).recipes["text"])
 
 
 def test_vectors_have_length_1_and_every_view_is_the_same():

@@ -93,7 +93,7 @@ def test_estimated_tokens_are_a_quarter_of_the_bytes():
 
 
 def test_a_request_names_model_format_and_dimensions(api, server):
-    teacher = api(dimensions=5, prompt="query: ")
+    teacher = api(dimensions=5, prompts={"text": "query: "})
     assert sentence(teacher, ["a", ""]).shape == (2, 5)
     assert server.bodies == [
         {"model": "tiny", "encoding_format": "float", "dimensions": 5, "input": ["query: a", "query: "]}
@@ -121,7 +121,7 @@ def test_the_dimension_is_asked_for_once(api, server):
 
 
 def test_what_will_be_asked_for_is_estimated(api, server, capsys):
-    api(texts_per_request=7).announce(iter([TEXTS[:15], [], TEXTS[15:]]))
+    api(texts_per_request=7).announce((piece, "text") for piece in [TEXTS[:15], [], TEXTS[15:]])
     tokens = sum(map(estimate_tokens, TEXTS))
     assert (
         f"tiny at {server.url}: 60 texts take about 10 requests and {tokens:,} tokens\n"
@@ -131,13 +131,12 @@ def test_what_will_be_asked_for_is_estimated(api, server, capsys):
 
 
 def test_the_recipe_changes_with_what_decides_a_vector_alone(api, server):
-    same = of_json(api().recipe)
-    assert {of_json(a.recipe) for a in (api(texts_per_request=1), api(key_variable="K"), api(parts="x"))} == {
-        same
-    }
-    others = [api(url="http://other/v1"), api(model="other"), api(dimensions=4), api(prompt="p")]
-    assert len({same, *(of_json(other.recipe) for other in others)}) == 5
-    assert api(url=f"{server.url}/").recipe == api(prompt="").recipe == api().recipe
+    same = of_json(api().recipes)
+    alike = (api(texts_per_request=1), api(key_variable="K"), api(parts="x"))
+    assert {of_json(other.recipes) for other in alike} == {same}
+    changes = [{"url": "http://other/v1"}, {"model": "other"}, {"dimensions": 4}, {"prompts": {"query": "p"}}]
+    assert len({same, *(of_json(api(**change).recipes) for change in changes)}) == 5
+    assert api(url=f"{server.url}/").recipes == api(prompts={"text": ""}).recipes == api().recipes
 
 
 def test_another_view_is_refused_by_the_teacher_and_by_the_params(api):

@@ -52,7 +52,7 @@ def test_a_server_that_echoes_it_does_not_get_it_into_an_error_or_a_log(
 
 def test_it_is_in_neither_recipe_nor_repr(keyed):
     keyed.encode(["a"], ["sentence"])
-    assert "sk-Very" not in f"{keyed.recipe} {keyed.params!r} {vars(keyed)} {vars(keyed.endpoint)}"
+    assert "sk-Very" not in f"{keyed.recipes} {keyed.params!r} {vars(keyed)} {vars(keyed.endpoint)}"
 
 
 @pytest.mark.parametrize(

@@ -30,33 +30,73 @@ def folder(request, tmp_path_factory, bert):
 
 @pytest.mark.parametrize("prompt", [None, "", "another one: "])
 def test_a_prompt_is_prepended_as_sentence_transformers_does(load, folder, prompt):
-    teacher = load(folder, tokens_per_batch=64, prompt=prompt)
+    teacher = load(folder, tokens_per_batch=64, prompts={"text": prompt})
     expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS, prompt=prompt)
     np.testing.assert_allclose(teacher.encode(TEXTS, ["sentence"])["sentence"], expected, atol=1e-5)
-    assert teacher.recipe["prompt"] == ("find: " if prompt is None else prompt)
+    assert teacher.recipes["text"]["prompt"] == ("find: " if prompt is None else prompt)
 
 
-def test_prompts_of_which_none_is_the_default_are_told(load, folder, tmp_path, capsys):
-    shutil.copytree(folder, tmp_path / "model")
-    config = tmp_path / "model" / "config_sentence_transformers.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "default_prompt_name": None}))
-    assert load(tmp_path / "model").recipe["prompt"] == ""
-    said = capsys.readouterr().err
-    assert "model has prompts (query), and none of them is its default: texts are encoded without" in said
-    for place, prompt in ((folder, None), (tmp_path / "model", ""), (tmp_path / "model", "find: ")):
-        load(place, prompt=prompt)
-        assert "prompts" not in capsys.readouterr().err
+def named(folder, tmp_path, prompts, default=None):
+    """The same model with other prompts of its own."""
+    changed = shutil.copytree(folder, tmp_path / "changed")
+    config = changed / "config_sentence_transformers.json"
+    settings = {**json.loads(config.read_text()), "prompts": prompts, "default_prompt_name": default}
+    config.write_text(json.dumps(settings))
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("prompts", "default"),
+    [
+        ({"query": "query: ", "document": "passage: "}, None),
+        ({"query": "ask ", "document": ""}, "query"),
+        ({"query": "", "document": "say "}, "document"),
+        ({"query": "Represent: "}, None),
+        ({"classify": "sort: "}, "classify"),
+        ({}, None),
+    ],
+)
+def test_queries_and_documents_are_encoded_as_sentence_transformers_does(
+    load, folder, tmp_path, prompts, default
+):
+    changed = named(folder, tmp_path, prompts, default)
+    teacher, model = load(changed), SentenceTransformer(str(changed), device="cpu")
+    ways = {"text": model.encode, "query": model.encode_query, "document": model.encode_document}
+    for role, encode in ways.items():
+        found = teacher.encode(TEXTS, ["sentence"], role)["sentence"]
+        np.testing.assert_allclose(found, encode(TEXTS), atol=1e-5, err_msg=role)
+
+
+@pytest.mark.parametrize("name", ["passage", "corpus"])
+def test_a_prompt_for_documents_may_have_another_name(load, folder, tmp_path, name):
+    teacher = load(named(folder, tmp_path, {"query": "query: ", name: "passage: "}))
+    assert {role: recipe["prompt"] for role, recipe in teacher.recipes.items()} == {
+        "text": "",
+        "query": "query: ",
+        "document": "passage: ",
+    }
+
+
+def test_prompts_of_params_stand_for_the_models_role_by_role(load, folder):
+    teacher = load(folder, prompts={"document": "mine: ", "text": ""})
+    assert {role: recipe["prompt"] for role, recipe in teacher.recipes.items()} == {
+        "text": "",
+        "query": "find: ",
+        "document": "mine: ",
+    }
 
 
 @pytest.mark.parametrize("prompt", [None, "another one: ", ""])
 def test_the_footprints_reference_has_the_same_prompt(load, folder, prompt):
-    teacher = load(folder, prompt=prompt)
+    teacher = load(folder, prompts={"text": prompt})
     found = teacher.encode(TEXTS, ["sentence"])["sentence"]
     np.testing.assert_allclose(teacher.encode_as_users_do(TEXTS), found, atol=1e-5)
 
 
 def test_the_models_own_prompt_changes_the_vectors(load, folder):
-    with_prompt, without = (load(folder, prompt=prompt).encode(TEXTS, ["sentence"]) for prompt in (None, ""))
+    with_prompt, without = (
+        load(folder, prompts={"text": prompt}).encode(TEXTS, ["sentence"]) for prompt in (None, "")
+    )
     assert np.abs(with_prompt["sentence"] - without["sentence"]).max(axis=1).min() > 0.01
 
 

@@ -71,7 +71,7 @@ def test_a_length_of_the_users_cuts_as_sentence_transformers_does(load, bert):
     texts = ["abc", "abcdefg", "abcdefgh", "abcdefghij klm"]
     np.testing.assert_allclose(sentence(teacher, texts), model.encode(texts), atol=1e-5)
     np.testing.assert_allclose(teacher.encode_as_users_do(texts), model.encode(texts), atol=1e-5)
-    assert teacher.recipe["max_length"] == 9
+    assert teacher.recipes["text"]["max_length"] == 9
 
 
 def test_long_texts_lose_their_beginning_where_the_tokenizer_says_so(load, bert, tmp_path):
@@ -82,8 +82,8 @@ def test_long_texts_lose_their_beginning_where_the_tokenizer_says_so(load, bert,
     texts = ["abc", "abcdefghij klm"]
     np.testing.assert_allclose(sentence(left, texts), left.module.encode(texts), atol=1e-5)
     assert np.abs(sentence(left, texts) - sentence(right, texts)).max(axis=1)[1] > 0.01
-    assert left.recipe["truncation_side"] == "left"
-    assert "truncation_side" not in right.recipe
+    assert left.recipes["text"]["truncation_side"] == "left"
+    assert "truncation_side" not in right.recipes["text"]
 
 
 def test_a_model_that_gives_its_first_dimensions_alone(load, bert, tmp_path):

@@ -17,7 +17,7 @@ def elsewhere(bert, tmp_path):
 
 
 def test_a_recipe_knows_the_model_and_not_the_place(load, bert, elsewhere):
-    here, there = (load(folder, pooling="mean").recipe for folder in (bert, elsewhere))
+    here, there = (load(folder, pooling="mean").recipes["text"] for folder in (bert, elsewhere))
     assert here == there
     for recipe, folder in ((here, bert), (there, elsewhere)):
         assert str(folder.parent) not in json.dumps(recipe)
@@ -26,12 +26,14 @@ def test_a_recipe_knows_the_model_and_not_the_place(load, bert, elsewhere):
 
 
 def test_a_packages_recipe_holds_no_path(minilm):
-    assert str(minilm.folder.parent) not in json.dumps(minilm.recipe)
-    assert minilm.recipe["max_length"] == 256
+    assert str(minilm.folder.parent) not in json.dumps(minilm.recipes["text"])
+    assert minilm.recipes["text"]["max_length"] == 256
 
 
 def test_batches_are_no_part_of_it(load, bert):
-    small, large = (load(bert, tokens_per_batch=tokens, pooling="mean").recipe for tokens in (10, 9999))
+    small, large = (
+        load(bert, tokens_per_batch=tokens, pooling="mean").recipes["text"] for tokens in (10, 9999)
+    )
     assert small == large
 
 
@@ -39,16 +41,17 @@ def test_batches_are_no_part_of_it(load, bert):
     "change",
     [
         {"pooling": "cls"},
-        {"prompt": "query: "},
+        {"prompts": {"text": "query: "}},
         {"max_length": 64},
         {"precision": "bfloat16"},
         {"trust_remote_code": True},
     ],
 )
 def test_it_changes_with_every_setting(load, bert, change):
-    before, after = (load(bert, **{"pooling": "mean", **more}).recipe for more in ({}, change))
+    before, after = (load(bert, **{"pooling": "mean", **more}).recipes["text"] for more in ({}, change))
     assert of_json(before) != of_json(after)
-    assert {key: value for key, value in after.items() if before[key] != value} == change
+    wanted = {"prompt": "query: "} if "prompts" in change else change
+    assert {key: value for key, value in after.items() if before[key] != value} == wanted
 
 
 def test_pinning_the_revision_of_the_same_files_changes_nothing(load, bert, tmp_path, monkeypatch):
@@ -58,7 +61,9 @@ def test_pinning_the_revision_of_the_same_files_changes_nothing(load, bert, tmp_
     (folder / "refs" / "main").write_text(COMMIT)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    newest, pinned = (load("owner/tiny", pooling="mean", revision=one).recipe for one in (None, COMMIT))
+    newest, pinned = (
+        load("owner/tiny", pooling="mean", revision=one).recipes["text"] for one in (None, COMMIT)
+    )
     assert newest == pinned
 
 
@@ -66,5 +71,5 @@ def test_it_changes_with_a_single_weight(load, bert, elsewhere):
     weights = load_file(elsewhere / "model.safetensors")
     weights["encoder.layer.1.output.dense.bias"][0] += 1e-3
     save_file(weights, elsewhere / "model.safetensors", metadata={"format": "pt"})
-    before, after = (load(folder, pooling="mean").recipe for folder in (bert, elsewhere))
+    before, after = (load(folder, pooling="mean").recipes["text"] for folder in (bert, elsewhere))
     assert [key for key in before if before[key] != after[key]] == ["weights"]

@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.params.evaluate import Probe, Scoring
+from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.score.evaluation.embedding_space import matched
 from pipeline.score.examined import Disagreement, Examples, Nearest, Neighbour, TaskExamples
 from pipeline.tasks.embeddings import Embeddings, Ids
@@ -34,8 +35,8 @@ class Question:
     subset: str
     candidates: Ids
     relevant: tuple[int, ...]
-    itself: bool
-    """Whether the text may be its own answer."""
+    passed_over: int = 0
+    """The candidate that is no answer: the text itself, or a query's own document; 0: none."""
 
 
 def of_tasks(
@@ -65,12 +66,12 @@ def of_tasks(
 
 
 def nearest(
-    queries: Ids, candidates: Ids, embeddings: Embeddings, count: int, itself: NDArray[np.bool_]
+    queries: Ids, candidates: Ids, embeddings: Embeddings, count: int, passed_over: Ids
 ) -> list[list[tuple[int, float]]]:
     """The candidates nearest to each query by cosine: ids and cosines, nearest first.
 
-    Memory is bounded by BLOCK candidates. Of equal cosines the first candidate is nearer. A query finds
-    itself where `itself` (queries,) says so.
+    Memory is bounded by BLOCK candidates. Of equal cosines the first candidate is nearer. A query does not
+    find the text that `passed_over` (queries,) names.
     """
     rows = normalised(embeddings.of(queries))
     cosine: NDArray[np.float64] = np.empty((len(queries), 0))
@@ -78,7 +79,7 @@ def nearest(
     for start in range(0, len(candidates), BLOCK):
         block = candidates[start : start + BLOCK]
         found = rows @ normalised(embeddings.of(block)).T
-        found[(block == queries[:, None]) & ~itself[:, None]] = -np.inf
+        found[block == passed_over[:, None]] = -np.inf
         cosine = np.concatenate([cosine, found], axis=1)
         ids = np.concatenate([ids, np.tile(block, (len(queries), 1))], axis=1)
         order = np.argsort(-cosine, axis=1, kind="stable")[:, :count]
@@ -97,8 +98,9 @@ def _nearest(
     for _, group in groupby(_questions(rows, how), key=lambda question: id(question.candidates)):
         questions = list(group)
         queries = np.array([question.query for question in questions], np.uint64)
-        itself = np.array([question.itself for question in questions])
-        found = [nearest(queries, questions[0].candidates, model, NEIGHBOURS, itself) for model in models]
+        passed_over = np.array([question.passed_over for question in questions], np.uint64)
+        candidates = questions[0].candidates
+        found = [nearest(queries, candidates, model, NEIGHBOURS, passed_over) for model in models]
         for question, *near in zip(questions, *found, strict=True):
             teacher, student = (
                 tuple(
@@ -124,7 +126,7 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
         texts = np.unique(pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().to_numpy())
         for query in np.unique(rows["left_id"].to_numpy())[:QUERIES].tolist():
             # The other side of a pair is no answer: it may mean the opposite.
-            yield Question(query, "", texts, (), itself=False)
+            yield Question(query, "", texts, (), passed_over=query)
         return
     asked = matched(rows, how).select("subset", "left_id").unique().sort("left_id", "subset").head(QUERIES)
     for (subset,), queries in sorted(asked.group_by("subset"), key=lambda part: str(part[0])):
@@ -132,9 +134,8 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
         candidates = np.unique(of_subset["right_id"].to_numpy())
         for query in queries["left_id"].sort().to_list():
             relevant = matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
-            # As scored: an entity of the query's text always counts, a document of it where it is judged.
-            own = how != "retrieval" or not of_subset.filter(left_id=query, right_id=query).is_empty()
-            yield Question(query, str(subset), candidates, tuple(relevant.to_list()), own)
+            own = of_subset.filter(left_id=query, score=PASSED_OVER)["right_id"].to_list()
+            yield Question(query, str(subset), candidates, tuple(relevant.to_list()), *own)
 
 
 def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> pl.DataFrame:

@@ -42,7 +42,10 @@ class Hashing:
         self._word = lru_cache(maxsize=100_000)(self._direction)
 
     def encode(
-        self, texts: Sequence[str], views: Sequence[str], _role: Role = "text"
+        self,
+        texts: Sequence[str],
+        views: Sequence[str],
+        role: Role = "text",
     ) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dim) at length 1; a text without words is the direction of the empty word."""
         vectors = np.empty((len(texts), self.params.dim), np.float32)
