@@ -5,10 +5,10 @@ import numpy as np
 import polars as pl
 import pytest
 from encode_runs import OUT, encode, write_params
+from refusals import refuses
 from ruamel.yaml import YAML
 from sklearn.decomposition import PCA
 
-from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.select import fit_pca
 from pipeline.vectors import pca
@@ -60,5 +60,5 @@ def test_a_training_text_without_a_vector_is_named(seed):
     changed = texts.text_id("one more")
     row = pl.DataFrame([(changed, "one more", "here", "train")], schema=texts.CORPUS_SCHEMA, orient="row")
     texts.write(pl.concat([seed, row]), texts.CORPUS_SCHEMA, Path("corpus.parquet"))
-    with pytest.raises(UserError, match=rf"{OUT} has no vector for 1 texts .*{changed}.*encode@corpus"):
+    with refuses(OUT, "1 texts", f"text_id {changed})", "`dvc repro -f encode@corpus`"):
         run()
