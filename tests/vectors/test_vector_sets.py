@@ -123,7 +123,7 @@ def test_a_view_does_not_change_with_the_others_of_its_set(folder, tmp_path):
 
 def test_the_folder_of_one_view_is_not_taken_for_another(folder):
     (folder / "cls").rename(folder / "token_mean")
-    with refuses(folder / "token_mean/manifest.json", " cls;", "`dvc repro encode@corpus`"):
+    with refuses(folder / "token_mean/manifest.json", "cls;", "`dvc repro encode@corpus`"):
         published.open_set(folder, "token_mean")
 
 
