@@ -40,7 +40,7 @@ def test_a_student_of_targets_that_lie_close_together_may_lie_ten_times_closer()
     assert 0.98 < targets["mean_cosine"] < 0.99 < student["mean_cosine"] < collapsed["mean_cosine"]
     check_collapse(student, "they", "x", targets)
     for description, beside in ((student, None), (collapsed, targets)):
-        with refuses("they", "cosine", "x"):
+        with refuses("they ", "cosine", "; x"):
             check_collapse(description, "they", "x", beside)
 
 
