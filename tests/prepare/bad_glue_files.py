@@ -34,7 +34,7 @@ CASES = {
         {"dev.tsv": "index\tsentence\n0\tfine\n"},
         ("dev.tsv", "'label'"),
     ),
-    "sst2: empty file": (SST2, {"train.tsv": ""}, ("train.tsv", "fill it")),
+    "sst2: empty file": (SST2, {"train.tsv": ""}, ("train.tsv", "params.yaml or fill it")),
     "sst2: long line": (
         SST2,
         {"dev.tsv": "sentence\tlabel\nfine\t1\t1\n"},
@@ -61,7 +61,7 @@ CASES = {
         {"dev.tsv": MRPC_HEADER + "1\t1\t2\ta\t\n"},
         ("dev.tsv, row 1 ", "#2 String", "fill it"),
     ),
-    "mrpc: header alone": (MRPC, {"dev.tsv": MRPC_HEADER}, ("dev.tsv", "fill it")),
+    "mrpc: header alone": (MRPC, {"dev.tsv": MRPC_HEADER}, ("dev.tsv", "params.yaml or fill it")),
     "qqp: a label out of range": (
         QQP,
         {"dev.tsv": QQP_HEADER + "broken\n1\t2\t3\ta\tb\t3\n"},
@@ -72,7 +72,11 @@ CASES = {
         {"dev.tsv": "id\tquestion1\tquestion2\n1\ta\tb\n"},
         ("dev.tsv", "'is_duplicate'"),
     ),
-    "qqp: nothing but broken lines": (QQP, {"dev.tsv": QQP_HEADER + "broken\n"}, ("dev.tsv", "fill it")),
+    "qqp: nothing but broken lines": (
+        QQP,
+        {"dev.tsv": QQP_HEADER + "broken\n"},
+        ("dev.tsv", "params.yaml or fill it"),
+    ),
     "mnli: an unknown label": (
         MNLI,
         {"dev_matched.tsv": MNLI_HEADER + "1\ta\tb\thidden\n"},

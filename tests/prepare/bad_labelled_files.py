@@ -32,8 +32,8 @@ CASES = {
         {"train.tsv": TRAIN.replace("\t0", "\t1")},
         ("evaluate.tasks.mine.train", "`label`"),
     ),
-    "classes: empty file": (CLASS, {"train.tsv": ""}, ("train.tsv", "fill it")),
-    "classes: header alone": (CLASS, {"test.tsv": "text\tlabel\n"}, ("test.tsv", "fill it")),
+    "classes: empty file": (CLASS, {"train.tsv": ""}, ("train.tsv", "params.yaml or fill it")),
+    "classes: header alone": (CLASS, {"test.tsv": "text\tlabel\n"}, ("test.tsv", "params.yaml or fill it")),
     "classes: long line": (
         CLASS,
         {"test.tsv": "text\tlabel\na\t1\t2\n"},
@@ -58,7 +58,7 @@ CASES = {
     "entities: a label out of range": (ER, er("ab1", "ac2"), ("x.tsv, row 2 ", "label", "'2'", "0 or 1")),
     "entities: empty cell": (ER, er("ab1", ("", "c", "1")), ("x.tsv, row 2 ", "query", "fill it")),
     "entities: no match": (ER, er("ab0"), ("x.tsv:", "subset")),
-    "entities: empty file": (ER, {"x.tsv": ""}, ("x.tsv", "fill it")),
+    "entities: empty file": (ER, {"x.tsv": ""}, ("x.tsv", "params.yaml or fill it")),
 }
 WHOLE = {
     "classification": {"train.tsv": TRAIN, "test.tsv": "text\tlabel\nnew\t1\n"},

@@ -45,9 +45,9 @@ CASES = {
         {"qrels/test.tsv": lines(("query-id", "corpus-id", "score"), ("q1", "d1", "0"))},
         ("qrels test", "score"),
     ),
-    "beir: empty qrels": (BEIR, {"qrels/test.tsv": ""}, ("test.tsv", "fill it")),
-    "beir: empty corpus": (BEIR, {"corpus.jsonl": ""}, ("corpus.jsonl", "empty")),
-    "beir: empty queries": (BEIR, {"queries.jsonl": "\n"}, ("queries.jsonl", "empty")),
+    "beir: empty qrels": (BEIR, {"qrels/test.tsv": ""}, ("test.tsv", "params.yaml or fill it")),
+    "beir: empty corpus": (BEIR, {"corpus.jsonl": ""}, ("corpus.jsonl ", "empty")),
+    "beir: empty queries": (BEIR, {"queries.jsonl": "\n"}, ("queries.jsonl ", "empty")),
     "beir: a document without a text": (
         BEIR,
         {"corpus.jsonl": '{"_id": "d1"}\n'},
@@ -90,7 +90,11 @@ CASES = {
         {"qrels.dev.tsv": "7\t0\t1\t1\n7\t1\n"},
         ("qrels.dev.tsv, line 2:", "2 cells"),
     ),
-    "ms marco: empty collection": (MARCO, {"collection.tsv": ""}, ("collection.tsv", "fill it")),
+    "ms marco: empty collection": (
+        MARCO,
+        {"collection.tsv": ""},
+        ("collection.tsv", "params.yaml or fill it"),
+    ),
     "ms marco: no text": (
         MARCO,
         {"collection.tsv": "1\tone\n2\t\n"},

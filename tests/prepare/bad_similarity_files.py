@@ -50,8 +50,8 @@ CASES = {
         ("x.tsv", "one score", "another column"),
     ),
     "sts: short line": (STS, sts("ab1", "ab"), ("x.tsv, line 3:", "2 cells", "3 columns")),
-    "sts: empty file": (STS, {"x.tsv": ""}, ("x.tsv", "fill it")),
-    "sts: header alone": (STS, sts(), ("x.tsv", "fill it")),
+    "sts: empty file": (STS, {"x.tsv": ""}, ("x.tsv", "params.yaml or fill it")),
+    "sts: header alone": (STS, sts(), ("x.tsv", "params.yaml or fill it")),
     "sts: no file": (STS, {}, ("x.tsv", "correct the path")),
     "sts: not UTF-8": (
         STS,
@@ -76,7 +76,7 @@ CASES = {
     "sts parquet: no rows": (
         AT,
         parquet(sentence1=pl.Series([], dtype=pl.String), sentence2=pl.Series([], dtype=pl.String), score=[]),
-        ("x.parquet",),
+        ("x.parquet:", "score", "another column"),
     ),
     "sts jsonl: missing key": (
         JS,
@@ -89,7 +89,7 @@ CASES = {
         jsonl(GOOD_ROW, {**GOOD_ROW, "score": -1}),
         ("x.jsonl, row 2 ", "score", "'-1'"),
     ),
-    "sts jsonl: empty": (JS, {"x.jsonl": ""}, ("x.jsonl", "fill it")),
+    "sts jsonl: empty": (JS, {"x.jsonl": ""}, ("x.jsonl", "params.yaml or fill it")),
     # STS: official files
     "semeval: score out of range": (
         {"kind": "sts", "path": "."},
@@ -109,7 +109,7 @@ CASES = {
     "semeval: empty": (
         {"kind": "sts", "path": "."},
         SEMEVAL | {"STS.input.x.txt": ""},
-        ("STS.input.x.txt", "fill it"),
+        ("STS.input.x.txt", "params.yaml or fill it"),
     ),
     "sts benchmark: score out of range": (
         {"kind": "sts", "path": "sts-test.csv"},

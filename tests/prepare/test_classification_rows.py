@@ -167,7 +167,7 @@ def test_rows_that_make_no_task_end_with_one_message(task, train, test, dev, nam
     [
         (None, ("evaluate.tasks.mine.test", "correct the path")),
         ("text,labels\na,1\n", ("'label'", "text, labels", "'labels'?")),
-        ("text,label\n", ("fill it",)),
+        ("text,label\n", ("params.yaml or fill it",)),
         ("text,label\na,1,2\n", ("none.csv, line 2", "3 cells", "2 columns")),
     ],
 )

@@ -65,7 +65,7 @@ def test_the_task_takes_all_documents_and_the_judged_queries(tmp_path):
             "2\t8\t1\n",
             ("line 1:", "3 cells", "query id, iteration"),
         ),
-        ("qrels.dev.small.tsv", "", ("fill it",)),
+        ("qrels.dev.small.tsv", "", ("params.yaml or fill it",)),
         ("collection.tsv", "7\ta\n8\tb\n7\tc\n", ("line 3:", "id '7'", "remove one")),
         ("collection.tsv", "7\ta\n8\n", ("line 2:", "1 cells", "id, passage")),
         ("collection.tsv", "7\ttitle\ttext\n", ("line 1:", "3 cells", "id, passage")),
