@@ -85,11 +85,15 @@ def run_slowly(folder: Path, log: Path, seconds: float) -> None:
     filling.PIECE_CHARACTERS = SMALL_PIECE
     quick = Hashing.encode
 
-    def slow(self: Hashing, together: Sequence[str], views: Sequence[str]) -> dict[str, np.ndarray]:
+    def slow(
+        self: Hashing, together: Sequence[str], views: Sequence[str], role: str
+    ) -> dict[str, np.ndarray]:
         with log.open("a") as file:
             file.write(json.dumps(together) + "\n")
         time.sleep(seconds)
-        return {view: sensitive(vectors, together) for view, vectors in quick(self, together, views).items()}
+        return {
+            view: sensitive(vectors, together) for view, vectors in quick(self, together, views, role).items()
+        }
 
     Hashing.encode = slow
     sys.stderr = (folder / "stderr").open("a")

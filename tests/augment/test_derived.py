@@ -2,10 +2,10 @@ import unicodedata
 
 import polars as pl
 import pytest
+from refusals import refuses
 
 from pipeline.augment import derived
 from pipeline.augment.derived import new_texts
-from pipeline.core.errors import UserError
 from pipeline.data.common.texts import AUGMENTED_SCHEMA, text_id
 from pipeline.params.gates import TextGates
 
@@ -173,22 +173,22 @@ def test_any_cut_into_parts_gives_the_same(monkeypatch):
 
 def test_two_texts_of_one_id(monkeypatch):
     monkeypatch.setattr(derived, "ids", lambda texts: pl.Series("text_id", [7] * len(texts), dtype=pl.UInt64))
-    with pytest.raises(UserError, match="two texts have the text_id 7: 'one four' and 'one three'"):
+    with refuses("text_id 7", "'one four'", "'one three'"):
         judged([("one two", "one three"), ("one two", "one four")])
 
 
 def test_a_parent_that_is_no_text_of_the_corpus():
-    with pytest.raises(ValueError, match="which is no corpus text"):
+    with pytest.raises(ValueError, match=str(text_id("someone else's"))):
         judged([("someone else's", "a text")])
 
 
 @pytest.mark.parametrize(
-    ("gates", "message"),
+    ("gates", "named"),
     [
-        ({"length_ratio": (2.0, 1.0)}, r"length_ratio is \[2, 1\]; write the lower end first"),
-        ({"min_words": 3, "max_words": 2}, "min_words is 3, above max_words, 2"),
+        ({"length_ratio": (2.0, 1.0)}, r"length_ratio .*\[2, 1\]"),
+        ({"min_words": 3, "max_words": 2}, "min_words .*3.* max_words.* 2"),
     ],
 )
-def test_ends_in_the_wrong_order(gates, message):
-    with pytest.raises(ValueError, match=message):
+def test_ends_in_the_wrong_order(gates, named):
+    with pytest.raises(ValueError, match=named):
         TextGates(**gates)

@@ -1,10 +1,10 @@
 import pytest
+from refusals import refuses
 from small_wordnet import lexicon
 
 from pipeline.augment.wordnet.forms import BASE, PLURAL, SINGULAR
 from pipeline.augment.wordnet.rewrite import Rewriter
 from pipeline.augment.wordnet.tagger import tagger, tagger_folder
-from pipeline.core.errors import UserError
 
 SENTENCES = [
     "the/DT help/NN came/VBD ./.",
@@ -49,12 +49,14 @@ def test_words_are_substituted_as_they_are_tagged(nltk_data, data):
 def test_without_a_tagger_counts_do_unless_it_is_asked_for(tmp_path):
     assert tagger("auto", tmp_path) is None
     assert tagger("counts", tmp_path) is None
-    with pytest.raises(UserError, match=r"tagger: nltk needs .* `python -m nltk.downloader -d .*obtains it"):
+    with refuses(
+        "augment.wordnet.tagger", tagger_folder(tmp_path), f"`python -m nltk.downloader -d {tmp_path}"
+    ):
         tagger("nltk", tmp_path)
 
 
 def test_a_damaged_tagger_is_a_users_error(tmp_path):
     tagger_folder(tmp_path).mkdir(parents=True)
     (tagger_folder(tmp_path) / "averaged_perceptron_tagger_eng.weights.json").write_text("{")
-    with pytest.raises(UserError, match="is damaged"):
+    with refuses(tagger_folder(tmp_path), "obtain it again"):
         tagger("auto", tmp_path)

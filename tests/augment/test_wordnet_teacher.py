@@ -2,12 +2,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from refusals import refuses
 from small_wordnet import lexicon
 
 from pipeline.augment.wordnet.lexicon import Choices
 from pipeline.augment.wordnet.rewrite import Rewriter
 from pipeline.augment.wordnet.teacher import teacher_context
-from pipeline.core.errors import UserError
 from pipeline.data.teacher_parts import read_tokenizer, read_vocabulary
 
 PIECES = ["They", "bought", "(large", "cars)", "yesterday."]
@@ -52,5 +52,5 @@ def test_the_check_is_part_of_substitution(nltk_data, parts):
 
 
 def test_without_the_teachers_parts_the_check_says_so(tmp_path):
-    with pytest.raises(UserError, match="dvc repro -f teacher_parts"):
+    with refuses(tmp_path, "`dvc repro -f teacher_parts`"):
         teacher_context(tmp_path, 0.0)

@@ -177,18 +177,19 @@ def test_a_report_without_settings_is_compared_all_the_same():
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "fault"),
     [
-        (b'<<<<<<< HEAD\n{"pca": {}}\n', "params.json is not JSON"),
-        (b"[1]", "params.json holds no settings; run `dvc repro -f report`"),
-        (b'{"students": []}', "params.json holds no settings"),
+        (b'<<<<<<< HEAD\n{"pca": {}}\n', "JSON"),
+        (b"[1]", "settings"),
+        (b'{"students": []}', "settings"),
     ],
 )
-def test_settings_that_cannot_be_read(content: bytes, said: str):
+def test_settings_that_cannot_be_read(content: bytes, fault: str):
     Path("other/reports/params.json").write_bytes(content)
     result = compare("reports", "other")
     assert result.exit_code == 1
-    assert f"other/reports/{said}" in result.stderr
+    for name in ("other/reports/params.json ", fault, "`dvc repro -f report`"):
+        assert name in result.stderr
     assert result.stdout == ""
 
 
@@ -219,30 +220,23 @@ def test_there_is_no_ratio_to_a_score_that_is_not_positive():
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "named"),
     [
-        (("hpd", "pot"), "there is no student or report 'pot' (no reports/metrics/pot.json"),
-        (("hpd", "pot"), "reports has hpd, potion"),
-        (("hpd", "potion", "--reports", "nowhere"), "nowhere has none; run `dvc repro`"),
-        (
-            ("hpd", "other/reports/metrics/lone.json"),
-            "footprint.json lacks lone, which params.yaml may no longer name",
-        ),
-        (("other/reports/metrics/lone.json", "reports"), "footprint.json lacks lone"),
-        (
-            ("potion", "other"),
-            "other/reports/metrics/potion.json does not exist; run `dvc repro evaluate@potion`",
-        ),
-        (("reports/footprint.json", "hpd"), "there is no student or report 'reports/footprint.json'"),
+        (("hpd", "pot"), ("'pot'", "reports/metrics/pot.json", "hpd, potion")),
+        (("hpd", "potion", "--reports", "nowhere"), ("nowhere ", "`dvc repro`")),
+        (("hpd", "other/reports/metrics/lone.json"), ("footprint.json ", "lone,", "params.yaml")),
+        (("other/reports/metrics/lone.json", "reports"), ("footprint.json ", "lone,", "params.yaml")),
+        (("potion", "other"), ("other/reports/metrics/potion.json ", "`dvc repro evaluate@potion`")),
+        (("reports/footprint.json", "hpd"), ("'reports/footprint.json'",)),
     ],
 )
-def test_what_cannot_be_compared(args: tuple[str, ...], said: str):
+def test_what_cannot_be_compared(args: tuple[str, ...], named: tuple[str, ...]):
     lone = "other/reports/metrics/lone.json"
     Path("other/reports/metrics/potion.json").rename(lone)
     change(lone, lambda metrics: metrics.update(student="lone"))
     result = compare(*args)
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert [name for name in named if name not in result.stderr] == []
     assert result.stdout == ""
 
 

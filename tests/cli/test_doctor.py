@@ -204,17 +204,18 @@ def test_a_library_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "named"),
     [
-        (None, "cannot be read (Is a directory); name a params file"),
-        (b"teacher: \xff", "is not UTF-8 (byte 9)"),
-        (b"teacher: [", "is not valid YAML"),
+        (None, ("Is a directory", "name a params file")),
+        (b"teacher: \xff", ("UTF-8", "byte 9")),
+        (b"teacher: [", ("YAML",)),
     ],
 )
-def test_params_that_cannot_be_read(project: Path, content: bytes | None, said: str) -> None:
+def test_params_that_cannot_be_read(project: Path, content: bytes | None, named: tuple[str, ...]) -> None:
     path = project / "mine.yaml"
     path.mkdir() if content is None else path.write_bytes(content)
     result = CliRunner().invoke(app, ["doctor", "--params", str(path)])
     assert result.exit_code == 1
-    assert f"{path} {said}" in result.stderr
+    assert f"{path} " in result.stderr
+    assert [name for name in named if name not in result.stderr] == []
     assert "Traceback" not in result.output

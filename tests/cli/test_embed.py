@@ -93,14 +93,16 @@ def test_a_student_by_path_to_a_jsonl_file(students: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "named"),
     [
-        (b"fine\nbroken \xff\n", "texts.txt: line 2 is not UTF-8 (byte 0xff)"),
-        (b"\n  \n", "there is no text"),
-        (None, "texts.txt cannot be read: No such file or directory"),
+        (b"fine\nbroken \xff\n", ("texts.txt: line 2 ", "UTF-8", "byte 0xff")),
+        (b"\n  \n", ("texts.txt", "no text")),
+        (None, ("texts.txt", "No such file")),
     ],
 )
-def test_bad_input_leaves_no_output(students: Path, tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_bad_input_leaves_no_output(
+    students: Path, tmp_path: Path, content: bytes | None, named: tuple[str, ...]
+) -> None:
     path = tmp_path / "in" / "texts.txt"
     path.parent.mkdir()
     if content is not None:
@@ -108,7 +110,7 @@ def test_bad_input_leaves_no_output(students: Path, tmp_path: Path, content: byt
     out = tmp_path / "out" / "vectors.parquet"
     result = embed(students, str(path), "--out", str(out))
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert [name for name in named if name not in result.stderr] == []
     assert result.stdout == ""
     assert not out.parent.exists()
 
@@ -183,16 +185,17 @@ def test_a_failure_waits_for_what_is_written_beside(
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
-    [(None, "holds no .safetensors weights"), (b"cut", "cannot be loaded on device 'cpu'")],
+    ("weights", "named"),
+    [(None, ".safetensors"), (b"cut", "'cpu'")],
 )
-def test_a_damaged_student(students: Path, tmp_path: Path, weights: bytes | None, said: str) -> None:
+def test_a_damaged_student(students: Path, tmp_path: Path, weights: bytes | None, named: str) -> None:
     shutil.copytree(students / "tiny", tmp_path / "damaged")
     for file in (tmp_path / "damaged").rglob("*.safetensors"):
         file.unlink() if weights is None else file.write_bytes(weights)
     result = embed(tmp_path, student="damaged", stdin=b"text\n")
     assert result.exit_code == 1
-    assert f"damaged {said}" in result.stderr
+    assert "damaged " in result.stderr
+    assert named in result.stderr
 
 
 def test_a_closed_pipe_ends_it_without_a_traceback(students: Path, tmp_path: Path) -> None:

@@ -207,31 +207,34 @@ class Base(AbsTask):
     pass
 """
 BAD_FILES = {
-    "a typing mistake": ("x = 1\ny = = 2\n", "bad.py, line 2: SyntaxError: invalid syntax"),
-    "a missing package": ("\n\nimport no_such_package\n", "bad.py, line 3: ModuleNotFoundError: No module"),
-    "only a base class": (ABSTRACT, "bad.py defines no task: Base lacks _calculate_descriptive_stat"),
+    "a typing mistake": ("x = 1\ny = = 2\n", ("bad.py, line 2: SyntaxError: ",)),
+    "a missing package": (
+        "\n\nimport no_such_package\n",
+        ("bad.py, line 3: ModuleNotFoundError: ", "no_such_package"),
+    ),
+    "only a base class": (ABSTRACT, ("bad.py ", "Base ", "_calculate_descriptive_stat")),
     "no metadata": (
         TASKS + "\n\nclass Bare(AbsTaskSTS):\n    pass\n",
-        "bad.py: Bare: AttributeError: ",
+        ("bad.py: Bare: AttributeError: ",),
     ),
     "an own constructor": (
         TASKS + "\n    def __init__(self):\n        super().__init__()\n        1 / 0\n",
-        "bad.py, line 53: LocalClassification: ZeroDivisionError: division by zero",
+        ("bad.py, line 53: LocalClassification: ZeroDivisionError: ",),
     ),
     "data of other names": (
         TASKS.replace('DATA["sts"]', 'DATA["pairs"]'),
-        "bad.py, line 28: the data of LocalSTS cannot be read: KeyError: 'pairs'",
+        ("bad.py, line 28: ", "LocalSTS ", "KeyError: 'pairs'"),
     ),
 }
 
 
 @pytest.mark.parametrize("fault", BAD_FILES)
 def test_a_mistake_in_a_file_of_tasks_is_told_with_its_line(folder, fault):
-    content, message = BAD_FILES[fault]
+    content, named = BAD_FILES[fault]
     Path("bad.py").write_text(content)
     result = run("tiny", "--define", "bad.py")
     assert result.exit_code == 1
-    assert message in result.stderr
+    assert [name for name in named if name not in result.stderr] == []
     assert "Traceback" not in result.output
 
 
@@ -251,24 +254,24 @@ def test_results_that_cannot_be_kept_are_no_fault_of_the_data(folder):
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("args", "named"),
     [
-        ([], "name what to run with --tasks, --benchmark or --define"),
-        (["--tasks", "Bogus"], "mteb knows no such task or benchmark: 'Bogus' not found"),
-        (["--benchmark", "MTEB(eng, v9)"], "mteb knows no such task or benchmark"),
-        (["--define", "none.py"], "none.py does not exist; name a Python file"),
-        (["--define", "data"], "data is a folder; name a Python file"),
-        (["--define", "empty.py"], "empty.py defines no task"),
-        (["--tasks", "STS12"], "the data of STS12 cannot be read"),
-        (["tyny", "--define", "sts.py"], "there is no student 'tyny'"),
-        (["--students", "none", "--define", "sts.py"], "there is no folder none; --students"),
+        ([], ("--tasks, --benchmark or --define",)),
+        (["--tasks", "Bogus"], ("task or benchmark", "'Bogus'")),
+        (["--benchmark", "MTEB(eng, v9)"], ("task or benchmark", "MTEB(eng, v9)")),
+        (["--define", "none.py"], ("none.py ", "name a Python file")),
+        (["--define", "data"], ("data ", "folder", "name a Python file")),
+        (["--define", "empty.py"], ("empty.py ", "task")),
+        (["--tasks", "STS12"], ("data of STS12 ",)),
+        (["tyny", "--define", "sts.py"], ("'tyny'",)),
+        (["--students", "none", "--define", "sts.py"], (" none;", "--students")),
     ],
 )
-def test_faults(folder, args, message):
+def test_faults(folder, args, named):
     Path("empty.py").write_text("from mteb import AbsTask\n")
     result = run(*args)
     assert result.exit_code == 1
-    assert message in result.stderr
+    assert [name for name in named if name not in result.stderr] == []
     assert "Traceback" not in result.output
     assert not Path("reports").exists()
 

@@ -144,33 +144,33 @@ def test_queries_and_documents_have_the_prompts_of_the_student():
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "named"),
     [
-        (["cat", "--student", "tyny"], "there is no student 'tyny'"),
-        (["  "], "a query is empty"),
-        (["\udcff"], "is not UTF-8"),
-        (["-"], "stdin: there is no text"),
-        (["cat", "--index", "corpus.txt"], "corpus.txt is no index (it has no index.faiss)"),
-        (["cat", "--index", "data"], "data is no index"),
-        (["cat", "--index", "corpus.txt/index"], "corpus.txt/index cannot be written (File exists)"),
+        (["cat", "--student", "tyny"], ("'tyny'",)),
+        (["  "], ("query", "empty")),
+        (["\udcff"], ("UTF-8",)),
+        (["-"], ("stdin:", "no text")),
+        (["cat", "--index", "corpus.txt"], ("corpus.txt ", "index.faiss")),
+        (["cat", "--index", "data"], ("data ", "index.faiss")),
+        (["cat", "--index", "corpus.txt/index"], ("corpus.txt/index ", "File exists")),
     ],
 )
-def test_what_cannot_be_searched_is_said_and_nothing_is_written(args: list[str], said: str):
+def test_what_cannot_be_searched_is_said_and_nothing_is_written(args: list[str], named: tuple[str, ...]):
     before = sorted(Path().rglob("*"))
     result = search(*args)
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert [name for name in named if name not in result.stderr] == []
     assert sorted(Path().rglob("*")) == before
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(None, "cannot be read: No such file"), (b"\n \n", "corpus.txt: there is no text")]
+    ("content", "named"), [(None, ("corpus.txt", "No such file")), (b"\n \n", ("corpus.txt:", "no text"))]
 )
-def test_a_corpus_without_texts(content: bytes | None, said: str):
+def test_a_corpus_without_texts(content: bytes | None, named: tuple[str, ...]):
     Path("corpus.txt").unlink() if content is None else Path("corpus.txt").write_bytes(content)
     result = search("cat")
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert [name for name in named if name not in result.stderr] == []
 
 
 def test_corpus_and_queries_cannot_both_be_stdin():
@@ -189,19 +189,20 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "spoil", "said"),
+    ("name", "spoil", "fault"),
     [
-        ("index.faiss", cut, "mine/index.faiss is damaged; remove mine and search again"),
-        ("index.json", lambda path: path.write_text("{"), "index.json is not JSON"),
-        ("index.json", Path.unlink, "index.json does not exist"),
+        ("index.faiss", cut, "remove mine"),
+        ("index.json", lambda path: path.write_text("{"), "JSON"),
+        ("index.json", Path.unlink, "exist"),
     ],
 )
-def test_a_damaged_index(name, spoil, said):
+def test_a_damaged_index(name, spoil, fault):
     search("cat", "--index", "mine")
     spoil(Path("mine") / name)
     result = search("cat", "--index", "mine")
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert f"mine/{name} " in result.stderr
+    assert fault in result.stderr
 
 
 def test_a_full_disk_is_one_line_and_leaves_no_index():

@@ -2,8 +2,8 @@ import json
 
 import numpy as np
 import pytest
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.data.common import metrics
 
 
@@ -29,17 +29,17 @@ def test_the_order_of_the_keys_does_not_change_the_bytes(tmp_path):
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_value_that_is_not_finite_is_refused_and_the_old_file_stays(tmp_path, value):
     metrics.write({"a": 1}, tmp_path / "m.json")
-    with pytest.raises(ValueError, match="JSON compliant"):
+    with pytest.raises(ValueError, match=str(value)):
         metrics.write({"a": {"b": [value]}}, tmp_path / "m.json")
     assert json.loads((tmp_path / "m.json").read_text()) == {"a": 1}
 
 
 def test_a_missing_file_names_its_stage(tmp_path):
-    with pytest.raises(UserError, match=r"m\.json does not exist; run `dvc repro footprint`"):
+    with refuses(tmp_path / "m.json", "`dvc repro footprint`"):
         metrics.read(tmp_path / "m.json", "footprint")
 
 
 def test_a_broken_file_names_its_stage(tmp_path):
     (tmp_path / "m.json").write_text('{"a": 1')
-    with pytest.raises(UserError, match=r"m\.json is not JSON .*`dvc repro -f footprint`"):
+    with refuses(tmp_path / "m.json", "JSON", "`dvc repro -f footprint`"):
         metrics.read(tmp_path / "m.json", "footprint")

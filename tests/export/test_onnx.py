@@ -8,9 +8,9 @@ import pytest
 from exported_students import BUILDS, HARD, saved, trained_vectors
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
+from refusals import refuses
 from sentence_transformers import SentenceTransformer
 
-from pipeline.core.errors import UserError
 from pipeline.export import int8, onnx
 from pipeline.export.onnx_folder import INPUTS
 from pipeline.export.session import OnnxEncoder
@@ -123,26 +123,38 @@ def test_batch_and_length_are_free(exported):
 def test_a_module_without_an_onnx_form_is_named():
     from sentence_transformers.sentence_transformer.modules import BoW
 
-    with pytest.raises(UserError, match="module BoW has no ONNX form; name `formats`"):
+    with refuses("BoW", "ONNX", "`formats`"):
         onnx._step(BoW(["a", "b"]))
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "named"),
     [
-        (lambda folder: (folder / "config.json").unlink(), "config.json cannot be read"),
-        (lambda folder: (folder / "config.json").write_text("{}"), "config.json is damaged"),
-        (lambda folder: (folder / "model.onnx").write_bytes(b"x"), "cannot be loaded on device 'cpu'"),
-        (lambda folder: (folder / "model.onnx").write_bytes(b""), "cannot be loaded on device 'cpu'"),
-        (lambda folder: (folder / "model.onnx").unlink(), "cannot be loaded on device 'cpu'"),
-        (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json is damaged .No such file"),
-        (lambda folder: (folder / "tokenizer.json").write_text("{"), "tokenizer.json is damaged"),
+        (
+            lambda folder: (folder / "config.json").unlink(),
+            ("config.json", "No such file", "export the student again"),
+        ),
+        (
+            lambda folder: (folder / "config.json").write_text("{}"),
+            ("config.json", "OnnxConfig", "export the student again"),
+        ),
+        (lambda folder: (folder / "model.onnx").write_bytes(b"x"), ("'cpu'",)),
+        (lambda folder: (folder / "model.onnx").write_bytes(b""), ("'cpu'",)),
+        (lambda folder: (folder / "model.onnx").unlink(), ("'cpu'",)),
+        (
+            lambda folder: (folder / "tokenizer.json").unlink(),
+            ("tokenizer.json", "No such file", "export the student again"),
+        ),
+        (
+            lambda folder: (folder / "tokenizer.json").write_text("{"),
+            ("tokenizer.json", "EOF", "export the student again"),
+        ),
     ],
 )
-def test_a_damaged_folder_ends_with_one_message(exported, tmp_path, change, said):
+def test_a_damaged_folder_ends_with_one_message(exported, tmp_path, change, named):
     folder = shutil.copytree(exported("static")[1], tmp_path / "copy")
     change(folder)
-    with pytest.raises(UserError, match=said):
+    with refuses(folder, *named):
         OnnxEncoder(folder)
 
 
@@ -153,7 +165,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(exported, monkeypatch):
 
 
 def test_a_device_that_onnxruntime_lacks(exported):
-    with pytest.raises(UserError, match=r"onnxruntime offers .*CPUExecutionProvider"):
+    with refuses("onnxruntime", "'mps'", "CPUExecutionProvider"):
         OnnxEncoder(exported("static")[1], "mps")
 
 

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 from small_params import small_params
 
-from pipeline.core.errors import UserError
 from pipeline.params.load import check
 
 TINY = small_params()["students"]["tiny"]
@@ -11,15 +11,14 @@ LONG = 65 * "a"
 
 
 @pytest.mark.parametrize(
-    ("blocks", "message"),
+    ("blocks", "named"),
     [
-        ({"encode": {"views": "sentence"}}, "encode.views is 'sentence'; expected a list"),
-        ({"encode": {"views": None}}, "encode.views is null; expected a list"),
+        ({"encode": {"views": "sentence"}}, ("encode.views ", "'sentence'", "list")),
+        ({"encode": {"views": None}}, ("encode.views ", "null", "list")),
         *(
             (
                 {"encode": {"views": views}},
-                f"encode.views is [{', '.join(views)}]; write [{wanted}]: the first stands for the teacher "
-                "where students are compared with it",
+                ("encode.views ", f"[{', '.join(views)}]", f"write [{wanted}]"),
             )
             for views, wanted in (
                 (["cls", "sentence"], "sentence, cls"),
@@ -30,15 +29,15 @@ LONG = 65 * "a"
         ),
         (
             {"students": {LONG: TINY}},
-            f"students.{LONG}: name a-z, 0-9, - and _ only, a letter first, 64 at most",
+            (f"students.{LONG}:", "a-z, 0-9, - and _ ", "64"),
         ),
         (
             {"students": {"tiny": TINY | {"train": TINY["train"] | {"seed": 2**63}}}},
-            f"students.tiny.train.seed is {2**63}; expected less than {2**63}",
+            ("students.tiny.train.seed ", f" {2**63};", f" {2**63}"),
         ),
         (
             {"students": {"tiny": TINY | {"train": TINY["train"] | {"lr": True}}}},
-            "students.tiny.train.lr is true; expected number",
+            ("students.tiny.train.lr ", "true", "number"),
         ),
         (
             {
@@ -47,14 +46,14 @@ LONG = 65 * "a"
                     "mine": None,
                 }
             },
-            "finetune.data.mine: triplets takes negatives from 'no' twice; name it once",
+            ("finetune.data.mine:", "negatives", "'no'"),
         ),
     ],
 )
-def test_a_fault_is_told_as_the_file_has_it(blocks, message):
-    with pytest.raises(UserError) as told:
+def test_a_fault_is_told_as_the_file_has_it(blocks, named):
+    with refuses("params.yaml: ", *named) as told:
         check(small_params(**blocks), Path("params.yaml"))
-    assert str(told.value) == f"params.yaml: {message}"
+    assert "\n" not in str(told.value)
 
 
 def test_the_largest_seed_and_the_longest_name_are_taken():

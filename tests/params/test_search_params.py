@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 from small_params import small_params
 
-from pipeline.core.errors import UserError
 from pipeline.params.load import check
 
 
@@ -21,32 +21,27 @@ def test_the_defaults_are_hpds_lists_beside_exact_search_and_a_graph():
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "named"),
     [
         (
             {"indexes": [{"kind": "flat"}, {"kind": "ivf", "nlist": 4, "nprobe": 9}]},
-            "evaluate.indexes.1.nprobe is 9, above nlist, 4",
+            ("evaluate.indexes.1.nprobe ", " 9,", "nlist, 4"),
         ),
         (
             {"indexes": [{"kind": "ivf"}, {"kind": "flat"}, {"kind": "ivf", "nlist": 1024}]},
-            "evaluate.indexes.2 is evaluate.indexes.0 again; remove one",
+            ("evaluate.indexes.2 ", "evaluate.indexes.0 ", "remove one"),
         ),
-        ({"indexes": [{"kind": "ivff"}]}, "evaluate.indexes.0.kind is 'ivff'; allowed: flat, ivf, hnsw"),
-        ({"indexes": [{"kind": "ivf", "nlists": 9}]}, "nlists is unknown; did you mean 'nlist'?"),
-        (
-            {"indexes": [{"kind": "hnsw", "ef_search": 5}]},
-            "ef_search is 5; expected greater than or equal to 11",
-        ),
+        ({"indexes": [{"kind": "ivff"}]}, ("evaluate.indexes.0.kind ", "'ivff'", "flat, ivf, hnsw")),
+        ({"indexes": [{"kind": "ivf", "nlists": 9}]}, ("evaluate.indexes.0.nlists ", "'nlist'?")),
+        ({"indexes": [{"kind": "hnsw", "ef_search": 5}]}, ("evaluate.indexes.0.ef_search ", " 5;", " 11")),
         (
             {"budget": {"types": ["int4"]}},
-            "evaluate.budget.types.0 is 'int4'; allowed: float32, float16, int8",
+            ("evaluate.budget.types.0 ", "'int4'", "float32, float16, int8"),
         ),
-        ({"budget": {"types": []}}, "evaluate.budget.types is empty"),
-        ({"budget": {"dims": [0]}}, "evaluate.budget.dims.0 is 0"),
+        ({"budget": {"types": []}}, ("evaluate.budget.types ",)),
+        ({"budget": {"dims": [0]}}, ("evaluate.budget.dims.0 ", " 0;")),
     ],
 )
-def test_a_fault_is_named_with_its_place_and_what_is_allowed(block, said):
-    with pytest.raises(UserError) as error:
+def test_a_fault_is_named_with_its_place_and_what_is_allowed(block, named):
+    with refuses("params.yaml: ", *named):
         evaluate(**block)
-    assert said in str(error.value)
-    assert str(error.value).startswith("params.yaml: ")

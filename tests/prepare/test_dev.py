@@ -2,9 +2,9 @@
 
 import polars as pl
 import pytest
+from refusals import refuses
 from small_params import small_params
 
-from pipeline.core.errors import UserError
 from pipeline.data.common.texts import LABELLED_SCHEMA, text_id
 from pipeline.params.evaluate import Evaluate, Probe
 from pipeline.prepare import dev, pairs
@@ -70,5 +70,5 @@ def test_another_test_task_changes_no_byte(tmp_path):
 @pytest.mark.parametrize("spoil", ["{", '{"alike": {}}', '{"alike": {"scoring": "x", "metric": "y"}}'])
 def test_a_damaged_file_is_named_with_the_stage(tmp_path, spoil):
     (written(tmp_path / "dev") / dev.SCORING).write_text(spoil)
-    with pytest.raises(UserError, match=r"scoring\.json.*`dvc repro -f prepare`"):
+    with refuses(tmp_path / "dev" / dev.SCORING, "`dvc repro -f prepare`"):
         dev.read(tmp_path / "dev")

@@ -1,6 +1,5 @@
-import pytest
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.params.evaluate import Evaluate
 from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
@@ -123,13 +122,13 @@ def test_mnli_is_two_tasks(tmp_path):
 
 def test_two_tasks_of_one_name_are_an_error():
     block = {"nli": {"kind": "mnli", "path": "x"}, "nli_matched": {"kind": "sst2", "path": "x"}}
-    with pytest.raises(UserError, match=r"evaluate\.tasks\.nli_matched: .* rename one"):
+    with refuses("evaluate.tasks.nli_matched", "rename one"):
         one_by_one(Evaluate.model_validate({"tasks": block}).tasks)
 
 
 def test_a_folder_without_the_files_is_told_which_there_may_be(tmp_path):
     write(tmp_path, train=sst2(1, 40))
-    with pytest.raises(UserError, match=r"lacks files; sst2 .* with train\.tsv and dev\.tsv; or sentiment-t"):
+    with refuses(tmp_path, "sst2", "train.tsv and dev.tsv", "sentiment-train"):
         read("sst2", tmp_path)
-    with pytest.raises(UserError, match=r"none is not a folder; mnli is read from a folder with train\.tsv"):
+    with refuses(tmp_path / "none", "mnli", "train.tsv"):
         read("mnli", tmp_path / "none")

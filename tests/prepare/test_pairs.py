@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.prepare import pairs
 
 
@@ -70,9 +70,7 @@ def test_single_texts_that_are_equal_but_for_their_label_are_sorted_by_it(tmp_pa
 
 def test_another_schema_and_a_missing_file_name_prepare(tmp_path):
     pl.DataFrame({"task": ["a"]}).write_parquet(tmp_path / "tasks.parquet")
-    with pytest.raises(
-        UserError, match=r"tasks\.parquet has another schema .*left_id.*`dvc repro -f prepare`"
-    ):
+    with refuses(tmp_path / "tasks.parquet", "left_id", "`dvc repro -f prepare`"):
         pairs.read(tmp_path / "tasks.parquet")
-    with pytest.raises(UserError, match=r"none\.parquet does not exist; run `dvc repro prepare`"):
+    with refuses(tmp_path / "none.parquet", "`dvc repro prepare`"):
         pairs.read(tmp_path / "none.parquet")

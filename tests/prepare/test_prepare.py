@@ -4,6 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from refusals import refuses
 from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import bilstm_block
@@ -83,7 +84,7 @@ def test_equal_inputs_give_equal_bytes(project):
 def test_an_empty_corpus_leaves_nothing_behind(project):
     folder, params = project
     params["corpus"]["min_words"] = 50
-    with pytest.raises(UserError, match=r"the corpus is empty after filtering; .* 202 rows in, dropped 202"):
+    with refuses("texts.txt", "202 rows", "202 too_few_words", "`corpus:` in params.yaml"):
         prepare(folder, params)
     assert not (folder / "out").exists()
 

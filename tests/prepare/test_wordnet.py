@@ -1,9 +1,8 @@
 import os
 import shutil
 
-import pytest
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.prepare.wordnet import families
 from pipeline.prepare.wordnet.files import LEXNAMES, open_wordnet, wordnet_folder
 
@@ -53,14 +52,14 @@ def test_the_family_is_the_first_parent_by_name(grouped):
 
 
 def test_missing_wordnet_names_make_setup(tmp_path):
-    with pytest.raises(UserError, match="make setup"):
+    with refuses(tmp_path / "corpora/wordnet", "`make setup`"):
         open_wordnet(tmp_path)
 
 
 def test_linked_files_are_to_be_copied(nltk_data, tmp_path):
     folder = shutil.copytree(nltk_data, tmp_path / "nltk_data")
     os.link(wordnet_folder(folder) / "lexnames", tmp_path / "another name")
-    with pytest.raises(UserError, match=r"lexnames.* linked files have to be copied"):
+    with refuses(wordnet_folder(folder) / "lexnames", f"`chmod -R go-w {folder}`", "copied"):
         open_wordnet(folder)
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.report import report
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -98,7 +98,7 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
 )
 def test_a_missing_file_names_the_stage_that_writes_it_and_leaves_nothing(inputs, tmp_path, missing, stage):
     (inputs / missing).unlink()
-    with pytest.raises(UserError, match=f"{missing} does not exist; run `dvc repro {stage}`"):
+    with refuses(inputs / missing, f"`dvc repro {stage}`"):
         run(inputs, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -106,7 +106,7 @@ def test_a_missing_file_names_the_stage_that_writes_it_and_leaves_nothing(inputs
 @pytest.mark.parametrize("content", ["step\tloss\n1\t2\n", "step\ttrain_loss\tdev_value\n1\tx\t2\n", ""])
 def test_a_curve_of_another_form_names_the_file(inputs, tmp_path, content):
     (inputs / "curves/hpd.tsv").write_text(content)
-    with pytest.raises(UserError, match=r"hpd\.tsv is not a table of step, train_loss, dev_value"):
+    with refuses(inputs / "curves/hpd.tsv", "step, train_loss, dev_value", "`dvc repro -f distill@hpd`"):
         run(inputs, tmp_path / "out")
 
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.report.checked import sizes, student_metrics
 from pipeline.report.inputs import FinetuneMetrics, Significance, StudentMetrics
 from pipeline.report.leaderboard import leaderboard
@@ -208,20 +208,20 @@ def test_nested_counts_are_one_table_a_block():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "named"),
     [
-        ({"dim": "wide"}, "dim: .* evaluate@hpd"),
-        ({"student": "other"}, "those of other.*evaluate@hpd"),
-        ({"average": {"teacher": 0.4}}, "hpd lack finetuned.*evaluate@hpd"),
+        ({"dim": "wide"}, "dim:"),
+        ({"student": "other"}, " other;"),
+        ({"average": {"teacher": 0.4}}, " finetuned;"),
     ],
 )
-def test_metrics_that_cannot_be_right_name_the_stage_to_rerun(change, message):
-    with pytest.raises(UserError, match=message):
+def test_metrics_that_cannot_be_right_name_the_stage_to_rerun(change, named):
+    with refuses("metrics of hpd", named, "`dvc repro -f evaluate@hpd`"):
         metrics("hpd", **change)
 
 
 def test_a_footprint_without_a_student_names_it():
-    with pytest.raises(UserError, match="lacks newcomer; run `dvc repro -f footprint`"):
+    with refuses("newcomer", "`dvc repro -f footprint`"):
         sizes(footprint(), ["hpd", "newcomer"])
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from evaluate_runs import prepare_and_encode
 from project import sentence
+from refusals import refuses
 from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.core.errors import UserError
 from pipeline.data import student_folder
 from pipeline.data.common import texts
 from pipeline.prepare import pairs
@@ -151,6 +151,6 @@ def test_without_a_retrieval_task_nothing_is_measured_and_that_is_said(prepared,
 
 def test_a_student_that_is_missing_ends_with_one_message(prepared):
     (Path("students/tiny") / "modules.json").unlink()
-    with pytest.raises(UserError, match="run `dvc repro finetune@tiny`"):
+    with refuses("students/tiny", "modules.json", "`dvc repro finetune@tiny`"):
         time()
     assert not Path("search.json").exists()

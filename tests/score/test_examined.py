@@ -3,9 +3,9 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from refusals import refuses
 from safetensors.numpy import save_file
 
-from pipeline.core.errors import UserError
 from pipeline.score import examined
 from pipeline.score.examined import Disagreement, Nearest, Neighbour, TaskExamples
 
@@ -80,27 +80,27 @@ READERS = {
 @pytest.mark.parametrize("name", READERS)
 def test_a_missing_or_broken_file_names_its_stage(folder, name):
     (folder / name).write_bytes(b"?")
-    with pytest.raises(UserError, match=rf"{name} is not .*`dvc repro -f evaluate@hpd`"):
+    with refuses(folder / name, "`dvc repro -f evaluate@hpd`"):
         READERS[name](folder, "hpd")
     (folder / name).unlink()
-    with pytest.raises(UserError, match=rf"{name} does not exist; run `dvc repro evaluate@hpd`"):
+    with refuses(folder / name, "`dvc repro evaluate@hpd`"):
         READERS[name](folder, "hpd")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("spoil", "fault"),
     [
-        (lambda table: table[:-1], "does not have the same items for teacher and finetuned"),
-        (lambda table: table.with_columns(item=pl.int_range(pl.len())), "does not have the same items"),
-        (lambda table: table.clear(), "does not have the same items"),
-        (lambda table: table.with_columns(model=pl.lit("else")), "does not have the same items"),
-        (lambda table: table.with_columns(value=pl.lit(None)), "an item without a value"),
-        (lambda table: table.with_columns(value=pl.lit(float("nan"))), "an item without a value"),
+        (lambda table: table[:-1], "same items"),
+        (lambda table: table.with_columns(item=pl.int_range(pl.len())), "same items"),
+        (lambda table: table.clear(), "same items"),
+        (lambda table: table.with_columns(model=pl.lit("else")), "same items"),
+        (lambda table: table.with_columns(value=pl.lit(None)), "value"),
+        (lambda table: table.with_columns(value=pl.lit(float("nan"))), "value"),
     ],
 )
-def test_items_that_cannot_be_resampled(folder, spoil, message):
+def test_items_that_cannot_be_resampled(folder, spoil, fault):
     examined.write(spoil(SCORES), EXAMPLES, CORRELATION, folder)
-    with pytest.raises(UserError, match=rf"{message}.*; run `dvc repro -f evaluate@hpd`"):
+    with refuses(folder / examined.SCORES, fault, "`dvc repro -f evaluate@hpd`"):
         examined.read_scores(folder, "hpd")
 
 
@@ -108,14 +108,12 @@ def test_examples_of_another_form(folder):
     document = json.loads((folder / examined.EXAMPLES).read_text())
     document["a"]["pairs"] = "many"
     (folder / examined.EXAMPLES).write_text(json.dumps(document))
-    with pytest.raises(UserError, match=r"examples\.json holds no examples \(a\.pairs: .*evaluate@hpd"):
+    with refuses(folder / examined.EXAMPLES, "a.pairs:", "`dvc repro -f evaluate@hpd`"):
         examined.read_examples(folder, "hpd")
 
 
 @pytest.mark.parametrize("tensors", [{"teacher": np.eye(2)}, {**CORRELATION, "teacher": np.ones((2, 3))}])
 def test_correlations_of_another_form(folder, tensors):
     save_file(tensors, folder / examined.CORRELATION)
-    with pytest.raises(
-        UserError, match=r"correlation\.safetensors does not hold a square matrix.*evaluate@hpd"
-    ):
+    with refuses(folder / examined.CORRELATION, "square matrix", "`dvc repro -f evaluate@hpd`"):
         examined.read_correlation(folder, "hpd")

@@ -3,10 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
+from refusals import refuses
 from sentence_transformers import SentenceTransformer
 from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
 
-from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
 from pipeline.data import student_folder
 from pipeline.encoders import packed_model
@@ -60,7 +60,7 @@ def test_the_vectors_are_those_of_sentence_transformers(parts, tmp_path, kind, m
 
 
 def test_where_no_student_is(tmp_path):
-    with pytest.raises(UserError, match=r"is no student .*; run `dvc repro distill@x`"):
+    with refuses(tmp_path, "modules.json", "`dvc repro distill@x`"):
         encoded(tmp_path, WANTED)
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import polars as pl
 import pytest
 from published_sets import write_set
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.data.common.texts import SAMPLE_SCHEMA, text_id
 from pipeline.params.gates import SimilarityGate
 from pipeline.select.drift import reasons, sample, similarities
@@ -42,7 +42,7 @@ def test_no_more_is_read_than_the_parents(sets, tmp_path):
 def test_a_text_without_a_vector(sets, tmp_path):
     corpus_ids, _, corpus_set, ids, _, made_set = sets
     parents = np.array([*corpus_ids[:24], 999_999_999], np.uint64)
-    with pytest.raises(UserError, match=r"corpus has no vector for 1 texts .*999999999.* encode@corpus"):
+    with refuses("/corpus ", "1 texts", "text_id 999999999)", "`dvc repro -f encode@corpus`"):
         similarities(ids, parents, made_set, corpus_set, tmp_path / "scratch")
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from refusals import refuses
 from ruamel.yaml import YAML
 from small_corpus import DEV, SYNONYMS, TRAIN, teacher_vectors, write_augmented, write_corpus, write_vectors
 from small_disk import disk_of
 from small_params import small_params
 
-from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
 from pipeline.select.gate import main
@@ -86,7 +86,7 @@ def test_texts_far_from_their_parents_are_dropped_and_counted(folder):
 
 def test_a_full_disk_is_told_and_leaves_nothing(folder):
     gate(folder, min_similarity=0.5)
-    with disk_of(0), pytest.raises(UserError, match=r"parents\.bin cannot be written \(File too large\)"):
+    with disk_of(0), refuses(folder / "cache/gate", "parents.bin", "File too large"):
         run(folder)
     assert list((folder / "cache/gate").iterdir()) == []
 
@@ -120,20 +120,18 @@ def test_two_runs_make_the_same_bytes(folder):
 
 def test_vectors_without_the_view(folder):
     (folder / "corpus/sentence").rename(folder / "corpus/cls")
-    with pytest.raises(UserError, match=r"/corpus has no view 'sentence' \(cls\); add it to encode\.views"):
+    with refuses(folder / "corpus", "'sentence'", "(cls)", "encode.views"):
         gate(folder, min_similarity=0.5)
 
 
 def test_vectors_of_another_teacher(folder):
     write_vectors(folder / "corpus", TRAIN + DEV, recipe="two")
-    with pytest.raises(UserError, match="come from different teachers; run `dvc repro encode`"):
+    with refuses(folder / "corpus/sentence", folder / "wordnet/sentence", "`dvc repro encode`"):
         gate(folder, min_similarity=0.5)
 
 
 def test_an_unknown_method_names_those_there_are(folder):
-    with pytest.raises(
-        UserError, match=r"there is no method 'wordnett'; `gate:` in .*params\.yaml has wordnet"
-    ):
+    with refuses("'wordnett'", "`gate:`", folder / "params.yaml", " wordnet,"):
         gate(folder, method="wordnett")
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from refusals import refuses
 from ruamel.yaml import YAML
 from small_disk import disk_of
 from small_params import small_params
 
 from pipeline.core.atomic import scratch_folder
-from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
 from pipeline.prepare import pairs
@@ -100,6 +100,6 @@ def test_another_checkout_that_shares_the_cache_may_mine_meanwhile(monkeypatch):
 
 def test_a_full_disk_is_told_and_leaves_nothing():
     mine({})
-    with disk_of(100), pytest.raises(UserError, match=r"unit\.bin cannot be written \(File too large\)"):
+    with disk_of(100), refuses(".cache/training/", "unit.bin", "File too large"):
         main(Path("triplets.parquet"), SETS, Path("again/triplets.parquet"), Path("mine.json"))
     assert list(Path(".cache/training").iterdir()) == []

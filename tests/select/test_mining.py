@@ -5,8 +5,8 @@ import numpy as np
 import polars as pl
 import pytest
 from published_sets import write_set
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.params.corpus import Mine
 from pipeline.prepare import pairs
 from pipeline.select import mining
@@ -219,7 +219,5 @@ def test_vectors_have_length_1_but_for_those_without_a_direction(tmp_path):
 
 def test_a_text_without_a_vector_names_the_vectors_and_the_text(texts):
     triplets = pairs.make("one", "train", {"left_id": [0], "right_id": [987]})
-    with pytest.raises(
-        UserError, match=r"^vectors/finetune has no vector for 1 texts .*987.*encode@finetune"
-    ):
+    with refuses("vectors/finetune ", "1 texts", "text_id 987)", "`dvc repro -f encode@finetune`"):
         mined(texts, triplets, **ALL)

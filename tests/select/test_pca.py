@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 from sklearn.decomposition import PCA
 
-from pipeline.core.errors import UserError
 from pipeline.select.principal_components import fit_pca
 
 DIM = 16
@@ -75,7 +75,7 @@ def test_directions_without_variance_have_none():
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_a_corpus_of_no_pair_says_what_to_change(rows):
-    with pytest.raises(UserError, match=rf"{rows} training texts are too few for a PCA; add corpus.sources"):
+    with refuses(f"{rows} training texts", "corpus.sources", "pca.max_rows"):
         fit_pca([VECTORS[:rows]], DIM, centre=True)
 
 

@@ -18,10 +18,10 @@ def test_nothing_asked_for_is_nothing():
 
 @pytest.mark.parametrize("absent", [0, 5, 2**64 - 2])
 def test_an_id_without_a_vector_is_an_error(absent):
-    with pytest.raises(KeyError, match="has no vector"):
+    with pytest.raises(KeyError, match="vector"):
         Embeddings(IDS, VECTORS).of(np.array([3, absent], np.uint64))
 
 
 def test_an_id_above_all_others_is_an_error():
-    with pytest.raises(KeyError, match="has no vector"):
+    with pytest.raises(KeyError, match="vector"):
         Embeddings(IDS[:3], VECTORS[:3]).of(np.array([2**64 - 1], np.uint64))

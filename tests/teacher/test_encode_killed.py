@@ -14,8 +14,8 @@ from encode_runs import (
     write_texts,
 )
 from killed import asked, kill_many, starter
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.teacher.store import filling
 from pipeline.vectors.sets import published as vectors
 
@@ -66,7 +66,7 @@ def test_a_kill_while_the_set_is_published_leaves_none_and_costs_no_vector(folde
     with pytest.raises(KeyboardInterrupt):
         encode()
     monkeypatch.setattr(filling, "write_shard", write)
-    with pytest.raises(UserError, match="run `dvc repro encode@corpus`"):
+    with refuses(OUT, "`dvc repro encode@corpus`"):
         vectors.open_set(OUT)
     assert encode() == files
     assert "0 encoded, 500 taken" in capsys.readouterr().err.splitlines()[-1]

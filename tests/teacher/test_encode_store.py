@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import small_students
 from encode_runs import OUT, encode, sensitive, stored, view_of, write_params, write_texts
+from refusals import refuses
 from ruamel.yaml import YAML
 
-from pipeline.core.errors import UserError
 from pipeline.teacher.kinds.hashing import Hashing
 from pipeline.teacher.store import filling
 from pipeline.vectors.sets import published
@@ -49,7 +49,7 @@ def test_what_nobody_reads_is_not_encoded(folder, capsys, mine):
 def test_a_mistyped_key_in_dvc_yaml_is_told(folder):
     write_params()
     write_texts(["text"])
-    with pytest.raises(UserError, match=r"'finetune\.mined' is no key of params\.yaml; mend vars\.text_sets"):
+    with refuses("'finetune.mined'", "params.yaml", "vars.text_sets in dvc.yaml"):
         encode(unless_null="finetune.mined")
 
 
@@ -67,9 +67,9 @@ def flip(path):
 def test_damage_between_runs_is_said_and_encoded_again_to_the_same_bytes(folder, monkeypatch, capsys, damage):
     quick, pieces = Hashing.encode, []
 
-    def noted(self, together, views):
+    def noted(self, together, views, role):
         pieces.append((together, list(views)))
-        return {view: sensitive(part, together) for view, part in quick(self, together, views).items()}
+        return {view: sensitive(part, together) for view, part in quick(self, together, views, role).items()}
 
     monkeypatch.setattr(Hashing, "encode", noted)
     monkeypatch.setattr(filling, "PIECE_CHARACTERS", 300)

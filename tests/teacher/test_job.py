@@ -44,9 +44,9 @@ NAMES = [f"{shard:05d}.parquet" for shard in range(16)]
 def test_it_is_told_the_pieces_that_it_will_be_asked_for(worker, told, monkeypatch):
     asked, quick = [], Hashing.encode
 
-    def noted(self, together, views):
-        asked.append(together)
-        return quick(self, together, views)
+    def noted(self, together, views, role):
+        asked.append((together, role))
+        return quick(self, together, views, role)
 
     monkeypatch.setattr(Hashing, "encode", noted)
     for name in NAMES[:5]:
@@ -55,22 +55,22 @@ def test_it_is_told_the_pieces_that_it_will_be_asked_for(worker, told, monkeypat
     worker.announce(NAMES[3:8])
     for name in NAMES[3:8]:
         worker.fill(name)
-    assert [piece for piece in told if piece] == asked
+    assert [(piece, role) for piece, role in told if piece] == asked
     assert len(asked) > 10
     told.clear()
     worker.announce(NAMES)
-    assert set(chain(*told)) < set(TEXTS)
+    assert set(chain(*(piece for piece, _ in told))) < set(TEXTS)
 
 
 def test_a_text_that_one_view_lacks_is_told(worker, told):
     worker.fill(NAMES[0])
     worker.announce(NAMES[:1])
-    assert not [*chain(*told)]
+    assert not any(piece for piece, _ in told)
     for path in Path(".cache").rglob("*.parquet"):
         if "cls" in path.parts:
             path.unlink()
     worker.announce(NAMES[:1])
-    assert len([*chain(*told)]) > 10
+    assert sum(len(piece) for piece, _ in told) > 10
 
 
 def test_the_store_is_asked_shard_by_shard_for_ids_alone(worker, monkeypatch):

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 from embeddings_server import vectors as expected
+from refusals import refuses
 from ruamel.yaml import YAML
 from small_params import small_params
 
-from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.teacher.encode import main
 from pipeline.vectors.sets import published
@@ -44,7 +44,7 @@ def stored():
 
 
 def test_a_run_that_hits_a_cap_goes_on_with_the_texts_that_are_missing(encode, server):
-    with pytest.raises(UserError, match=r"runtime\.api\.max_requests is 12: 12 requests"):
+    with refuses("runtime.api.max_requests", " 12:", " 12 requests"):
         encode(max_requests=12)
     assert not Path("vectors/corpus").exists()
     assert len(server.bodies) == 12

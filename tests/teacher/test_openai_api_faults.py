@@ -7,8 +7,9 @@ from threading import Event
 import numpy as np
 import pytest
 from embeddings_server import change, close, hang, refuse, vectors
+from refusals import refuses
 
-from pipeline.core.errors import Unfinished, UserError
+from pipeline.core.errors import Unfinished
 from pipeline.teacher.shared.endpoint import estimate_tokens
 
 TEXTS = [f"text number {i}" for i in range(12)]
@@ -41,13 +42,13 @@ def test_what_may_pass_is_tried_again(api, server, name):
 @pytest.mark.parametrize(("name", "fault"), [("500", "HTTP 500"), ("timeout", "ReadTimeout")])
 def test_retries_end(api, server, name, fault):
     server.faults += [TRANSIENT[name]] * 9
-    with pytest.raises(UserError, match=rf"{fault}.*, after 3 retries; run again to go on"):
+    with refuses("/v1", fault, " 3 retries", "run again"):
         sentence(api(dimensions=8, retries=3, timeout_seconds=0.1 if name == "timeout" else 30))
     assert len(server.bodies) == 4
 
 
 def test_a_server_that_is_not_there_is_named(api):
-    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9/v1/embeddings: ConnectError"):
+    with refuses("http://127.0.0.1:9/v1/embeddings", "ConnectError", "run again"):
         sentence(api(url="http://127.0.0.1:9/v1", retries=1))
 
 
@@ -100,29 +101,27 @@ def wrong_dimension(answer):
 
 
 MALFORMED = {
-    r"11 vectors for 12 texts": change(lambda answer: answer["data"].pop()),
-    r"NaN or infinite values in 1 vectors": change(nan),
-    r"NaN or infinite values in 2 vectors": change(
+    ("11 vectors", "12 texts"): change(lambda answer: answer["data"].pop()),
+    ("NaN", " 1 vectors"): change(nan),
+    ("NaN", " 2 vectors"): change(
         lambda a: [item["embedding"].__setitem__(0, 1e300) for item in a["data"][:2]]
     ),
-    r"vectors of 5 dimensions, not 8 as in its first answer": change(wrong_dimension),
-    r"vectors of \[1, 8\] dimensions in one answer": change(lambda a: a["data"][3].update(embedding=[1.0])),
-    r"`index` should run from 0 to 11, not \[0, 1, 2, 3, 5, 5,": change(
-        lambda a: a["data"][4].update(index=5)
-    ),
-    r"`index` should run from 0 to 11, not \[None": change(lambda a: a["data"][0].pop("index")),
-    r"the answer has no list `data` of objects": change(lambda answer: answer.pop("data")),
-    r"`embedding` is no list of numbers": change(lambda a: a["data"][0].update(embedding="AAAA")),
-    r"expected JSON, the answer is: <html> hello": refuse(200, "<html> hello"),
+    (" 5 dimensions", " 8 "): change(wrong_dimension),
+    ("[1, 8] dimensions",): change(lambda a: a["data"][3].update(embedding=[1.0])),
+    ("`index`", "0 to 11", "[0, 1, 2, 3, 5, 5,"): change(lambda a: a["data"][4].update(index=5)),
+    ("`index`", "0 to 11", "[None"): change(lambda a: a["data"][0].pop("index")),
+    ("`data`",): change(lambda answer: answer.pop("data")),
+    ("`embedding`",): change(lambda a: a["data"][0].update(embedding="AAAA")),
+    ("JSON", "<html> hello"): refuse(200, "<html> hello"),
 }
 
 
-@pytest.mark.parametrize("said", MALFORMED)
-def test_an_answer_that_is_none_is_not_used(api, server, said):
+@pytest.mark.parametrize("named", MALFORMED)
+def test_an_answer_that_is_none_is_not_used(api, server, named):
     teacher = api()
     assert teacher.dims == {"sentence": 8}
-    server.faults.append(MALFORMED[said])
-    with pytest.raises(UserError, match=rf"/v1/embeddings: {said}|/v1: {said}"):
+    server.faults.append(MALFORMED[named])
+    with refuses("/v1", *named):
         sentence(teacher)
     assert len(server.bodies) == 2
 
@@ -133,32 +132,24 @@ def test_a_shuffled_answer_is_put_into_order(api, server):
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said"),
+    ("status", "body", "named"),
     [
-        (
-            400,
-            '{"error": {"message": "too long\\nby far"}}',
-            r"HTTP 400 \(too long by far\); its longest text has 14 char",
-        ),
-        (404, '{"detail": "Not Found"}', r"HTTP 404 \(Not Found\); check teacher.url and teacher.model"),
-        (
-            413,
-            '{"error": "batch size 12 > 8"}',
-            r"HTTP 413 \(batch size 12 > 8\); lower runtime.api.texts_per",
-        ),
-        (501, "", r"HTTP 501 \(Not Implemented\)"),
+        (400, '{"error": {"message": "too long\\nby far"}}', ("(too long by far)", " 14 char")),
+        (404, '{"detail": "Not Found"}', ("(Not Found)", "teacher.url", "teacher.model")),
+        (413, '{"error": "batch size 12 > 8"}', ("(batch size 12 > 8)", "lower runtime.api.texts_per")),
+        (501, "", ("(Not Implemented)",)),
     ],
 )
-def test_a_refusal_is_told_in_the_servers_words_and_not_tried_again(api, server, status, body, said):
+def test_a_refusal_is_told_in_the_servers_words_and_not_tried_again(api, server, status, body, named):
     server.faults.append(refuse(status, body))
-    with pytest.raises(UserError, match=said):
+    with refuses("/v1", f"HTTP {status} ", *named):
         sentence(api(dimensions=8))
     assert len(server.bodies) == 1
 
 
 def test_a_redirect_is_not_followed(api, server):
     server.faults.append(refuse(307, Location="http://elsewhere/v1"))
-    with pytest.raises(UserError, match=r"HTTP 307 \(http://elsewhere/v1\)"):
+    with refuses("HTTP 307 ", "(http://elsewhere/v1)"):
         sentence(api(dimensions=8))
 
 
@@ -168,9 +159,7 @@ def test_a_redirect_is_not_followed(api, server):
 def test_a_cap_stops_before_it_is_exceeded_and_keeps_what_is_done(api, server, cap):
     teacher = api(texts_per_request=2, **cap)
     ((name, most),) = cap.items()
-    with pytest.raises(
-        Unfinished, match=rf"runtime\.api\.{name} is {most}: 4 requests of about \d+ tokens"
-    ) as it:
+    with pytest.raises(Unfinished, match=rf"runtime\.api\.{name} .*{most}: 4 requests") as it:
         sentence(teacher)
     assert len(server.bodies) == 4
     assert len(it.value.rows) == 3 * 2
@@ -184,14 +173,14 @@ def test_tokens_of_refused_requests_do_not_count(api, server):
     np.testing.assert_array_equal(sentence(teacher), vectors(TEXTS))
     assert len(server.bodies) == 4
     server.faults += [refuse(504)]
-    with pytest.raises(UserError, match="would exceed it"):
+    with refuses("runtime.api.max_tokens", "raise it"):
         sentence(api(dimensions=8, texts_per_request=len(TEXTS), max_tokens=sum(map(estimate_tokens, TEXTS))))
 
 
 def test_what_the_server_bills_counts(api, server):
     server.faults += [change(lambda answer: answer.update(usage={"total_tokens": 700}))] * 3
     teacher = api(dimensions=8, texts_per_request=2, concurrency=1, max_tokens=1_000)
-    with pytest.raises(Unfinished, match="2 requests of about 1,400 tokens are made"):
+    with pytest.raises(Unfinished, match=r"2 requests .*1,400 tokens"):
         sentence(teacher)
 
 

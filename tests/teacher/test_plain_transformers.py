@@ -4,6 +4,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from transformers import (
@@ -17,7 +18,6 @@ from transformers import (
     XLNetModel,
 )
 
-from pipeline.core.errors import UserError
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 TEXTS = ["the cat sat", "", "a", "Hello, World 42!", "word " * 60]
@@ -43,21 +43,17 @@ def test_a_plain_model_is_pooled_as_asked(load, bert, pooling):
 
 
 def test_a_plain_model_without_pooling_says_what_to_set(load, bert):
-    with pytest.raises(
-        UserError, match=r"bert has no modules\.json.*set teacher\.pooling \(mean, cls, max, last"
-    ):
+    with refuses("teacher.model", bert, "modules.json", "set teacher.pooling (mean, cls, max, last"):
         load(bert)
 
 
 def test_a_model_with_a_pooling_of_its_own_takes_no_other(load, minilm):
-    with pytest.raises(
-        UserError, match=r"teacher\.pooling is 'cls', but .* brings its own .*leave teacher\.pool"
-    ):
+    with refuses("teacher.pooling", "'cls'", minilm.folder, "leave teacher.pooling"):
         load(minilm.folder, pooling="cls")
 
 
 def test_more_tokens_than_positions(load, bert):
-    with pytest.raises(UserError, match=r"teacher\.max_length is 129; .*bert has 128 positions"):
+    with refuses("teacher.max_length", " 129;", bert, " 128 positions"):
         load(bert, pooling="mean", max_length=129)
 
 
@@ -75,7 +71,7 @@ def test_a_model_without_a_longest_text_asks_for_one(load, bert, tmp_path, posit
     )
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(UserError, match=r"teacher\.max_length: .* names no longest text; set it to 512, say"):
+    with refuses("teacher.max_length", tmp_path, "set it to 512"):
         load(tmp_path, pooling="mean")
     found = load(tmp_path, pooling="mean", max_length=8).encode(TEXTS, ["sentence"])["sentence"]
     assert found.shape == (5, 16)
@@ -105,7 +101,7 @@ def test_a_broken_model_names_itself(load, bert, tmp_path, name, spoil):
     before = (folder / name).read_bytes()
     (folder / name).write_text(spoil(before.decode(errors="ignore")))
     assert (folder / name).read_bytes() != before
-    with pytest.raises(UserError, match=r"teacher\.model: .*broken cannot be loaded"):
+    with refuses("teacher.model", f"{folder} ", "loaded"):
         load(folder, pooling="mean")
 
 
@@ -114,29 +110,29 @@ ENCODER = {"idx": 0, "name": "0", "path": "", "type": f"{MODULES}.Transformer"}
 
 
 @pytest.mark.parametrize(
-    ("modules", "said"),
+    ("modules", "named"),
     [
         (
             [ENCODER, {"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{MODULES}.Pooling"}],
-            "complete the",
+            "Pooling.__init__()",
         ),
         (
             [ENCODER, {"idx": 1, "name": "1", "path": "1_Head", "type": "no_such_package.Head"}],
-            "'no_such_package.Head', which is not part of Sentence",
+            "'no_such_package.Head'",
         ),
         ([{"idx": 0, "name": "0", "path": ""}], "KeyError: 'type'"),
         ([], "An empty modules list"),
-        ([ENCODER], "gives no sentence_embedding; add a Pooling"),
+        ([ENCODER], "add a Pooling"),
         (
             [ENCODER, {"idx": 1, "name": "1", "path": "1_Normalize", "type": f"{MODULES}.Normalize"}],
-            "gives no sentence_embedding; add a Pooling",
+            "add a Pooling",
         ),
     ],
 )
-def test_an_incomplete_folder_says_what_is_missing(load, bert, tmp_path, modules, said):
+def test_an_incomplete_folder_says_what_is_missing(load, bert, tmp_path, modules, named):
     folder = shutil.copytree(bert, tmp_path / "incomplete")
     (folder / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(UserError, match=rf"teacher\.model: .*incomplete .*{said}"):
+    with refuses("teacher.model", f"{folder} ", named):
         load(folder)
 
 
@@ -146,7 +142,7 @@ def test_a_package_that_a_models_own_code_needs_is_named(load, bert, tmp_path):
     config = json.loads((folder / "config.json").read_text())
     classes = {"AutoConfig": "needy.NeedyConfig", "AutoModel": "needy.Needy"}
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "needy", "auto_map": classes}))
-    with pytest.raises(UserError, match=r"needy cannot be loaded: (?s:.*)einops_of_nobody"):
+    with refuses("teacher.model", folder, "einops_of_nobody"):
         load(folder, pooling="mean", trust_remote_code=True)
 
 
@@ -176,5 +172,5 @@ def test_a_model_that_counts_positions_from_its_padding_token(load, tmp_path):
 def test_a_model_that_is_no_transformer_is_refused(load, tmp_path):
     table = StaticEmbedding(letter_tokenizer().backend_tokenizer, embedding_dim=8)
     SentenceTransformer(modules=[table], device="cpu").save(str(tmp_path / "static"))
-    with pytest.raises(UserError, match=r"teacher\.model: .*static"):
+    with refuses("teacher.model", tmp_path / "static", "StaticEmbedding"):
         load(tmp_path / "static")

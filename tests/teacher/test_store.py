@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 from killed import killed_write
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.teacher.store.store import VectorStore
 
 RECIPE = {"model": "m", "weights": "w", "prompt": "", "precision": "float32"}
@@ -47,9 +47,7 @@ def test_vectors_of_two_dimensions_are_a_fault_and_not_a_mixture(store):
     store.add(IDS[:3], "sentence", VECTORS[:3])
     assert (store.dim(IDS, "sentence"), store.dim(IDS, "cls")) == (4, None)
     store.add(IDS[3:], "sentence", np.ones((3, 8), np.float16))
-    with pytest.raises(
-        UserError, match=rf"of 4 and of 8 dimensions .*`pipeline cache prune {store.folder.name}`"
-    ):
+    with refuses(store.folder, "4 and of 8 dimensions", f"`pipeline cache prune {store.folder.name}`"):
         store.load(IDS, "sentence")
 
 

@@ -2,8 +2,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.train.loop.guard import check_finite, saturated_kernels
 from pipeline.vectors.collapse import SAMPLE_ROWS, check_collapse, describe
 
@@ -25,16 +25,12 @@ def test_describe_looks_at_the_first_rows():
 
 def test_collapsed_vectors_stop_the_run_and_the_fix_is_said():
     vectors = 5 + 0.01 * np.random.default_rng(0).standard_normal((20, 8))
-    expected = (
-        r"^the targets of tiny have collapsed: their mean pairwise cosine is 1\.0000 \(limit 0\.99\), "
-        r"effective rank \d\.\d; choose another view$"
-    )
-    with pytest.raises(UserError, match=expected):
+    with refuses("the targets of tiny", " 1.0000 ", "0.99)", "effective rank", "choose another view"):
         check_collapse(describe(vectors), "the targets of tiny", "choose another view")
 
 
 def test_equal_vectors_are_a_collapse_too():
-    with pytest.raises(UserError, match=r"effective rank 0\.0"):
+    with refuses("they", "effective rank 0.0"):
         check_collapse(describe(np.ones((5, 3))), "they", "x")
 
 
@@ -44,7 +40,7 @@ def test_a_student_of_targets_that_lie_close_together_may_lie_ten_times_closer()
     assert 0.98 < targets["mean_cosine"] < 0.99 < student["mean_cosine"] < collapsed["mean_cosine"]
     check_collapse(student, "they", "x", targets)
     for description, beside in ((student, None), (collapsed, targets)):
-        with pytest.raises(UserError, match="they have collapsed"):
+        with refuses("they ", "cosine", "; x"):
             check_collapse(description, "they", "x", beside)
 
 
@@ -56,15 +52,12 @@ def test_vectors_that_tell_sentences_apart_pass():
 @pytest.mark.parametrize(
     ("block", "fix"),
     [
-        (
-            "train",
-            r"lower train\.lr, set its clip_norm, or use precision: float32 where",
-        ),
-        ("finetune", r"lower finetune\.lr, or use precision: float32 where"),
+        ("train", "lower train.lr, set its clip_norm, "),
+        ("finetune", "lower finetune.lr, "),
     ],
 )
 def test_a_loss_that_is_not_finite_names_the_step_and_the_fix(loss, block, fix):
-    with pytest.raises(UserError, match=rf"^the loss is {loss} at step 7; {fix} it is bfloat16$"):
+    with refuses("the loss", f" {loss} ", "step 7;", fix, "precision: float32"):
         check_finite(loss, "the loss", 7, block)
 
 

@@ -4,9 +4,9 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from small_training import ROWS, Projected, Regression, settings, weights
 
-from pipeline.core.errors import UserError
 from pipeline.train.loop import loop
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import fit
@@ -187,5 +187,5 @@ def test_more_evaluations_than_steps(tmp_path):
 def test_nan_stops_the_run(tmp_path, what):
     run = Regression()
     (run.targets[:ROWS] if what == "loss" else run.targets[ROWS:]).fill_(float("nan"))
-    with pytest.raises(UserError, match=f"the {what} is nan at step 0; lower train"):
+    with refuses(what, " nan ", "step 0;", "lower train.lr"):
         run.fit(settings(), tmp_path)

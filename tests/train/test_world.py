@@ -13,10 +13,10 @@ import torch
 import train_in_world
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 from safetensors.torch import load_file
 from train_in_world import CASES, LENGTHS
 
-from pipeline.core.errors import UserError
 from pipeline.train.loop import world as world_module
 from pipeline.train.loop.world import World
 
@@ -156,5 +156,5 @@ def test_more_processes_than_gpus(monkeypatch):
         monkeypatch.setenv(name, "4")
     monkeypatch.setattr(world_module, "find_device", lambda _: "cuda")
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
-    with pytest.raises(UserError, match=r"4 processes on a machine of 2 GPUs.*--nproc-per-node"):
+    with refuses("4 processes", "2 GPUs", "--nproc-per-node 2", "runtime.device: cpu"):
         World.join()

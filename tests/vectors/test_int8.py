@@ -110,7 +110,7 @@ WRONG = [[1], [1, 2, 3], [1, 0], [1, -1], [1, float("nan")], [1, float("inf")], 
 
 @pytest.mark.parametrize("metadata", DAMAGED.values(), ids=DAMAGED)
 def test_a_scale_that_is_missing_is_said(metadata):
-    with pytest.raises(pa.ArrowInvalid, match="no scale of the int8 view 'cls'"):
+    with pytest.raises(pa.ArrowInvalid, match=r"metadata.*'cls'"):
         int8.scale_of(metadata, "cls", 2)
 
 
@@ -118,5 +118,5 @@ def test_a_scale_that_is_missing_is_said(metadata):
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_scale_that_can_be_none_is_said(scale):
     metadata = {int8.KEY: json.dumps({"cls": {"scale": scale}}).encode()}
-    with pytest.raises(pa.ArrowInvalid, match="scale of the int8 view 'cls' is not 2 positive numbers"):
+    with pytest.raises(pa.ArrowInvalid, match=r"scale.*'cls'.* 2 "):
         int8.scale_of(metadata, "cls", 2)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from published_sets import write_set
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.vectors.sets import int8, published, shards
 
 IDS = np.unique(np.random.default_rng(0).integers(0, 2**64 - 1, 5000, np.uint64))
@@ -149,24 +149,24 @@ def scale(*values):
 
 
 FAULTS = {
-    "none": (None, None, "no scale of the int8 view 'cls'"),
-    "cut": ({int8.KEY: b'{"cls": {"scale": [0.1, 0.'}, None, "no scale of the int8 view 'cls'"),
-    "short": (scale(0.1, 0.1), None, "is not 3 positive numbers"),
-    "zero": (scale(0.1, 0.1, 0.0), None, "is not 3 positive numbers"),
-    "not a number": (scale(0.1, 0.1, np.nan), None, "is not 3 positive numbers"),
-    "too large": (scale(1, 1, 1e5), 127, "view 'cls' holds a value that is not finite"),
+    "none": (None, None, "metadata"),
+    "cut": ({int8.KEY: b'{"cls": {"scale": [0.1, 0.'}, None, "metadata"),
+    "short": (scale(0.1, 0.1), None, " 3 "),
+    "zero": (scale(0.1, 0.1, 0.0), None, " 3 "),
+    "not a number": (scale(0.1, 0.1, np.nan), None, " 3 "),
+    "too large": (scale(1, 1, 1e5), 127, "finite"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_shard_whose_scale_is_at_fault_names_itself_and_the_stage(folder, fault):
-    metadata, level, message = FAULTS[fault]
+    metadata, level, name = FAULTS[fault]
     manifest = json.loads((folder / "cls/manifest.json").read_text())
     rewrite(folder / "cls/00001.parquet", metadata, level)
     manifest["shards"][1]["sha256"] = published.fingerprint.of_file(folder / "cls/00001.parquet")
     (folder / "cls/manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match=rf"(?s)00001\.parquet.*{message}.*`dvc repro -f encode@corpus`"):
+    with refuses(folder / "cls/00001.parquet", "'cls'", name, "`dvc repro -f encode@corpus`"):
         published.open_set(folder).read("cls")
 
 
@@ -175,5 +175,5 @@ def test_a_shard_damaged_on_disk_is_noticed_by_its_hash(folder):
     content = path.read_bytes()
     path.write_bytes(content.replace(b'"scale": [0.', b'"scale": [9.'))
     assert path.read_bytes() != content
-    with pytest.raises(UserError, match=r"00000\.parquet is damaged: its SHA-256"):
+    with refuses(path, "SHA-256", "`dvc repro -f encode@corpus`"):
         published.open_set(folder).read("cls")

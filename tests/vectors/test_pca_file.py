@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from refusals import refuses
 from safetensors.numpy import save_file
 from sklearn.decomposition import PCA
 
-from pipeline.core.errors import UserError
 from pipeline.vectors import pca
 from pipeline.vectors.pca import Pca
 
@@ -68,8 +68,7 @@ def test_components_that_are_a_transposed_view_come_back_the_right_way_round(tmp
 
 
 def test_a_view_that_was_not_fitted(tmp_path):
-    message = r"cls\.safetensors does not exist; add 'cls' to encode\.views and run `dvc repro fit_pca`"
-    with pytest.raises(UserError, match=message):
+    with refuses(tmp_path / "cls.safetensors", "add 'cls' to encode.views", "`dvc repro fit_pca`"):
         pca.read(tmp_path, "cls")
 
 
@@ -85,5 +84,5 @@ def test_a_view_that_was_not_fitted(tmp_path):
 )
 def test_a_file_that_is_no_pca(tmp_path, spoil):
     spoil(tmp_path / "cls.safetensors")
-    with pytest.raises(UserError, match=r"cls\.safetensors is not a PCA .*`dvc repro -f fit_pca`"):
+    with refuses(tmp_path / "cls.safetensors", "PCA", "`dvc repro -f fit_pca`"):
         pca.read(tmp_path, "cls")

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from published_sets import published_files, write_set
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.vectors.sets import published, shards
 
 IDS = np.arange(10, 60, 10, dtype=np.uint64)
@@ -62,7 +62,7 @@ def test_shards_after_the_last_wanted_id_are_left_alone(folder, wanted):
 def test_an_id_without_a_vector_is_told_wherever_it_would_be(folder, absent):
     for others in ([], [10], [50], [10, 40]):
         wanted = np.array(sorted([*others, absent]), np.uint64)
-        with pytest.raises(UserError, match=rf"corpus has no vector for 1 texts \(first text_id {absent}\)"):
+        with refuses(folder, "1 texts", f"text_id {absent})", "`dvc repro -f encode@corpus`"):
             list(published.open_set(folder).of(wanted, "sentence"))
 
 
@@ -77,34 +77,33 @@ def test_an_empty_set(folder, sizes):
 
 @pytest.mark.parametrize("views", [(), ("sentence",), ("sentence", "cls")])
 def test_a_set_without_a_manifest_is_no_set(folder, views):
-    message = r"corpus/{}/manifest\.json does not exist; run `dvc repro encode@corpus`"
     (folder / "sentence/manifest.json").unlink()
-    with pytest.raises(UserError, match=message.format("sentence")):
+    with refuses(folder / "sentence/manifest.json", "`dvc repro encode@corpus`"):
         published.open_set(folder, *views)
     shutil.rmtree(folder)
     for _ in range(2):  # no folder, and an empty one
-        with pytest.raises(UserError, match=message.format(views[0] if views else "VIEW")):
+        with refuses(folder / (*views, "VIEW")[0] / "manifest.json", "`dvc repro encode@corpus`"):
             published.open_set(folder, *views)
         folder.mkdir(exist_ok=True)
 
 
 def test_a_manifest_that_is_not_json(folder):
     (folder / "sentence/manifest.json").write_text('{"rows": 5,')
-    with pytest.raises(UserError, match=r"manifest\.json is not JSON .*`dvc repro encode@corpus`"):
+    with refuses(folder / "sentence/manifest.json", "JSON", "`dvc repro encode@corpus`"):
         published.open_set(folder)
 
 
 def test_a_manifest_that_lacks_keys(folder):
     (folder / "sentence/manifest.json").write_text('{"shards": []}')
-    with pytest.raises(UserError, match=r"manifest\.json is no manifest; run `dvc repro encode@corpus`"):
+    with refuses(folder / "sentence/manifest.json", "no manifest", "`dvc repro encode@corpus`"):
         published.open_set(folder)
 
 
 def test_an_absent_view_names_those_there_are(folder):
-    message = r"corpus has no view 'token_mean' \(cls, sentence\); add it to encode\.views"
-    with pytest.raises(UserError, match=message):
+    named = folder, "'token_mean'", "(cls, sentence)", "encode.views"
+    with refuses(*named):
         published.open_set(folder).read("token_mean")
-    with pytest.raises(UserError, match=message):
+    with refuses(*named):
         published.open_set(folder, "sentence", "token_mean")
 
 
@@ -124,8 +123,7 @@ def test_a_view_does_not_change_with_the_others_of_its_set(folder, tmp_path):
 
 def test_the_folder_of_one_view_is_not_taken_for_another(folder):
     (folder / "cls").rename(folder / "token_mean")
-    message = r"token_mean/manifest\.json is that of cls; run `dvc repro encode@corpus`"
-    with pytest.raises(UserError, match=message):
+    with refuses(folder / "token_mean/manifest.json", "cls;", "`dvc repro encode@corpus`"):
         published.open_set(folder, "token_mean")
 
 
@@ -136,33 +134,33 @@ def not_finite(value):
 
 
 FAULTS = {
-    "missing": (lambda path: path.unlink(), "is missing"),
-    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]), "is damaged: its SHA-256"),
-    "empty": (lambda path: path.write_bytes(b""), "is damaged: its SHA-256"),
+    "missing": (lambda path: path.unlink(), "missing"),
+    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]), "SHA-256"),
+    "empty": (lambda path: path.write_bytes(b""), "SHA-256"),
     "without the view": (
         lambda path: shards.write_shard(IDS[3:], {"cls": VECTORS[3:]}, path),
-        "is not a readable shard",
+        "sentence is None",
     ),
     "fewer rows": (
         lambda path: shards.write_shard(IDS[3:4], {"sentence": VECTORS[3:4]}, path),
-        r"holds \(1, 4\), the manifest says 2 rows",
+        "(1, 4)",
     ),
     "narrower": (
         lambda path: shards.write_shard(IDS[3:], {"sentence": VECTORS[3:, :3].copy()}, path),
-        "holds .*3",
+        "(2, 3)",
     ),
-    "NaN": (not_finite(np.nan), "view 'sentence' holds a value that is not finite"),
-    "infinite": (not_finite(-np.inf), "view 'sentence' holds a value that is not finite"),
+    "NaN": (not_finite(np.nan), "finite"),
+    "infinite": (not_finite(-np.inf), "finite"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_shard_at_fault_names_itself_and_the_stage(folder, fault):
-    spoil, message = FAULTS[fault]
+    spoil, name = FAULTS[fault]
     spoil(folder / "sentence/00001.parquet")
     if fault not in ("missing", "cut", "empty"):
         sign(folder)
-    with pytest.raises(UserError, match=rf"(?s)00001\.parquet.*{message}.*`dvc repro -f encode@corpus`"):
+    with refuses(folder / "sentence/00001.parquet", name, "`dvc repro -f encode@corpus`"):
         published.open_set(folder).read("sentence")
 
 
@@ -171,14 +169,12 @@ def test_sets_of_one_teacher_go_together_and_others_do_not(folder):
     other = published.VectorSet(folder.with_name("wordnet"), {"cls": {"fingerprint": "g", "rows": 1}})
     published.same_recipe(mine)
     published.same_recipe(whole, mine, whole)
-    with pytest.raises(
-        UserError, match=r"corpus/cls and .*wordnet/cls come from different teachers; run `dvc repro encode`"
-    ):
+    with refuses(folder / "cls", folder.with_name("wordnet") / "cls", "`dvc repro encode`"):
         published.same_recipe(whole, mine, other)
     empty = published.VectorSet(folder, {"cls": {"fingerprint": "none", "rows": 0}})
     published.same_recipe(mine, empty, mine)
     published.write_manifest(folder / "sentence", {"model": "n"}, 4, SHARDS)
-    with pytest.raises(UserError, match=r"corpus/cls and .*corpus/sentence come from different teachers"):
+    with refuses(folder / "cls", folder / "sentence", "`dvc repro encode`"):
         published.same_recipe(published.open_set(folder))
 
 
@@ -199,5 +195,5 @@ UNCHECKED = {
 def test_a_set_of_another_make_names_the_stage(folder, fault):
     UNCHECKED[fault](folder / "sentence/00001.parquet")
     sign(folder)
-    with pytest.raises(UserError, match=r"encode@corpus"):
+    with refuses(folder / "sentence/00001.parquet", "`dvc repro -f encode@corpus`"):
         published.open_set(folder).read("sentence")

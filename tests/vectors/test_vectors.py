@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.vectors.sets import published, shards
 
 IDS = np.unique(np.random.default_rng(0).integers(0, 2**64 - 1, 5000, np.uint64))
@@ -109,7 +109,7 @@ def test_rows_of_finds_every_id_in_any_order(ids, data):
 
 @pytest.mark.parametrize("absent", [0, 5, 2**64 - 1])
 def test_rows_of_names_an_id_without_a_vector(tmp_path, absent):
-    with pytest.raises(UserError, match=rf"no vector for 2 texts .*text_id {absent}\); .*-f encode@corpus"):
+    with refuses(tmp_path / "corpus", "2 texts", f"text_id {absent})", "`dvc repro -f encode@corpus`"):
         published.rows_of(
             np.array([3, 8], np.uint64), np.array([8, absent, 3, absent], np.uint64), tmp_path / "corpus"
         )

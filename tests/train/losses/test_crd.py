@@ -3,10 +3,10 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from small_batches import batch, context, vectors
 from torch.nn.functional import normalize
 
-from pipeline.core.errors import UserError
 from pipeline.params.losses import CrdLoss
 from pipeline.train.losses.crd import Crd, build
 
@@ -93,9 +93,7 @@ def test_shared_rows_hold_the_last_sentence_met():
 
 
 def test_code_has_to_have_a_row_for_every_sentence():
-    with pytest.raises(
-        UserError, match=r"each of 20 training sentences; set loss.bank_rows \(it is 8\) to 20"
-    ):
+    with refuses("loss.variant", "code", "set loss.bank_rows (it is 8) to 20"):
         crd("code", rows=20, bank_rows=8)
     crd("code", rows=20, bank_rows=20)
 

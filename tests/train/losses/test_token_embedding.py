@@ -3,12 +3,12 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from small_batches import batch, context, vectors
 from small_encoders import FAMILIES, small_encoder
 from torch.autograd import gradcheck
 from transformers import AlbertConfig, AlbertModel
 
-from pipeline.core.errors import UserError
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.losses import TokenEmbeddingLoss
 from pipeline.train.losses.token_embedding import build
@@ -103,7 +103,7 @@ def test_one_token_equal_tokens_and_none(parts):
 
 
 def test_a_student_of_another_width_is_a_users_mistake(parts):
-    with pytest.raises(UserError, match=r"student's embeddings are \(13, 8\), the teacher's \(13, 32\)"):
+    with refuses("loss.kind", "token_embedding", "(13, 8)", "(13, 32)", "kind: compact"):
         value(loss_of(parts), tokens_of(*LENGTHS), torch.zeros(13, 8))
 
 
@@ -115,18 +115,14 @@ def test_a_text_beyond_the_teachers_positions_is_told_before_the_training(family
     folder, width = teacher(encoder), encoder.config.hidden_size
     loss = loss_of(folder, longest=positions)
     assert value(loss, tokens_of(2, positions), torch.zeros(positions + 2, width)).isfinite()
-    with pytest.raises(
-        UserError, match=rf"{positions + 1} tokens, the teacher {positions} positions; .*max_l"
-    ):
+    with refuses("token_embedding", f" {positions + 1} tokens", f"init.max_length to {positions}"):
         loss_of(folder, longest=positions + 1)
 
 
 def test_a_teacher_of_an_unknown_family_is_named(teacher):
     config = AlbertConfig(vocab_size=45, embedding_size=8, hidden_size=16, intermediate_size=16)
     config.num_attention_heads, config.num_hidden_layers = 2, 1
-    with pytest.raises(
-        UserError, match=r"the teacher is a AlbertModel, .* BertModel, .* set reading to table"
-    ):
+    with refuses("token_embedding", "AlbertModel", " BertModel", "set reading to table"):
         loss_of(teacher(AlbertModel(config)))
 
 
@@ -147,7 +143,7 @@ def test_the_table_is_the_vocabularys_in_the_space_of_the_first_layer(family, te
 
 
 def test_a_student_without_a_table_is_a_users_mistake(parts):
-    with pytest.raises(UserError, match="this kind of student has none; set it to block"):
+    with refuses("loss.reading", "table", "set it to block"):
         loss_of(parts, "table")
 
 

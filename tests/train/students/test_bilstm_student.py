@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from safetensors.numpy import load_file
 from small_students import TEXTS, bilstm_block, own_vectors, targets, write_encoder
 from tokenizers import processors
 from transformers import AutoModel
 
-from pipeline.core.errors import UserError
 from pipeline.data import teacher_parts
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.kinds import bilstm
@@ -171,5 +171,5 @@ def test_a_teacher_without_special_tokens(parts, tmp_path):
     tokenizer = letter_tokenizer()
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
     folder = write_encoder(AutoModel.from_pretrained(parts), tmp_path, tokenizer)
-    with pytest.raises(UserError, match="puts 0 special tokens around a text, `pooling: max` needs 1"):
+    with refuses("init.embeddings", " 0 special tokens", "`pooling: max`", " 1"):
         bilstm.build(bilstm_block(), folder)

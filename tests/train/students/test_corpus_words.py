@@ -3,11 +3,11 @@ from collections import Counter
 
 import pytest
 from model2vec.tokenizer import clean_and_create_vocabulary
+from refusals import refuses
 from skeletoken import TokenizerModel
 from small_students import TEXTS
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from pipeline.core.errors import UserError
 from pipeline.data.locate import find_model
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.shared import corpus_words
@@ -59,7 +59,7 @@ def test_memory_is_bounded_and_frequent_words_survive_it(monkeypatch):
 
 
 def test_a_tokenizer_that_knows_no_words():
-    with pytest.raises(UserError, match="does not split texts into words; set it to 0"):
+    with refuses("init.words", "split", "set it to 0"):
         split_words(Tokenizer(models.Unigram()), None, [["a b"]], 5, 1)
 
 
@@ -119,5 +119,5 @@ def test_the_tokens_are_those_that_model2vec_makes():
 
 
 def test_a_vocabulary_with_a_gap():
-    with pytest.raises(UserError, match="cannot be given more words; set it to 0"):
+    with refuses("init.words", "more words", "set it to 0"):
         with_words(Tokenizer(models.WordPiece({"[UNK]": 0, "a": 2}, unk_token="[UNK]")), ["cat"])

@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer as TransformerModule
 from sentence_transformers.sentence_transformer.modules import Pooling
@@ -22,7 +23,6 @@ from transformers import (
     T5EncoderModel,
 )
 
-from pipeline.core.errors import UserError
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.kinds import bilstm, transformer
 from pipeline.train.students.shared import encoder as encoder_student
@@ -159,7 +159,7 @@ def test_a_model_of_its_own_with_a_slow_tokenizer_is_refused(tmp_path, parts):
     )
     CanineTokenizer().save_pretrained(tmp_path)
     block = transformer_block(dim=8, init={"model": str(tmp_path), "layers": None})
-    with pytest.raises(UserError, match=r"init\.model: .* has no tokenizer\.json \(only fast tokenizers"):
+    with refuses("init.model", tmp_path, "tokenizer.json"):
         transformer.build(block, parts)
 
 
@@ -168,7 +168,7 @@ def test_an_encoder_with_a_decoder_gives_no_layers_but_its_words(tmp_path):
         vocab_size=len(letter_tokenizer()), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2
     )
     folder = write_encoder(T5EncoderModel(config), tmp_path)  # as sentence-transformers loads it
-    with pytest.raises(UserError, match=r"holds a t5 model, .*; take the kinds bilstm and static"):
+    with refuses(folder, " t5 ", "bilstm and static", "init.model"):
         transformer.build(transformer_block(), folder)
     student = bilstm.build(bilstm_block(), folder)
     assert own_vectors(student, TEXTS).shape == (len(TEXTS), 8)

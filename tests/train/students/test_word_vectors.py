@@ -3,8 +3,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refuses
 
-from pipeline.core.errors import UserError
 from pipeline.train.students.shared.word_vectors import SPECIAL, read_word_vectors, table_of, word_tokenizer
 
 GLOVE = "the 0.5 -1 2e-1\n, 1 2 3\nCat 4 5 6\ncat 7 8 9\n"
@@ -69,32 +69,31 @@ def test_gloves_words_with_spaces_and_strange_characters(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        ("the 1 2\ncat 3\n", "line 2: not a word and 2 numbers; correct or remove the line"),
-        ("the 1 2\ncat 3 4 5\n", "line 2: not a word and 2 numbers"),
-        ("the 1 2\ncat 3 x\n", "line 2: not a word and 2 numbers"),
-        ("the 1 2\ncat 3 nan\n", "line 2: not a word and 2 numbers"),
-        ("the 1 2\n 3 4\n", "line 2: not a word and 2 numbers"),
-        ("1 3\nthe 1 2\n", "line 2: not a word and 3 numbers"),
-        ("the\t1\t2\n", "line 1: not a word and its numbers"),
-        (b"the 1 2\ncaf\xe9 3 4\n", "line 2: invalid UTF-8"),
-        ("", "holds no word vectors; correct init.path"),
-        ("400000 300\n", "holds no word vectors; correct init.path"),
+        ("the 1 2\ncat 3\n", ("line 2:", "2 numbers", "remove the line")),
+        ("the 1 2\ncat 3 4 5\n", ("line 2:", "2 numbers", "remove the line")),
+        ("the 1 2\ncat 3 x\n", ("line 2:", "2 numbers", "remove the line")),
+        ("the 1 2\ncat 3 nan\n", ("line 2:", "2 numbers", "remove the line")),
+        ("the 1 2\n 3 4\n", ("line 2:", "2 numbers", "remove the line")),
+        ("1 3\nthe 1 2\n", ("line 2:", "3 numbers", "remove the line")),
+        ("the\t1\t2\n", ("line 1:", "numbers", "remove the line")),
+        (b"the 1 2\ncaf\xe9 3 4\n", ("line 2:", "UTF-8")),
+        ("", ("correct init.path",)),
+        ("400000 300\n", ("correct init.path",)),
     ],
 )
-def test_bad_lines(tmp_path, content, message):
+def test_bad_lines(tmp_path, content, named):
     path = write(tmp_path, content)
-    with pytest.raises(UserError, match=message) as caught:
+    with refuses(path, *named):
         read(path)
-    assert str(path) in str(caught.value)
 
 
 def test_a_file_that_is_not_there_or_not_gzip(tmp_path):
-    with pytest.raises(UserError, match=r"there is no file .*glove.txt; correct it in params.yaml"):
+    with refuses("init.path", tmp_path / "glove.txt", "params.yaml"):
         read(tmp_path / "glove.txt")
     for content in (b"the 1 2\n", gzip.compress(GLOVE.encode(), mtime=0)[:-9]):
-        with pytest.raises(UserError, match="is not a whole gzip file"):
+        with refuses(tmp_path / "vectors.gz", "gzip"):
             read(write(tmp_path, content, "vectors.gz"))
 
 
