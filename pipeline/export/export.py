@@ -25,11 +25,12 @@ from pipeline.prepare import pairs
 from pipeline.prepare.subtasks import spelled_out
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
+from pipeline.vectors import pca
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-FORMATS: tuple[Format, ...] = ("sentence-transformers", "model2vec", "onnx", "onnx-int8")
+FORMATS: tuple[Format, ...] = ("sentence-transformers", "model2vec", "onnx", "onnx-int8", "router")
 BATCH_SIZE = 64
 NOISE_DIGITS = 9
 """Decimals of 1 - cosine; those after it are rounding errors, which differ from machine to machine."""
@@ -41,6 +42,8 @@ def main(
     tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
     eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
     scores: Annotated[Path, typer.Option(help="reports/metrics/NAME.json, for the card")],
+    pca_folder: Annotated[Path, typer.Option("--pca", help="Folder of one PCA a view")],
+    teacher_view: Annotated[str, typer.Option(help="What stands for the teacher: the first of encode.views")],
     out: Annotated[Path, typer.Option(help="Folder of one folder a format, and the card")],
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
@@ -71,6 +74,11 @@ def main(
     exports: dict[Format, Exported] = {}
     with atomic_folder(out) as folder:
         write(model, finetuned, chosen, folder)
+        if "router" in chosen:
+            from pipeline.export import router
+
+            fitted = pca.read(pca_folder, block.view)
+            router.write(finetuned, block, params.teacher, fitted, teacher_view, folder / "router")
         for format_name in chosen:
             found = Embeddings(ids, encode(folder / format_name, format_name, content))
             vectors, shown = found.of(compared["text_id"].to_numpy()), prompted
@@ -112,7 +120,7 @@ def main(
 def formats(wanted: tuple[Format, ...] | None, kind: str) -> list[Format]:
     """The formats that a student of a kind has, of those wanted."""
     there = [found for found in FORMATS if found != "model2vec" or kind == "static"]
-    return [found for found in there if wanted is None or found in wanted]
+    return [found for found in there if (found != "router" if wanted is None else found in wanted)]
 
 
 def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], folder: Path) -> None:
@@ -136,6 +144,8 @@ def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], f
 
 def encode(folder: Path, format_name: Format, content: list[str], batch_size: int = BATCH_SIZE) -> np.ndarray:
     """Vectors (n, dim) by a format's own runtime, of texts that have their prompts."""
+    if format_name == "router":
+        return student_folder.read(folder, "export").encode_query(content, prompt="", batch_size=batch_size)
     if format_name == "sentence-transformers":
         return student_folder.read(folder, "export").encode(content, prompt="", batch_size=batch_size)
     if format_name == "model2vec":

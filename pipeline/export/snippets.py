@@ -63,11 +63,24 @@ vectors = encode(["A sentence.", "Another one."])
 print(vectors.shape)
 ```
 """
+ROUTER = """
+`pip install sentence-transformers`
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("router")
+queries = model.encode_query(["What is it?"])  # by this student
+documents = model.encode_document(["A sentence.", "Another one."])  # by its teacher
+print(model.similarity(queries, documents))
+```
+"""
 TITLES: dict[Format, str] = {
     "sentence-transformers": "sentence-transformers",
     "model2vec": "model2vec",
     "onnx": "onnxruntime",
     "onnx-int8": "onnxruntime, int8",
+    "router": "sentence-transformers, queries by the student and documents by its teacher",
 }
 
 
@@ -77,6 +90,8 @@ def how_to_load(name: Format) -> str:
         content = SENTENCE_TRANSFORMERS
     elif name == "model2vec":
         content = MODEL2VEC
+    elif name == "router":
+        content = ROUTER
     else:
         content = ONNX.replace("{name}", name)
     return f"### {TITLES[name]}\n{content}"

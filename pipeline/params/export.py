@@ -6,7 +6,7 @@ from pydantic import Field
 
 from pipeline.params.base import Block, NonNegative
 
-Format = Literal["sentence-transformers", "model2vec", "onnx", "onnx-int8"]
+Format = Literal["sentence-transformers", "model2vec", "onnx", "onnx-int8", "router"]
 
 
 class Tolerance(Block):
@@ -23,12 +23,13 @@ class Export(Block):
     """What `export` makes of every student."""
 
     formats: Annotated[tuple[Format, ...] | None, Field(strict=False, min_length=1)] = None
-    """null: all that a student has (model2vec: static students alone)."""
+    """null: all that a student has (model2vec: static students alone) but router, which is the student for
+    queries and its teacher for documents, and as large as both."""
     parity_texts: Annotated[int, Field(ge=3)] = 1000
     """Texts of corpus/eval.parquet whose vectors are compared, the first by text id; all where there are
     fewer."""
     fp32: Tolerance = Tolerance(distance=1e-5, loss=1e-3)
-    """Of sentence-transformers, model2vec and onnx."""
+    """Of sentence-transformers, model2vec, onnx, and the queries of router."""
     int8: Tolerance = Tolerance(distance=0.05, loss=0.02)
     """Of onnx-int8."""
     sts: Literal["dev", "test", "agreement"] = "dev"

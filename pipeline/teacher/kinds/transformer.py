@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.progress import say
-from pipeline.data.common.texts import ROLES
 from pipeline.data.locate import weights_hash
+from pipeline.encoders import prompts
 from pipeline.encoders.packed_model import PackedModel, encoder_of
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 RECIPE_VERSION = 2
-DOCUMENT_PROMPTS = ("document", "passage", "corpus")
-"""Names that models give to their prompt for documents."""
 UNLIMITED = 10**9
 """Tokens that stand for any number: transformers' tokenizers say 10**30."""
 
@@ -46,7 +44,7 @@ class Transformer:
         self.module = load_model(folder, params, runtime.device)
         if params.precision != "float32":
             _tell_if_slower(params.precision, self.module)
-        self.prompts = _prompts(self.module, params)
+        self.prompts = prompts.by_role(self.module, params.prompts)
         self.max_length = _max_length(self.module, params)
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
         self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch)
@@ -92,18 +90,6 @@ class Transformer:
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors by sentence-transformers' own encode, with its defaults."""
         return self.module.encode(list(texts), prompt=self.prompts["text"], show_progress_bar=False)
-
-
-def _prompts(model: "SentenceTransformer", params: TransformerTeacher) -> dict[Role, str]:
-    """What is put before the texts of each role: what params say, else the model's own."""
-    own, default = model.prompts, model.default_prompt_name
-    found: dict[Role, str] = {
-        "text": (own[default] if default else "") or "",
-        "query": own.get("query") or "",
-        "document": next((prompt for name in DOCUMENT_PROMPTS if (prompt := own.get(name))), ""),
-    }
-    given = {role: prompt for role in ROLES if (prompt := params.prompts.given(role)) is not None}
-    return {**found, **given}
 
 
 def _tell_if_slower(precision: Half, model: "SentenceTransformer") -> None:
