@@ -1,5 +1,6 @@
 """A student: a sentence-transformers folder with safetensors weights and a model card."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 CARD = "README.md"
+REFUSED = "refused.json"
+"""Instead of a student: why the teacher cannot give it, and what to do, {"reason", "fix"}."""
 
 
 class Saveable(Protocol):
@@ -27,12 +30,33 @@ def write(student: Saveable, card: str, folder: Path) -> None:
         (temporary / CARD).write_text(card, encoding="utf-8")
 
 
+def write_refusal(refused: UserError, folder: Path) -> None:
+    """Write why there is no student instead of the student."""
+    reason, _, fix = str(refused).partition("; ")
+    with atomic_folder(folder) as temporary:
+        said = json.dumps({"reason": reason, "fix": fix}, indent=1)
+        (temporary / REFUSED).write_text(f"{said}\n", encoding="utf-8")
+
+
+def refusal(folder: Path) -> UserError | None:
+    """Why there is no student in `folder`; None where there is nothing of the kind."""
+    if not (folder / REFUSED).exists():
+        return None
+    try:
+        said = json.loads((folder / REFUSED).read_text(encoding="utf-8"))
+        return UserError(f"{said['reason']}; {said['fix']}")
+    except (ValueError, KeyError, TypeError) as error:
+        return UserError(f"{folder / REFUSED} is damaged ({error}); run `dvc repro -f distill@{folder.name}`")
+
+
 def check(folder: Path, stage: str) -> None:
     """Fail unless there is a student in `folder`, which `stage` writes.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or the teacher cannot give it.
     """
+    if refused := refusal(folder):
+        raise refused
     if not (folder / "modules.json").exists():
         raise UserError(f"{folder} is no student (it has no modules.json); run `dvc repro {stage}`")
 

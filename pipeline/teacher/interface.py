@@ -12,7 +12,8 @@ from torch import nn
 class Teacher(Protocol):
     """A model that turns texts into vectors.
 
-    A teacher's module has `load(params, runtime) -> Teacher`.
+    A teacher's module has `load(params, runtime) -> Teacher`, and `look(params) -> TeacherFacts`, which reads
+    no weights and asks nobody.
     """
 
     dims: dict[str, int]
