@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from small_params import small_params
 from small_students import TEXTS, own_vectors
 from small_teachers import TEACHERS, write_teacher
@@ -181,23 +182,23 @@ def test_pickled_weights_alone_are_at_fault_for_everyone(tmp_path):
     torch.save(encoder.state_dict(), model / "pytorch_model.bin")
     weights.unlink()
     params = params_of(model)
-    with pytest.raises(UserError, match=r"holds no \.safetensors weights"):
+    with refuses("teacher.model", ".safetensors"):
         look(params)
-    with pytest.raises(UserError, match=r"holds no \.safetensors weights"):
+    with refuses("teacher.model", ".safetensors"):
         transformer.load(params.teacher, Runtime(device="cpu"))
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "named"),
     [
-        ({"max_length": 91}, r"teacher.max_length is 91; .* has 90 positions"),
-        ({"pooling": "mean"}, "teacher.pooling is 'mean', but"),
+        ({"max_length": 91}, ("teacher.max_length", " 91;", " 90 ")),
+        ({"pooling": "mean"}, ("teacher.pooling", "'mean'")),
     ],
 )
-def test_what_is_at_fault_for_everyone_is_what_the_teacher_says_when_it_is_loaded(tmp_path, changes, message):
+def test_what_is_at_fault_for_everyone_is_what_the_teacher_says_when_it_is_loaded(tmp_path, changes, named):
     params = params_of(write_teacher("bert", tmp_path))
     teacher = params.teacher.model_copy(update=changes)
-    with pytest.raises(UserError, match=message):
+    with refuses(*named):
         look(params.model_copy(update={"teacher": teacher}))
-    with pytest.raises(UserError, match=message):
+    with refuses(*named):
         transformer.load(teacher, Runtime(device="cpu"))
