@@ -21,6 +21,10 @@ UNUSED = re.compile(r"\[unused\d+\]")
 """What model2vec leaves out of a vocabulary."""
 
 
+OF_NO_MODEL = ("_name_or_path", "transformers_version")
+"""What a config says of whoever saved it."""
+
+
 class TeacherFacts(BaseModel):
     """Facts of a teacher that its config, tokenizer and module list tell. They name no file and no path."""
 
@@ -49,7 +53,7 @@ def of_parts(
     """The facts of a teacher whose students start from an encoder of this config, with this tokenizer."""
     rows = max(tokenizer.get_vocab().values()) + 1
     return TeacherFacts(
-        config=dict(config),
+        config={key: value for key, value in config.items() if key not in OF_NO_MODEL},
         dims=dict(dims),
         tokens=rows,
         used=int(used_tokens(tokenizer.backend_tokenizer, rows).sum()),

@@ -19,8 +19,6 @@ from pipeline.teacher.shared.local_model import (
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-UNKNOWN_TO_READERS = ("_name_or_path", "transformers_version")
-"""What a config says of the machine that saved it."""
 SAME = ("Normalize", "Dropout", "LayerNorm")
 """Modules that leave the dimension of a sentence vector as it is."""
 
@@ -69,11 +67,11 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
 
 
 def _as_saved(config: "PreTrainedConfig") -> dict[str, Any]:
-    """The config.json that `save_pretrained` writes, without what no model depends on."""
+    """The config.json that `save_pretrained` writes."""
     with tempfile.TemporaryDirectory() as name:
         config.save_pretrained(name)
-        saved = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
-    return {key: value for key, value in saved.items() if key not in UNKNOWN_TO_READERS}
+        saved: dict[str, Any] = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
+    return saved
 
 
 def _max_seq_length(place: Path) -> int | None:
