@@ -9,8 +9,8 @@ from pipeline.cli import computing, tabular
 from pipeline.cli.needs import NOT_HERE, is_here
 from pipeline.core.progress import say
 from pipeline.look.look import check_any, look, verdicts
+from pipeline.params.layers import LayeredInit
 from pipeline.params.load import load
-from pipeline.params.students import LayeredInit
 from pipeline.prepare.subtasks import spelled_out
 from pipeline.train.students.shared.verdict import Possible, Refused
 

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from pipeline.core.machine import Precision
 from pipeline.params.base import Auto, Block, Count, Fraction, Name, Positive, Seed, allowed
+from pipeline.params.layers import LayeredInit, Share
 from pipeline.params.losses import HsicLoss, Loss
 from pipeline.params.teacher import View
 from pipeline.params.train import StaticTrain, Train
@@ -73,44 +74,6 @@ class StudentBlock(Block):
         """`dim` of a block in which `auto` is resolved."""
         assert self.dim != "auto"
         return self.dim
-
-
-Share = Annotated[float, Field(gt=0.0, lt=1.0)]
-
-
-class LastLayers(Block):
-    """The last layers of an encoder."""
-
-    last: Count
-    """How many."""
-
-
-class SpreadLayers(Block):
-    """Layers of an encoder at equal distances, its last one among them."""
-
-    spread: Count
-    """How many."""
-
-
-ListedLayers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, strict=False)]
-Layers = Annotated[
-    ListedLayers | LastLayers | SpreadLayers | Auto | None,
-    allowed("auto, null, a list such as [1, 3, 5], {last: 3}, {spread: 3}"),
-]
-
-
-class LayeredInit(Block):
-    """Where a student starts that keeps layers of an encoder."""
-
-    layers: Layers = "auto"
-    """The encoder layers that it keeps: a list, in order, counted from 0; {last: 3}; {spread: 3}, at equal
-    distances and with the last; `auto`: a third of them, but three at least, spread; null: all."""
-
-    @property
-    def kept(self) -> tuple[int, ...] | None:
-        """`layers` of a block in which they are resolved; None: all."""
-        assert self.layers is None or isinstance(self.layers, tuple)
-        return self.layers
 
 
 class TransformerInit(LayeredInit):

@@ -5,7 +5,7 @@ import pytest
 from refusals import refuses
 from small_students import compact_block, static_block, teacher, transformer_block
 
-from pipeline.params.students import LastLayers, SpreadLayers
+from pipeline.params.layers import LastLayers, SpreadLayers
 from pipeline.teacher.kinds import hashing
 from pipeline.train.students.shared.resolve import numbered, resolved, spread
 from pipeline.train.students.shared.verdict import verdict

@@ -7,15 +7,8 @@ from pipeline.core.errors import UserError
 from pipeline.data import teacher_facts, teacher_parts
 from pipeline.data.locate import find_model
 from pipeline.data.teacher_facts import TeacherFacts
-from pipeline.params.students import (
-    CompactInit,
-    LastLayers,
-    LayeredInit,
-    Layers,
-    SpreadLayers,
-    StaticStudent,
-    Student,
-)
+from pipeline.params.layers import LastLayers, LayeredInit, Layers, SpreadLayers
+from pipeline.params.students import CompactInit, StaticStudent, Student
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
