@@ -103,6 +103,7 @@ def measured(folder: Path, student: str, data: Path) -> dict[str, float]:
         gated=folder,
         vectors=folder / "vectors",
         teacher=data / "teacher",
+        facts=data / "teacher_facts.json",
         pca=folder / "pca",
         out=folder / student / "distilled",
         untrained=folder / student / "untrained",

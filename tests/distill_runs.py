@@ -10,7 +10,7 @@ import torch
 from ruamel.yaml import YAML
 from small_corpus import write_corpus
 from small_params import small_params
-from small_students import write_parts
+from small_students import write_facts, write_parts
 
 from pipeline.core.errors import report_user_errors
 from pipeline.train.distill import main
@@ -31,6 +31,7 @@ def write_project(folder: Path, student: dict[str, Any] | None = None, **train: 
     (folder / "teacher").mkdir()
     write_corpus(folder / "data")
     write_parts(folder / "teacher")
+    write_facts(folder / "facts.json")
     tiny = small_params()["students"]["tiny"] | (student or {})
     params = small_params(students={"tiny": {**tiny, "train": {**TRAIN, **train}}})
     with (folder / "params.yaml").open("w") as file:
@@ -40,7 +41,13 @@ def write_project(folder: Path, student: dict[str, Any] | None = None, **train: 
 def distill() -> None:
     """Run the stage in the working folder."""
     inputs = {name: Path(path) for name, path in INPUTS.items()}
-    main("tiny", teacher=Path("teacher"), **inputs, **{name: Path(path) for name, path in OUTS.items()})
+    main(
+        "tiny",
+        teacher=Path("teacher"),
+        facts=Path("facts.json"),
+        **inputs,
+        **{name: Path(path) for name, path in OUTS.items()},
+    )
 
 
 def made(folder: Path) -> dict[str, bytes]:

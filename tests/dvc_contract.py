@@ -21,6 +21,7 @@ ROOMS = (
     "select",
     "tasks",
     "train",
+    "look",
     "score",
     "export",
     "report",
@@ -31,7 +32,8 @@ NEUTRAL = ("pipeline/core/", "pipeline/params/")
 """They change no result, so no stage depends on them."""
 CODE = "pipeline/"
 ALL_OF = {"train.losses"}
-"""Families of which a stage depends on every implementation: a sum may be of any losses."""
+"""Families of which a stage depends on every implementation: a sum may be of any losses. A stage that is run
+once, for all students, depends on every kind of them."""
 IN_FOLDERS = {"augment"}
 """Families of which each implementation has a folder, whose files no other uses."""
 
@@ -109,7 +111,7 @@ def needed(entry: str, chosen: dict[str, str], root: Path) -> set[str]:
     files = set(start)
     for family in selected_families(start, root):
         others = kinds(family, root)
-        if family in ALL_OF:
+        if family in ALL_OF or chosen.get(family) is None:
             files |= {found for file in others.values() for found in closure(file, root)}
             continue
         own = others.pop(chosen[family])

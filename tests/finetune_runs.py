@@ -9,7 +9,7 @@ import polars as pl
 import torch
 from ruamel.yaml import YAML
 from small_params import small_params
-from small_students import static_block, transformer_block
+from small_students import static_block, transformer_block, write_facts
 
 from pipeline.core.errors import report_user_errors
 from pipeline.data import student_folder
@@ -37,6 +37,7 @@ def write_inputs(kind: str, block: dict | None, parts: Path) -> None:
     """Params, triplets, a dev task and a distilled student of a kind in the working folder."""
     distilled = {"static": static_block(), "transformer": transformer_block()}[kind]
     module = {"static": static, "transformer": transformer}[kind]
+    write_facts(Path("facts.json"))
     student_folder.write(module.build(distilled, parts), "distilled", Path("distilled"))
     whole = distilled.model_dump(mode="json") | {"finetune": block}
     tasks = {
@@ -76,6 +77,7 @@ def finetune() -> None:
     main(
         "tiny",
         distilled=Path("distilled"),
+        facts=Path("facts.json"),
         triplets=Path("mined.parquet"),
         finetune_texts=Path("finetune.parquet"),
         dev=Path("dev"),

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.data import teacher_parts
+from pipeline.data import teacher_facts, teacher_parts
 from pipeline.params.students import BilstmStudent, CompactStudent, StaticStudent, TransformerStudent
 from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.kinds import hashing
 from pipeline.teacher.kinds.hashing import Hashing, letter_tokenizer
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ def write_parts(folder: Path) -> Path:
     """The hashing teacher's parts, as the stage teacher_parts writes them."""
     teacher_parts.write_vocabulary(teacher().save_parts(folder), folder)
     return folder
+
+
+def write_facts(path: Path) -> Path:
+    """What the stage look writes of the hashing teacher."""
+    teacher_facts.write(hashing.look(teacher().params), path)
+    return path
 
 
 def write_encoder(

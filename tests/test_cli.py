@@ -47,7 +47,7 @@ def test_a_command_that_is_not_there_is_told_with_its_likeness():
     ("arguments", "left_out"),
     [
         ("--help", (*HEAVY, "numpy", "polars", "pydantic", "pyarrow")),
-        ("check", HEAVY),
+        ("check --params no/such/params.yaml", HEAVY),  # it looks at the teacher where params are in order
         ("doctor", HEAVY),
         ("cache list", HEAVY),
         ("inspect reports", HEAVY),

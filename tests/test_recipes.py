@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from sentence_transformers import SentenceTransformer
 
 from pipeline.augment import augment
+from pipeline.look import look
 from pipeline.params.load import Params, check, load
 from pipeline.prepare import prepare
 from pipeline.score import evaluate
@@ -129,7 +130,8 @@ def prepared(wordnet: Path) -> None:
     evaluated, counts = outs.pop("eval"), Path("counts.json")
     places = {"raw": Path("data/raw"), "wordnet": wordnet, "dev": Path("dev")}
     prepare.main(eval_texts=evaluated, metrics=counts, **places, **outs)
-    teacher_parts.main(Path("teacher"))
+    look.main(Path("facts.json"))
+    teacher_parts.main(Path("teacher"), Path("facts.json"))
     made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}
     for method, texts in made.items():
         augment.main(method, outs["corpus"], wordnet, Path("teacher"), texts, counts)
@@ -148,7 +150,12 @@ def trained(name: str) -> Document:
     """The stages of one student; their metrics."""
     made, out = Path(name), Path(name) / "out"
     stages = [made / f"{stage}.json" for stage in ("distill", "finetune", "evaluate")]
-    shared = {"vectors": Path("vectors"), "teacher": Path("teacher"), "pca": Path("pca")}
+    shared = {
+        "vectors": Path("vectors"),
+        "teacher": Path("teacher"),
+        "facts": Path("facts.json"),
+        "pca": Path("pca"),
+    }
     distill.main(
         name,
         corpus=Path("corpus.parquet"),
@@ -160,7 +167,13 @@ def trained(name: str) -> Document:
         metrics_file=stages[0],
     )
     tasks, texts = Path("tasks.parquet"), Path("eval.parquet")
-    inputs = (made / "distilled", Path("mined.parquet"), Path("finetune.parquet"), Path("dev"))
+    inputs = (
+        made / "distilled",
+        Path("facts.json"),
+        Path("mined.parquet"),
+        Path("finetune.parquet"),
+        Path("dev"),
+    )
     finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1])
     folders = (Path("pca"), made / "untrained", made / "distilled", out)
     outs = (stages[2], made / "examined")

@@ -27,6 +27,7 @@ ALL_STAGES = {
     "gate@wordnet",
     "gate@back_translation",
     "mine",
+    "look",
     "teacher_parts",
     "fit_pca",
     *(

@@ -1,21 +1,52 @@
-"""`pipeline check`: is params.yaml in order?"""
+"""`pipeline check`: is params.yaml in order, and which of its students can the teacher give?"""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipeline.cli import computing
+from pipeline.cli import computing, tabular
+from pipeline.cli.needs import NOT_HERE, is_here
 from pipeline.core.progress import say
+from pipeline.look.look import check_any, look, verdicts
+from pipeline.params.layers import LayeredInit
 from pipeline.params.load import load
 from pipeline.prepare.subtasks import spelled_out
+from pipeline.train.students.shared.verdict import Possible, Refused
+
+COLUMNS = ("student", "possible", "layers", "dim", "MB", "what to do")
+BYTES = 4
+"""Of a number in float32."""
 
 
 def check(
     params: Annotated[Path, typer.Option(help="The params file.")] = Path("params.yaml"),
 ) -> None:
-    """Check the params file and tell every fault at once, before DVC reads it."""
+    """Check the params file and tell every fault at once, before DVC reads it.
+
+    Then look at the teacher's config and tokenizer, and tell which students it can give: with which layers
+    and dimension, how large before training, and what to do about the others.
+    """
     found = spelled_out(load(params))
     if slow := computing.slow_teacher(found.teacher, found.runtime.device):
         say(slow)
     say(f"{params} is in order; students: {', '.join(found.students)}")
+    if not is_here(found.teacher):
+        say(f"the teacher's students are not checked: {NOT_HERE}")
+        return
+    judged = verdicts(found, look(found))
+    rows = [_row(name, one) for name, one in judged.items()]
+    if tabular.on_terminal():
+        tabular.table(COLUMNS, rows, left=("student", "possible", "layers", "what to do"))
+    else:
+        tabular.lines([COLUMNS, *rows])
+    check_any(judged)
+
+
+def _row(name: str, judged: Possible | Refused) -> list[str]:
+    if isinstance(judged, Refused):
+        return [name, "no", "", "", "", str(judged).removeprefix(f"students.{name}: ")]
+    init = judged.block.init
+    kept = init.kept if isinstance(init, LayeredInit) else ()
+    layers = "all" if kept is None else ", ".join(map(str, kept))
+    return [name, "yes", layers, str(judged.block.width), f"{judged.parameters * BYTES / 1e6:.1f}", ""]

@@ -158,6 +158,10 @@ def _students(report: Path) -> list[str]:
 def _whole(report: Path) -> list[str]:
     """The students that it has now: metrics of a student that left the params may still lie there."""
     names, measured = _students(report), metrics.read(report / FOOTPRINT, "footprint")
+    documents = {n: metrics.read(report / METRICS / f"{n}.json", f"evaluate@{n}") for n in names}
+    for name in [name for name, found in documents.items() if metrics.REFUSED in found]:
+        say(f"not in {report}: the teacher cannot give {documents[name][metrics.REFUSED]}")
+        names.remove(name)
     if gone := [name for name in names if name not in measured]:
         say(f"left out, because {report / FOOTPRINT} lacks them: {', '.join(gone)}")
     return [name for name in names if name in measured]

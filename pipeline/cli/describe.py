@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pipeline.cli import model_folder
 from pipeline.cli.named_texts import is_labelled, with_texts
 from pipeline.core.errors import UserError
+from pipeline.data import student_folder
 from pipeline.vectors.geometry import effective_rank, mean_pairwise_cosine
 from pipeline.vectors.sets import int8, published, shards
 from pipeline.vectors.sets.shards import Half
@@ -108,6 +109,11 @@ def model(path: Path) -> Description:
         said.facts |= {f"vocabulary {name}": fact for name, fact in vocabulary.facts.items()}
         said.sample = vocabulary.sample
     return said
+
+
+def refused(path: Path) -> Description:
+    """The folder of a student that the teacher cannot give: why, and what to do."""
+    return Description("no student", {"reason": str(student_folder.refusal(path))})
 
 
 def is_pca(path: Path) -> bool:

@@ -20,6 +20,7 @@ from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
 from pipeline.core.progress import progress, say
+from pipeline.data import student_folder
 from pipeline.export.onnx_folder import is_onnx
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
@@ -87,9 +88,12 @@ def find_student(student: str, students: Path) -> Path:
     """The folder of a student by name, or of a path to one.
 
     Raises:
-        UserError: there is none; the message lists the students that there are.
+        UserError: there is none, and the message lists the students that there are; or the teacher cannot
+            give it.
     """
     for folder in (students / student, Path(student)):
+        if refused := student_folder.refusal(folder):
+            raise refused
         if (folder / "modules.json").exists() or is_onnx(folder):
             return folder
     known = known_students(students)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.core.errors import UserError
+from pipeline.data import student_folder
 
 if TYPE_CHECKING:
     from pipeline.cli.describe import Description
@@ -57,6 +58,8 @@ def _known(path: Path) -> "Callable[[Path], Description] | None":
 
     if path.is_file():
         return {".parquet": describe.table, ".json": describe.numbers}.get(path.suffix)
+    if (path / student_folder.REFUSED).exists():
+        return describe.refused
     if (path / "modules.json").exists() or (path / "vocabulary.parquet").exists():
         return describe.model
     if _is_view(path):

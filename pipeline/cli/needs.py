@@ -86,7 +86,8 @@ def _layers(params: Params) -> Iterator[Finding]:
         return  # `teacher` says it
     for name, block in params.students.items():
         own = getattr(block.init, "model", None)
-        most = max(getattr(block.init, "layers", None) or [0])
+        layers = getattr(block.init, "layers", None)
+        most = max(layers) if isinstance(layers, tuple) else 0
         if count and not own and most >= count:
             key = f"students.{name}.init.layers"
             said = f"{key} names layer {most}, the teacher has {count} (0 to {count - 1})"
@@ -128,6 +129,15 @@ def _local(step: TranslationStep) -> TranslationStep:
     """A step with the folder of its model, where that is the hub's cache."""
     folder = _in_hub_cache(step.model, step.revision) if _on_hub(step.model) else None
     return step.model_copy(update={"model": str(folder), "revision": None}) if folder else step
+
+
+def is_here(params: Teacher) -> bool:
+    """Whether a teacher can be looked at without a download."""
+    if isinstance(params, HashingTeacher):
+        return True
+    model = params.parts if isinstance(params, OpenAiApiTeacher) else params.model
+    revision = None if isinstance(params, OpenAiApiTeacher) else params.revision
+    return not _on_hub(model) or _in_hub_cache(model, revision) is not None
 
 
 def teacher_folder(params: TransformerTeacher) -> Path | None:

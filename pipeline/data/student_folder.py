@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 CARD = "README.md"
 NO_PROMPTS = {"text": "", "query": "", "document": ""}
 SETTINGS = "config_sentence_transformers.json"
+REFUSED = "refused.json"
+"""Instead of a student: why the teacher cannot give it, and what to do, {"reason", "fix"}."""
 
 
 class Saveable(Protocol):
@@ -57,12 +59,33 @@ def _settings(folder: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
+def write_refusal(refused: UserError, folder: Path) -> None:
+    """Write why there is no student instead of the student."""
+    reason, _, fix = str(refused).partition("; ")
+    with atomic_folder(folder) as temporary:
+        said = json.dumps({"reason": reason, "fix": fix}, indent=1)
+        (temporary / REFUSED).write_text(f"{said}\n", encoding="utf-8")
+
+
+def refusal(folder: Path) -> UserError | None:
+    """Why there is no student in `folder`; None where there is nothing of the kind."""
+    if not (folder / REFUSED).exists():
+        return None
+    try:
+        said = json.loads((folder / REFUSED).read_text(encoding="utf-8"))
+        return UserError(f"{said['reason']}; {said['fix']}")
+    except (ValueError, KeyError, TypeError) as error:
+        return UserError(f"{folder / REFUSED} is damaged ({error}); run `dvc repro -f distill@{folder.name}`")
+
+
 def check(folder: Path, stage: str) -> None:
     """Fail unless there is a student in `folder`, which `stage` writes.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or the teacher cannot give it.
     """
+    if refused := refusal(folder):
+        raise refused
     if not (folder / "modules.json").exists():
         raise UserError(f"{folder} is no student (it has no modules.json); run `dvc repro {stage}`")
 

@@ -1,7 +1,11 @@
 """What the teacher leaves for students: teacher/ holds tokenizer, config, weights and vocabulary vectors."""
 
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +17,11 @@ from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 VOCABULARY = "vocabulary.parquet"
 VIEW = "vector"
+OTHER = "take another model"
 AGAIN = "run `dvc repro -f teacher_parts`"
 
 
@@ -58,23 +63,15 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     import torch
     from transformers import AutoModel
 
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            encoder, told = AutoModel.from_pretrained(
-                folder,
-                use_safetensors=True,
-                dtype=torch.float32,
-                trust_remote_code=False,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        if "trust_remote_code" in str(error):
-            raise UserError(
-                f"{folder}: the model runs code of its own, of whose encoder no student can be made; take "
-                "the kind static, for bilstm `embeddings: file`, for transformer an `init.model`"
-            ) from None
-        raise UserError(f"{folder}: config.json or model.safetensors is damaged ({error}); {fix}") from None
+    with _told(folder, fix), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        encoder, told = AutoModel.from_pretrained(
+            folder,
+            use_safetensors=True,
+            dtype=torch.float32,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
     # No student starts from these, so that they may be missing; a model may also be a decoder and no more.
     not_taken = ("pooler.", "decoder.") if hasattr(encoder, "encoder") else ("pooler.",)
     if missing := sorted(name for name in told["missing_keys"] if not name.startswith(not_taken)):
@@ -83,6 +80,55 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
             f"{missing[0]} for one; {fix}"
         )
     return encoder
+
+
+def empty_encoder(config: Path | Mapping[str, Any]) -> "PreTrainedModel":
+    """The encoder that `load_encoder` gives, but without weights: on torch's meta device.
+
+    Args:
+        config: its folder, or what config.json holds.
+
+    Raises:
+        UserError: no student can be made of such an encoder.
+    """
+    import torch
+    from transformers import AutoModel
+
+    with _told(_name(config), OTHER), torch.device("meta"):
+        return AutoModel.from_config(read_config(config), trust_remote_code=False, dtype=torch.float32)
+
+
+def read_config(config: Path | Mapping[str, Any]) -> "PreTrainedConfig":
+    """The config of an encoder's folder, or the one that config.json's content says.
+
+    Raises:
+        UserError: no student can be made of such an encoder.
+    """
+    from transformers import AutoConfig
+
+    with _told(_name(config), OTHER), tempfile.TemporaryDirectory() as name:
+        if isinstance(config, Mapping):
+            (Path(name) / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        folder = Path(name) if isinstance(config, Mapping) else config
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+
+
+def _name(config: Path | Mapping[str, Any]) -> object:
+    return "the teacher" if isinstance(config, Mapping) else config
+
+
+@contextmanager
+def _told(name: object, fix: str) -> Iterator[None]:
+    """Tell why transformers cannot make an encoder."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        if "trust_remote_code" in str(error):
+            raise UserError(
+                f"{name}: the model runs code of its own, of whose encoder no student can be made; take "
+                "the kind static, for bilstm `embeddings: file`, for transformer an `init.model`"
+            ) from None
+        raise UserError(f"{name}: config.json or model.safetensors is damaged ({error}); {fix}") from None
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":

@@ -51,6 +51,10 @@ def main(
     """Export one student; fail where an export is not the student that was trained."""
     params = spelled_out(load(params_file))
     block, settings = params.student(name), params.export
+    if refused := student_folder.refusal(finetuned):
+        student_folder.write_refusal(refused, out)
+        metrics.write({metrics.REFUSED: str(refused)}, metrics_file)
+        return
     chosen = formats(settings.formats, block.kind)
     table = texts.read_labelled(eval_texts)
     measure = parity.sts_measure(pairs.read(tasks), params.evaluate, settings.sts)

@@ -3,7 +3,15 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
 
 
 class Block(BaseModel):
@@ -21,6 +29,8 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
+Auto = Literal["auto"]
+"""The pipeline takes what fits the teacher."""
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 HUB = "hub:"
@@ -48,3 +58,15 @@ def without_folders(place: str) -> str:
     if not path.startswith(("/", "~")):
         return place
     return f"{prefix}{Path(folder).name}" + (f"?{query}" if query else "")
+
+
+def allowed(values: str) -> WrapValidator:
+    """Tell all that a key of several types may be in one message, not in one for each type."""
+
+    def told(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return validate(value)
+        except ValidationError:
+            raise PydanticCustomError("not_allowed", "not allowed", {"values": values}) from None
+
+    return WrapValidator(told)

@@ -39,6 +39,8 @@ def describe(detail: ErrorDetails, root: type[Block]) -> list[str]:
             allowed = str(context["expected"]).replace("'", "")
             where = where.removesuffix(".[key]")
             return [f"{where} is {_shown(value)}; allowed: {allowed}{_closest(value, allowed)}"]
+        case "not_allowed":
+            return [f"{where} is {_shown(value)}; allowed: {context['values']}"]
         case "too_short" | "string_too_short" if not value:
             return [f"{where} is empty"]
         case _:

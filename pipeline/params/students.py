@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipeline.core.machine import Precision
-from pipeline.params.base import Block, Count, Fraction, Name, Positive, Seed
+from pipeline.params.base import Auto, Block, Count, Fraction, Name, Positive, Seed, allowed
+from pipeline.params.layers import LayeredInit, Share, StudentInit
 from pipeline.params.losses import HsicLoss, Loss
 from pipeline.params.teacher import View
 from pipeline.params.train import StaticTrain, Train
@@ -55,21 +56,14 @@ class Finetune(Block):
     """Seed of the order of the triplets."""
 
 
-class StudentInit(Block):
-    """What the start of every kind of student has."""
-
-    prompts: Literal["none", "teacher"] = "none"
-    """What the student puts before texts, by their role: nothing, or what the teacher puts there. It is
-    trained with its prompts, and `encode_query` and `encode_document` put them there."""
-
-
 class StudentBlock(Block):
     """What every student has: all keys are required, since dvc.yaml tracks them one by one."""
 
     view: View
     """The teacher's column that is the target."""
-    dim: Count
-    """Dimension of the student's vectors; below the teacher's, the target is reduced by PCA."""
+    dim: Annotated[Count | Auto, allowed("auto, a number from 1 on")]
+    """Dimension of the student's vectors; below the teacher's, the target is reduced by PCA. `auto`: the
+    teacher's, or the most that a static student can have, or the encoder's without a projection."""
     loss: Loss
     train: Train
     init: StudentInit
@@ -77,11 +71,14 @@ class StudentBlock(Block):
     finetune: Finetune | None
     """null: the distilled weights are final."""
 
+    @property
+    def width(self) -> int:
+        """`dim` of a block in which `auto` is resolved."""
+        assert self.dim != "auto"
+        return self.dim
 
-Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, strict=False)]
 
-
-class TransformerInit(StudentInit):
+class TransformerInit(LayeredInit):
     """Where a transformer student starts."""
 
     model: Annotated[str, Field(min_length=1)] | None = None
@@ -89,8 +86,6 @@ class TransformerInit(StudentInit):
     hub id. null: the teacher's parts."""
     revision: str | None = None
     """Commit, branch or tag of a hub model."""
-    layers: Layers | None
-    """The encoder layers that it keeps, in order, counted from 0; null: all."""
     intermediate: Count | None = None
     """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
     projection: Literal["ridge", "random", "none"] = "ridge"
@@ -113,13 +108,11 @@ class TransformerStudent(StudentBlock):
     init: TransformerInit
 
 
-class CompactInit(StudentInit):
+class CompactInit(LayeredInit):
     """Where a compact student starts: narrow embeddings, some of the teacher's layers (SimTDE)."""
 
-    table_dim: Count
-    """Dimension of the token embeddings."""
-    layers: Layers
-    """The teacher's encoder layers that it keeps, in order, counted from 0; SimTDE keeps the last."""
+    table_dim: Annotated[Count | Share, allowed("a number from 1 on, a share between 0 and 1")]
+    """Dimension of the token embeddings, or the share of the encoder's own that it is."""
     intermediate: Count | None = None
     """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
     table: Literal["svd", "random"] = "svd"
@@ -134,6 +127,12 @@ class CompactInit(StudentInit):
     """Ridge penalty, relative to the mean variance of the inputs."""
     max_length: Annotated[int, Field(ge=3)] = 128
     """Tokens a text, special tokens included; longer texts are cut."""
+
+    @property
+    def table_width(self) -> int:
+        """`table_dim` of a block in which a share is resolved."""
+        assert isinstance(self.table_dim, int)
+        return self.table_dim
 
 
 class CompactStudent(StudentBlock):
@@ -225,8 +224,8 @@ def student_faults(name: str, student: Student) -> list[str]:
 
 
 def _init_faults(student: Student) -> Iterator[str]:
-    layers = getattr(student.init, "layers", None) or ()
-    if len(set(layers)) != len(layers):
+    layers = getattr(student.init, "layers", None)
+    if isinstance(layers, tuple) and len(set(layers)) != len(layers):
         yield f"init.layers is {list(layers)}; name each layer once"
     if isinstance(student, BilstmStudent) and (student.init.embeddings == "file") != bool(student.init.path):
         yield "init.path goes with `embeddings: file`, and the other way round"
@@ -243,7 +242,7 @@ def _train_faults(student: Student) -> Iterator[str]:
     if len(set(train.matryoshka)) != len(train.matryoshka):
         yield f"train.matryoshka is {list(train.matryoshka)}; name each prefix once"
     for prefix in train.matryoshka:
-        if prefix >= student.dim:
+        if student.dim != "auto" and prefix >= student.dim:
             yield f"train.matryoshka has {prefix}; prefixes are shorter than dim, {student.dim}"
     if train.target == "full" and (train.whiten or train.matryoshka):
         yield "train.target is full; whiten and matryoshka need `target: pca`"
@@ -272,7 +271,7 @@ def _finetune_faults(student: Student, tuned: Finetune) -> Iterator[str]:
     static, dim = isinstance(student, StaticStudent), tuned.projection
     if static and dim:
         yield f"finetune.projection is {dim}, but a static student has no layers; set its dim instead"
-    elif dim and dim > student.dim:
+    elif dim and student.dim != "auto" and dim > student.dim:
         yield (
             f"finetune.projection is {dim}, but the student has {student.dim} dimensions; "
             f"choose {student.dim} or less"

@@ -1,7 +1,7 @@
 """From what the stages measured to what the page shows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,12 +71,15 @@ class Inputs:
     """Tables of `texts.SAMPLE_SCHEMA`."""
     timings: Mapping[str, Timing]
     """By stage, named as in `timings.addresses`."""
+    refused: Sequence[str] = ()
+    """The students that the teacher cannot give: reason and fix."""
 
 
 def board(inputs: Inputs) -> Leaderboard:
     """The leaderboard of all students."""
     machine = inputs.timings["footprint"].machine
-    return leaderboard(inputs.students, inputs.sizes, inputs.significance, machine)
+    found = leaderboard(inputs.students, inputs.sizes, inputs.significance, machine)
+    return replace(found, refused=tuple(inputs.refused))
 
 
 def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]]:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pipeline.core.errors import UserError
+from pipeline.data.common.metrics import REFUSED
 from pipeline.report.inputs import (
     FINETUNED,
     TEACHER,
@@ -26,10 +27,12 @@ def student_metrics(document: Mapping[str, Any], name: str) -> StudentMetrics:
     """Check the metrics of the student `name`.
 
     Raises:
-        UserError: a field is missing or of a wrong type, the file is another student's, or the teacher or the
-            shipped student is not in it.
+        UserError: a field is missing or of a wrong type, the file is another student's, the teacher or the
+            shipped student is not in it, or the teacher cannot give the student.
     """
     stage = f"evaluate@{name}"
+    if REFUSED in document:
+        raise UserError(f"the teacher cannot give {document[REFUSED]}")
     metrics = _check(StudentMetrics, document, f"the metrics of {name}", stage)
     absent = [v for v in (TEACHER, FINETUNED) if v not in metrics.scores or v not in metrics.average]
     if metrics.student != name or absent:

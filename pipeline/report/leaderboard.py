@@ -56,6 +56,8 @@ class Leaderboard:
     """Confidence of the rows' intervals."""
     machine: str = ""
     """Where the speeds were measured."""
+    refused: tuple[str, ...] = ()
+    """The students that the teacher cannot give: reason and fix."""
 
     @property
     def teacher(self) -> Row:

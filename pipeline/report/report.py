@@ -99,17 +99,19 @@ class Sources:
 
 def read_inputs(settings: Params, sources: Sources) -> Inputs:
     """Read all that is reported on the students in `settings`."""
-    names = list(settings.students)
+    metrics_of = {n: metrics.read(sources.metrics / f"{n}.json", f"evaluate@{n}") for n in settings.students}
+    refused = {n: found[metrics.REFUSED] for n, found in metrics_of.items() if metrics.REFUSED in found}
+    names = [n for n in settings.students if n not in refused]
+    if not names:
+        raise UserError("the teacher can give none of the students; `pipeline check` says why")
     teacher = settings.teacher
     curves, stages = sources.curves, sources.stages
     methods = [method for method, block in settings.augment if block.enabled]
-    timed = timings.addresses([method for method, _ in settings.augment], names)
+    timed = timings.addresses([method for method, _ in settings.augment], [*settings.students])
     return Inputs(
         teacher=teacher.kind if teacher.kind == "hashing" else without_folders(teacher.model),
-        blocks={n: student.model_dump(mode="json") for n, student in settings.students.items()},
-        students=[
-            student_metrics(metrics.read(sources.metrics / f"{n}.json", f"evaluate@{n}"), n) for n in names
-        ],
+        blocks={n: settings.students[n].model_dump(mode="json") for n in names},
+        students=[student_metrics(metrics_of[n], n) for n in names],
         sizes=sizes(metrics.read(sources.footprint, "footprint"), names),
         significance=significance(metrics.read(sources.significance, "significance"), names),
         searches=searches(metrics.read(sources.search, "search_speed")),
@@ -126,6 +128,7 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         gates={m: gate_metrics(_stage(stages, "gate", m), m) for m in methods},
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
         timings={stage: timing(_timing(sources.timings, stage), stage) for stage in timed},
+        refused=tuple(refused.values()),
     )
 
 

@@ -19,6 +19,7 @@ PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "
     "predicting scores on your data."
 )
+REFUSED = "Not made, because the teacher cannot give it:"
 OWN_TASKS = (
     "To score on your own data, name STS files, BEIR-format retrieval folders or files of labelled texts "
     "under `evaluate.tasks` in params.yaml and run `dvc repro`."
@@ -65,7 +66,8 @@ def markdown(board: Leaderboard) -> str:
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     proxies = ", ".join(task.name for task in board.tasks if task.builtin)
     proxy_note = f"\\* {proxies} {PROXY_NOTE}\n\n" if proxies else ""
-    return f"# Leaderboard\n\n{table}\n\n{notes(board)}\n\n{proxy_note}{OWN_TASKS}\n"
+    refused = "".join(f"{REFUSED} {_escape(one)}\n\n" for one in board.refused)
+    return f"# Leaderboard\n\n{table}\n\n{refused}{notes(board)}\n\n{proxy_note}{OWN_TASKS}\n"
 
 
 def notes(board: Leaderboard) -> str:

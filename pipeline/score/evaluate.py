@@ -10,6 +10,7 @@ import typer
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
+from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
 from pipeline.params.students import Student
@@ -50,6 +51,10 @@ def main(
     """Score a student on the test tasks."""
     params = spelled_out(load(params_file))
     block = params.student(name)
+    if refused := student_folder.refusal(finetuned):
+        student_folder.write_refusal(refused, examined_folder)
+        metrics.write({metrics.REFUSED: str(refused)}, out)
+        return
     scoring = {task: spec.scoring for task, spec in params.evaluate.tasks.items()}
     test = evaluation.split_of(pairs.read(tasks), "test")
     if not test:
@@ -81,6 +86,7 @@ def main(
         if files not in by_files:
             by_files[files] = scored(embeddings(folder, f"distill@{name}", table, precision))
         by_model[stage] = by_files[files]
+    block = block.model_copy(update={"dim": by_model["distilled"].dim})
     summary = _summary({model: found.scores for model, found in by_model.items()}, params)
     summary["geometry"] = _geometry(models, test, scoring)
     trained = "finetune" if block.finetune else "train"

@@ -44,6 +44,8 @@ def main(
     }
     for name in params.students:
         folder = students / name
+        if student_folder.refusal(folder):
+            continue
         model = student_folder.read(folder, f"finetune@{name}")
         models[name] = describe(model.encode, model, folder, model.get_embedding_dimension() or 0)
     sample = texts.read_labelled(eval_texts).filter(pl.col("text") != "")["text"].to_list()

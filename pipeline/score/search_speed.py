@@ -11,6 +11,7 @@ import typer
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
+from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
 from pipeline.prepare import pairs
@@ -59,6 +60,8 @@ def _models(
     teacher = published.open_set(eval_vectors, teacher_view)
     yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher_view)]))
     for name in params.students:
+        if student_folder.refusal(students / name):
+            continue
         precision = params.evaluate.precision
         yield name, embeddings(students / name, f"finetune@{name}", table, precision)
 

@@ -55,7 +55,9 @@ def main(
 ) -> None:
     """Resample the test items of the students of the params file; files of other students are left out."""
     params = load(params_file)
-    names = list(params.students)
+    names = [name for name in params.students if not _is_refused(metrics_folder, name)]
+    if not names:
+        raise UserError(f"{metrics_folder}: the teacher can give none of the students; run `pipeline check`")
     scored = {n: _read_scored(metrics_folder, n) for n in names}
     items = {n: examined.read_scores(examined_folder / n, n) for n in names}
     _check_shared(items, scored)
@@ -66,6 +68,10 @@ def main(
     # The teacher is the same beside all students; what is shown of it is taken from beside the first.
     by_metric[TEACHER] = beside[names[0]]
     metrics.write({**_summary(students, teachers, settings), "metrics": by_metric}, out)
+
+
+def _is_refused(folder: Path, name: str) -> bool:
+    return metrics.REFUSED in metrics.read(folder / f"{name}.json", f"evaluate@{name}")
 
 
 def _read_scored(folder: Path, name: str) -> Scored:

@@ -9,6 +9,7 @@ import typer
 
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.facts import check_facts
 from pipeline.core.progress import progress, say
 from pipeline.data.common import texts
 from pipeline.params.load import Params, load
@@ -28,6 +29,7 @@ def main(
     texts_file: Annotated[Path, typer.Option("--texts", help="Any text set: text_id, text")],
     out: Annotated[Path, typer.Option(help="Folder of a folder of shards and manifest.json for every view")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+    facts: Annotated[Path | None, typer.Option(help="What the teacher is, by `look`, to compare")] = None,
     unless_null: Annotated[str, typer.Option(help="Params without which nobody reads them")] = "encode",
     shard_index: Annotated[int | None, typer.Option(help="Of a job array: encode this part alone")] = None,
     num_shards: Annotated[int | None, typer.Option(help="Of a job array: in how many parts")] = None,
@@ -56,6 +58,8 @@ def main(
     if mine:
         with progress(label, rows, "texts") as advance:
             filled = ENGINES[params.runtime.engine](job, [shard.name for shard in mine], advance)
+        if facts:
+            check_facts(facts, {"dims": filled.dims}, "look")
         if shard_index is None:
             cache = Path(params.runtime.cache)
             stores = {role: VectorStore(cache, recipe) for role, recipe in filled.recipes.items()}

@@ -14,7 +14,8 @@ from pipeline.params.base import Role
 class Teacher(Protocol):
     """A model that turns texts into vectors.
 
-    A teacher's module has `load(params, runtime) -> Teacher`.
+    A teacher's module has `load(params, runtime) -> Teacher`, and `look(params) -> TeacherFacts`, which reads
+    no weights and asks nobody.
     """
 
     dims: dict[str, int]

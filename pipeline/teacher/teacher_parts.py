@@ -7,6 +7,7 @@ import typer
 
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import report_user_errors
+from pipeline.core.facts import check_facts
 from pipeline.core.registry import implementation
 from pipeline.data import teacher_parts
 from pipeline.params.load import load
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def main(
     out: Annotated[Path, typer.Option(help="Folder of the parts")],
+    facts: Annotated[Path, typer.Option(help="What the teacher is, by `look`, to compare")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
     """Take the teacher apart, once."""
@@ -26,6 +28,8 @@ def main(
     )
     with atomic_folder(out) as folder:
         vocabulary = teacher.save_parts(folder)
+        rows, dim = vocabulary.shape
+        check_facts(facts, {"tokens": rows, "token_dim": dim}, "look")
         teacher_parts.write_vocabulary(vocabulary, folder)
 
 

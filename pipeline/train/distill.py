@@ -9,8 +9,9 @@ import typer
 
 from pipeline.core import fingerprint
 from pipeline.core.errors import report_user_errors, under
+from pipeline.core.progress import say
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder
+from pipeline.data import student_folder, teacher_facts
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import load
 from pipeline.train import distillation
@@ -22,6 +23,7 @@ from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
 from pipeline.train.students.shared.interface import LearnsVocabulary
+from pipeline.train.students.shared.verdict import Refused, verdict
 from pipeline.vectors import collapse
 
 
@@ -31,6 +33,7 @@ def main(
     gated: Annotated[Path, typer.Option(help="Folder of METHOD.parquet, of the new texts")],
     vectors: Annotated[Path, typer.Option(help="Folder of vector sets")],
     teacher: Annotated[Path, typer.Option(help="The teacher's parts")],
+    facts: Annotated[Path, typer.Option(help="What the teacher is, by `look`")],
     pca: Annotated[Path, typer.Option(help="Folder of one PCA a view")],
     out: Annotated[Path, typer.Option(help="The trained student")],
     untrained: Annotated[Path, typer.Option(help="The student before training")],
@@ -38,9 +41,13 @@ def main(
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
-    """Distil the teacher's cached vectors into one student."""
+    """Distil the teacher's cached vectors into one student, or tell why this teacher cannot give it."""
     params = load(params_file)
-    block = params.student(name)
+    try:
+        block = verdict(name, params.student(name), teacher_facts.read(facts)).block
+    except Refused as refused:
+        _refuse(refused, out, untrained, curve, metrics_file)
+        return
     world = World.join(params.runtime.device)
     opened = open_corpus(name, block, corpus, gated, vectors, pca)
     teacher_health = collapse.describe(teacher_sample(block.view, vectors))
@@ -83,7 +90,8 @@ def main(
         student_folder.write(learner, card, untrained, opened.prompts)
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
-    context = LossContext(block.dim, opened.target_dim, len(train), longest, teacher, block.train.seed, table)
+    rows, seed = len(train), block.train.seed
+    context = LossContext(block.width, opened.target_dim, rows, longest, teacher, seed, table)
     learner.module.to(world.device)
     with under(f"students.{name}"):
         objective = distillation.objective(block, context).to(world.device)
@@ -131,6 +139,15 @@ def main(
         metrics_file,
     )
     checkpoint.clear()
+
+
+def _refuse(refused: Refused, out: Path, untrained: Path, curve: Path, metrics_file: Path) -> None:
+    """Write the reason wherever a student would be."""
+    say(f"distill: the teacher cannot give {refused}")
+    for folder in (out, untrained):
+        student_folder.write_refusal(refused, folder)
+    curves.write([], "dev_value", 1, curve)
+    metrics.write({metrics.REFUSED: str(refused)}, metrics_file)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def import_losses(loss: LossParams) -> None:
 
 def objective(block: StudentBlock, context: LossContext) -> Objective:
     """The losses of a student's block: every term, on the whole vectors and on every Matryoshka prefix."""
-    prefixes = (*block.train.matryoshka, block.dim)
+    prefixes = (*block.train.matryoshka, block.width)
     terms, whole = [], None
     for prefix in prefixes:
         target_dim = context.target_dim if block.train.target == "full" else prefix
@@ -39,7 +39,7 @@ def objective(block: StudentBlock, context: LossContext) -> Objective:
         for weight, loss in getattr(whole, "terms", [(1.0, whole)]):
             if loss.of_vectors:
                 terms.append(Term(weight / len(prefixes), loss, prefix, target_dim))
-            elif prefix == block.dim:
+            elif prefix == block.width:
                 terms.append(Term(weight, loss, prefix, target_dim))
     return Objective(terms, whole)
 

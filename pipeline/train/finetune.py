@@ -12,7 +12,7 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder
+from pipeline.data import student_folder, teacher_facts
 from pipeline.data.common import metrics, texts
 from pipeline.data.common.tables import read_table
 from pipeline.params.load import load
@@ -31,11 +31,13 @@ from pipeline.train.loop.objective import autocast
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World, processes
 from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.verdict import verdict
 
 
 def main(
     name: Annotated[str, typer.Argument(help="The student's name in params.yaml")],
     distilled: Annotated[Path, typer.Option(help="The distilled student")],
+    facts: Annotated[Path, typer.Option(help="What the teacher is, by `look`")],
     triplets: Annotated[Path, typer.Option(help="mined/triplets.parquet")],
     finetune_texts: Annotated[Path, typer.Option(help="corpus/finetune.parquet")],
     dev: Annotated[Path, typer.Option(help="corpus/dev: the tasks that select weights")],
@@ -51,8 +53,13 @@ def main(
     if processes() > 1:
         raise UserError("fine-tuning takes one process: run it with `python`, and `distill` with `torchrun`")
     params = load(params_file)
-    block = params.student(name)
+    if refused := student_folder.refusal(distilled):
+        _copy(distilled, out)
+        curves.write([], "dev_score", -1, curve)
+        metrics.write({metrics.REFUSED: str(refused)}, metrics_file)
+        return
     student_folder.check(distilled, f"distill@{name}")
+    block = verdict(name, params.student(name), teacher_facts.read(facts)).block
     if block.finetune is None:
         _copy(distilled, out)
         curves.write([], "dev_score", -1, curve)

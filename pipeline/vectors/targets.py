@@ -22,9 +22,9 @@ def reduction(student: StudentBlock, fitted: Pca) -> Reduction:
         student: whose dimension the PCA reaches, with a rank that does where it is whitened.
         fitted: the PCA of the student's view.
     """
-    train, whole = student.train, student.dim == fitted.dim
+    train, whole = student.train, student.width == fitted.dim
     if train.target == "full" or (whole and not train.whiten and not train.matryoshka):
         if not train.centre:
             return lambda found: found.astype(np.float32)
         return lambda found: found.astype(np.float32) - fitted.mean.astype(np.float32)
-    return lambda found: fitted.reduce(found, student.dim, whiten=train.whiten, shrinkage=train.shrinkage)
+    return lambda found: fitted.reduce(found, student.width, whiten=train.whiten, shrinkage=train.shrinkage)

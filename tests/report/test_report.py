@@ -1,3 +1,4 @@
+import html
 import json
 import shutil
 from pathlib import Path
@@ -57,6 +58,22 @@ def test_equal_inputs_give_equal_files_without_paths_of_this_machine(inputs, tmp
         "summary.json",
     ]
     assert not [name for name, content in first.items() if str(tmp_path).encode() in content]
+
+
+def test_a_student_that_the_teacher_cannot_give_is_named_with_its_reason(inputs, tmp_path):
+    reason = "students.wide: init.layers names layer 9, the encoder has 6 (0 to 5); name others"
+    params = inputs / "params.yaml"
+    block = params.read_text().partition("  hpd:")[2].partition("  potion:")[0]
+    params.write_text(params.read_text().replace("  potion:", f"  wide:{block}  potion:", 1))
+    for stage in ("distill", "finetune"):
+        (inputs / f"stages/{stage}_wide.json").write_text(json.dumps({"refused": reason}))
+    for stage in ("distill", "finetune", "evaluate"):
+        shutil.copy(inputs / f"timings/{stage}_hpd.json", inputs / f"timings/{stage}_wide.json")
+    (inputs / "metrics/wide.json").write_text(json.dumps({"refused": reason}))
+    made = run(inputs, tmp_path / "out")
+    for name in ("leaderboard.md", "index.html"):
+        assert reason in html.unescape(made[name].decode())
+    assert "wide" not in json.loads(made["summary.json"])
 
 
 def test_the_tab_separated_table_has_a_row_a_model(inputs, tmp_path):

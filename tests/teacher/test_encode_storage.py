@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from small_params import small_params
 
 from pipeline.data.common import metrics, texts
+from pipeline.look import look
 from pipeline.select import fit_pca
 from pipeline.teacher import encode as encode_stage
 from pipeline.teacher import teacher_parts as teacher_parts_stage
@@ -130,13 +131,15 @@ def distilled(folder, storage):
     encode_stage.main(seed, sets / "corpus", params)
     fit_pca.main(seed, sets / "corpus", sets / "pca", sets / "pca.json", params)
     if not parts.exists():
-        teacher_parts_stage.main(parts, params)
+        look.main(folder / "facts.json", params)
+        teacher_parts_stage.main(parts, folder / "facts.json", params)
     distill.main(
         "tiny",
         corpus=seed,
         gated=folder,
         vectors=sets,
         teacher=parts,
+        facts=folder / "facts.json",
         pca=sets / "pca",
         out=sets / "student",
         untrained=sets / "untrained",

@@ -18,6 +18,7 @@ from sentence_transformers import SentenceTransformer
 from small_corpus import DEV, SYNONYMS, TRAIN, components, teacher_vectors
 from small_students import TEACHER_DIM
 
+from pipeline.data import student_folder
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.vectors import pca
 from pipeline.vectors.sets import published
@@ -63,7 +64,6 @@ def test_a_student_is_trained_and_told_of(folder):
 @pytest.mark.parametrize(
     ("block", "train", "named"),
     [
-        ({"kind": "transformer", "init": {"layers": [9]}}, {}, ("init.layers", "layer 9,")),
         ({"init": {"tokens": 1}}, {}, ("init.tokens", " 1;", "letters", "raise it")),
         ({"loss": CODE}, {"select": "agreement"}, ("loss.variant", "code", "set loss.bank_rows")),
         ({}, {"lr": 1e30}, ("loss", " step ", "lower train.lr")),
@@ -72,6 +72,39 @@ def test_a_student_is_trained_and_told_of(folder):
 def test_a_student_that_cannot_be_trained_is_named(folder, block, train, named):
     with refuses("students.tiny: ", *named):
         run(folder, block, **train)
+
+
+@pytest.mark.parametrize(
+    ("student", "reason"),
+    [
+        (
+            {"kind": "transformer", "init": {"layers": [9]}},
+            "students.tiny: init.layers names layer 9, the encoder has 2 (0 to 1)",
+        ),
+        (
+            {"kind": "compact", "dim": "auto", "init": {"table_dim": 64}},
+            "students.tiny: init.table_dim is 64, the teacher's embeddings allow 32 or less",
+        ),
+    ],
+)
+def test_a_student_that_the_teacher_cannot_give_is_its_reason(folder, student, reason):
+    metrics, curve = run(folder, student)
+    for name in ("distilled", "untrained"):
+        assert [path.name for path in Path(name).iterdir()] == ["refused.json"]
+        told = json.loads(Path(name, "refused.json").read_text())
+        assert told["reason"] == reason
+        assert told["fix"]
+        with refuses(reason, told["fix"]):
+            student_folder.read(Path(name), "distill@tiny")
+    assert metrics == {"refused": f"{reason}; {told['fix']}"}
+    assert curve.is_empty()
+
+
+def test_what_params_leave_open_is_what_fits_the_teacher(folder):
+    run(folder, {"kind": "transformer", "dim": "auto", "init": {"layers": "auto"}}, lr=1e-3)
+    made = SentenceTransformer("distilled", device="cpu")
+    assert made.get_embedding_dimension() == 32
+    assert made[0].model.config.num_hidden_layers == 2
 
 
 def test_a_mixture_is_trained_on_in_its_proportions(folder):

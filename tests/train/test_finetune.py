@@ -176,5 +176,7 @@ def test_triplets_that_mine_has_not_written_name_the_stage(run, folder):
     with refuses("mined.parquet", "`dvc repro mine`"):
         main(
             "tiny",
-            *map(Path, ("distilled", "mined.parquet", "x", "dev", "out", "curve.tsv", "m.json")),
+            *map(
+                Path, ("distilled", "facts.json", "mined.parquet", "x", "dev", "out", "curve.tsv", "m.json")
+            ),
         )

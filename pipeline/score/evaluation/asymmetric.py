@@ -43,7 +43,7 @@ def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | Non
         return "fine-tuning adds a learned projection"
     if regularise and regularise.pca:
         return "train.regularise rotates its vectors after training"
-    if student.train.target == "full" and student.dim != teacher_dim:
+    if student.train.target == "full" and student.width != teacher_dim:
         return "its target has another dimension"
     if not any(
         loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.data import teacher_facts
 from pipeline.data.common.texts import ROLES
+from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import BertConfig, PreTrainedTokenizerFast
 
 RECIPE_VERSION = 1
+VIEWS = ("sentence", "token_mean", "cls")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -26,6 +29,14 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def load(params: HashingTeacher, _runtime: Runtime) -> "Hashing":
     """The hashing teacher of these params."""
     return Hashing(params)
+
+
+def look(params: HashingTeacher) -> TeacherFacts:
+    """The facts of the hashing teacher of these params."""
+    tokenizer = letter_tokenizer()
+    config = {**_config(len(tokenizer)).to_diff_dict(), "model_type": "bert"}
+    dims = dict.fromkeys(VIEWS, params.dim)
+    return teacher_facts.of_parts(config, tokenizer, dims, params.dim)
 
 
 class Hashing:
@@ -36,7 +47,7 @@ class Hashing:
 
     def __init__(self, params: HashingTeacher) -> None:
         self.params = params
-        self.dims = dict.fromkeys(("sentence", "token_mean", "cls"), params.dim)
+        self.dims = dict.fromkeys(VIEWS, params.dim)
         recipe = {"version": RECIPE_VERSION, **params.model_dump()}
         self.recipes: dict[str, dict[str, Any]] = dict.fromkeys(ROLES, recipe)
         self._word = lru_cache(maxsize=100_000)(self._direction)
@@ -58,20 +69,12 @@ class Hashing:
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """Save a two-layer BERT of seeded random weights over single letters; return its token directions."""
         import torch
-        from transformers import BertConfig, BertModel
+        from transformers import BertModel
 
         tokenizer = letter_tokenizer()
-        config = BertConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
-            max_position_embeddings=128,
-        )
         with torch.random.fork_rng():
             torch.manual_seed(self.params.seed)
-            BertModel(config).save_pretrained(folder)
+            BertModel(_config(len(tokenizer))).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         tokens = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
         return np.stack([self._direction(token) for token in tokens])
@@ -84,6 +87,19 @@ class Hashing:
         digest = hashlib.blake2b(f"{self.params.seed}:{word}".encode(), digest_size=8).digest()
         generator = np.random.default_rng(int.from_bytes(digest, "big"))
         return generator.standard_normal(self.params.dim, dtype=np.float32)
+
+
+def _config(tokens: int) -> "BertConfig":
+    from transformers import BertConfig
+
+    return BertConfig(
+        vocab_size=tokens,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=128,
+    )
 
 
 def letter_tokenizer() -> "PreTrainedTokenizerFast":

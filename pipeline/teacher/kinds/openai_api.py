@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.progress import say
 from pipeline.data.common.texts import ROLES
+from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
+from pipeline.teacher.shared.local_facts import facts_of
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
 
 RECIPE_VERSION = 1
@@ -30,6 +32,20 @@ SHARED_TOKENS = 256
 def load(params: OpenAiApiTeacher, runtime: Runtime) -> "OpenAiApi":
     """The teacher behind the endpoint of these params; nothing is asked for yet."""
     return OpenAiApi(params, runtime)
+
+
+def look(params: OpenAiApiTeacher) -> TeacherFacts:
+    """The facts of `teacher.parts`; the endpoint is not asked.
+
+    Raises:
+        UserError: the local model is missing, or students cannot start from it.
+    """
+    try:
+        model = parts_model(params)
+        facts = facts_of(find_teacher(model), model)
+    except UserError as error:
+        raise UserError(str(error).replace("teacher.model", "teacher.parts")) from None
+    return facts.model_copy(update={"dims": {VIEW: params.dimensions} if params.dimensions else {}})
 
 
 class OpenAiApi:

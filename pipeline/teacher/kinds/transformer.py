@@ -11,19 +11,25 @@ from pipeline.core.errors import UserError
 from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.progress import say
 from pipeline.data.locate import weights_hash
+from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.encoders import prompts
 from pipeline.encoders.packed_model import PackedModel, encoder_of
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import TransformerTeacher
-from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
+from pipeline.teacher.shared.local_facts import facts_of
+from pipeline.teacher.shared.local_model import (
+    find_teacher,
+    load_model,
+    longest_text,
+    positions_of,
+    save_parts,
+)
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 RECIPE_VERSION = 2
-UNLIMITED = 10**9
-"""Tokens that stand for any number: transformers' tokenizers say 10**30."""
 
 
 def load(params: TransformerTeacher, runtime: Runtime) -> "Transformer":
@@ -33,6 +39,15 @@ def load(params: TransformerTeacher, runtime: Runtime) -> "Transformer":
         UserError: the model is missing or cannot be loaded as asked.
     """
     return Transformer(params, runtime)
+
+
+def look(params: TransformerTeacher) -> TeacherFacts:
+    """The facts of the teacher of these params.
+
+    Raises:
+        UserError: the model is missing, or cannot be a teacher.
+    """
+    return facts_of(find_teacher(params), params)
 
 
 class Transformer:
@@ -100,16 +115,4 @@ def _tell_if_slower(precision: Half, model: "SentenceTransformer") -> None:
 
 def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:
     own = model.max_seq_length or model.tokenizer.model_max_length
-    stated = getattr(model[0].config, "max_position_embeddings", None)
-    positions = stated if stated and stated > 0 else UNLIMITED  # XLNet, which has none, says -1
-    table = getattr(getattr(model[0].model, "embeddings", None), "position_embeddings", None)
-    if table is not None and table.padding_idx is not None:
-        positions -= table.padding_idx + 1
-    if params.max_length and params.max_length > positions:
-        raise UserError(
-            f"teacher.max_length is {params.max_length}; {params.model} has {positions} positions"
-        )
-    found = params.max_length or min(own, positions)
-    if found >= UNLIMITED:
-        raise UserError(f"teacher.max_length: {params.model} names no longest text; set it to 512, say")
-    return found
+    return longest_text(params, own, positions_of(encoder_of(model).model))

@@ -18,10 +18,13 @@ from pipeline.params.teacher import TransformerTeacher
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Module
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SEQUENCES_AT_A_TIME = 1024
 """Tokens of the vocabulary, each with the special tokens around it, that go through the encoder at a time."""
+
+UNLIMITED = 10**9
+"""Tokens that stand for any number: transformers' tokenizers say 10**30."""
 
 
 def find_teacher(params: TransformerTeacher, key: str = "teacher.model") -> Path:
@@ -42,17 +45,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
     from sentence_transformers.base.modules import Transformer as TransformerModule
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    complete = (folder / "modules.json").exists()
-    if complete and params.pooling:
-        raise UserError(
-            f"teacher.pooling is {params.pooling!r}, but {params.model} brings its own pooling in "
-            "modules.json; leave teacher.pooling out"
-        )
-    if not complete and not params.pooling:
-        raise UserError(
-            f"teacher.model: {params.model} has no modules.json, so it does not say how to pool; "
-            "set teacher.pooling (mean, cls, max, lasttoken)"
-        )
+    complete = check_pooling(folder, params)
     where = find_device(device)
     weights = {"use_safetensors": True, "dtype": getattr(torch, params.precision)}
     try:
@@ -91,12 +84,66 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         ) from None
     if not isinstance(model[0], TransformerModule):
         raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
-    if not model.tokenizer.is_fast:
+    check_tokenizer(model.tokenizer)
+    model[0].to(getattr(torch, params.precision))
+    return model.eval()
+
+
+def check_pooling(folder: Path, params: TransformerTeacher) -> bool:
+    """Whether a model brings modules of its own.
+
+    Raises:
+        UserError: how it pools is said nowhere, or twice.
+    """
+    complete = (folder / "modules.json").exists()
+    if complete and params.pooling:
+        raise UserError(
+            f"teacher.pooling is {params.pooling!r}, but {params.model} brings its own pooling in "
+            "modules.json; leave teacher.pooling out"
+        )
+    if not complete and not params.pooling:
+        raise UserError(
+            f"teacher.model: {params.model} has no modules.json, so it does not say how to pool; "
+            "set teacher.pooling (mean, cls, max, lasttoken)"
+        )
+    return complete
+
+
+def check_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Fail unless a teacher's tokenizer is a fast one."""
+    if not tokenizer.is_fast:
         raise UserError(
             "teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)"
         )
-    model[0].to(getattr(torch, params.precision))
-    return model.eval()
+
+
+def positions_of(encoder: "PreTrainedModel") -> int | None:
+    """How many tokens an encoder has positions for; None: any number."""
+    stated = getattr(encoder.config, "max_position_embeddings", None)
+    if not stated or stated < 0:  # XLNet, which has none, says -1
+        return None
+    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+    return stated if table is None or table.padding_idx is None else stated - table.padding_idx - 1
+
+
+def longest_text(params: TransformerTeacher, own: int, positions: int | None) -> int:
+    """Tokens after which a teacher cuts texts.
+
+    Args:
+        params: may say so.
+        own: what the model says.
+        positions: how many it has; None: any number.
+
+    Raises:
+        UserError: params ask for more than there are positions, or nobody says a length.
+    """
+    most = positions or UNLIMITED
+    if params.max_length and params.max_length > most:
+        raise UserError(f"teacher.max_length is {params.max_length}; {params.model} has {most} positions")
+    found = params.max_length or min(own, most)
+    if found >= UNLIMITED:
+        raise UserError(f"teacher.max_length: {params.model} names no longest text; set it to 512, say")
+    return found
 
 
 def _read_heads(model: "SentenceTransformer", folder: Path) -> None:

@@ -71,7 +71,7 @@ def model_card(
                 data=data.to_yaml(),
                 name=name,
                 kind=kind,
-                dim=student.dim,
+                dim=student.width,
                 teacher=origin,
                 view=student.view,
                 static=static,

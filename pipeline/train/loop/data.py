@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.atomic import atomic_folder
-from pipeline.core.errors import UserError
+from pipeline.core.errors import UserError, under
 from pipeline.data.common import texts
 from pipeline.data.tokens.mapped import Rows, gather, in_parts, map_file
 from pipeline.data.tokens.tokens import Tokens
-from pipeline.params.students import StaticStudent, StudentBlock
+from pipeline.params.students import StudentBlock
 from pipeline.train.loop.mixture import Portion
+from pipeline.train.students.shared.target import check_target
 from pipeline.vectors import collapse, pca
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Half
@@ -158,39 +159,17 @@ def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int,
             f"students.{name}.train.centre: the PCA of {student.view!r} has no mean to subtract; set "
             "pca.centre: true, or train.centre: false"
         )
+    with under(f"students.{name}"):
+        check_target(student, fitted.dim)
     if student.train.target == "full":
-        if student.dim != fitted.dim:
-            _check_maps_dimensions(name, student, fitted.dim)
         return fitted.dim, reduction(student, fitted)
-    if student.dim > fitted.dim:
-        raise UserError(
-            f"students.{name}.dim is {student.dim}, above the {fitted.dim} dimensions of the teacher's "
-            f"{student.view!r} view; choose {fitted.dim} or less, or train.target: full with a loss that "
-            "maps one to the other"
-        )
-    if student.dim > fitted.rank and (student.dim < fitted.dim or student.train.whiten):
+    if student.width > fitted.rank and (student.width < fitted.dim or student.train.whiten):
         raise UserError(
             f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors of the "
             f"training texts (pca.max_rows at most) vary in {fitted.rank} directions; choose {fitted.rank} "
             "or less, or add texts"
         )
-    return student.dim, reduction(student, fitted)
-
-
-def _check_maps_dimensions(name: str, student: StudentBlock, dim: int) -> None:
-    """Raise UserError where something compares the student's vectors with targets of another dimension."""
-    both = f"train.target full has {dim} dimensions, the student {student.dim}"
-    if getattr(getattr(student, "init", None), "projection", None) == "ridge":
-        raise UserError(
-            f"students.{name}.init.projection: {both}, and no ridge regression brings one to the other; "
-            f"set it to {'none' if isinstance(student, StaticStudent) else 'random'}"
-        )
-    for loss in [term.loss for term in getattr(student.loss, "terms", ())] or [student.loss]:
-        if loss.kind in ("mse", "cosine") or getattr(loss, "projection", None) == "none":
-            raise UserError(
-                f"students.{name}.loss: {both}, and {loss.kind} compares them; use infonce with `projection: "
-                "learned`, crd, relational, or train.target: pca"
-            )
+    return student.width, reduction(student, fitted)
 
 
 def _write(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder: Path) -> None:

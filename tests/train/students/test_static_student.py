@@ -32,7 +32,7 @@ def test_the_initial_table_is_model2vecs_distillation(parts, sif):
 
 
 def test_more_dimensions_than_the_vocabulary_has(parts):
-    with refuses("dim ", " 33;", f" {TEACHER_DIM} "):
+    with refuses("dim ", " 33,", f" {TEACHER_DIM} ", "auto"):
         static.build(static_block(dim=33), parts)
 
 

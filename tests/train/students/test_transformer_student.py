@@ -168,7 +168,7 @@ def test_an_encoder_with_a_decoder_gives_no_layers_but_its_words(tmp_path):
         vocab_size=len(letter_tokenizer()), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2
     )
     folder = write_encoder(T5EncoderModel(config), tmp_path)  # as sentence-transformers loads it
-    with refuses(folder, " t5 ", "bilstm and static", "init.model"):
+    with refuses(" t5 ", "bilstm and static", "init.model"):
         transformer.build(transformer_block(), folder)
     student = bilstm.build(bilstm_block(), folder)
     assert own_vectors(student, TEXTS).shape == (len(TEXTS), 8)

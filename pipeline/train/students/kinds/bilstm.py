@@ -15,11 +15,18 @@ from torch.nn.utils.rnn import PackedSequence
 
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder, teacher_parts
+from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import BilstmInit, BilstmStudent
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
-from pipeline.train.students.shared.word_vectors import read_word_vectors, table_of, word_tokenizer
+from pipeline.train.students.shared.teacher_layers import numbers_of
+from pipeline.train.students.shared.word_vectors import (
+    SPECIAL,
+    read_word_vectors,
+    table_of,
+    word_tokenizer,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -42,18 +49,9 @@ def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
     init = params.init
     tokenizer, table = _words(init, teacher_folder)
     ends = tokenizer("")["input_ids"]
-    needed = 2 if init.pooling == "last" else 1
-    if len(ends) < needed:
-        raise UserError(
-            f"init.embeddings: the teacher's tokenizer puts {len(ends)} special tokens around a text, "
-            f"`pooling: {init.pooling}` needs {needed}; use `embeddings: file`"
-        )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(params.train.seed)
-        lstm = LSTM(table.shape[1], init.units)
-        width = lstm.get_embedding_dimension()
-        activation = nn.Tanh() if init.activation == "tanh" else nn.Identity()
-        output = Dense(width, params.dim, bias=False, activation_function=activation)
+    _check_ends(init, len(ends))
+    lstm, output = _trained_from_scratch(params, table.shape[1])
+    width = lstm.get_embedding_dimension()
     words = WordEmbeddings(
         tokenizer, torch.from_numpy(table), update_embeddings=True, max_seq_length=init.max_length
     )
@@ -61,6 +59,44 @@ def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
     if init.pooling == "last":
         pooling = [_leaving(ends, len(table)), *pooling]
     return Bilstm(params, SentenceTransformer(modules=[words, lstm, *pooling, output], device="cpu"))
+
+
+def weigh(params: BilstmStudent, teacher: TeacherFacts) -> int:
+    """How many numbers `build` starts from, by the teacher's facts; of a file, `max_words` words at most.
+
+    Raises:
+        UserError: as `build`.
+    """
+    init = params.init
+    if init.path:
+        _, vectors = read_word_vectors(Path(init.path), 1, lowercase=init.lowercase)
+        rows, dim = init.max_words + len(SPECIAL), vectors.shape[1]
+    else:
+        rows, dim = cast(
+            "nn.Embedding", teacher_parts.empty_encoder(teacher.config).get_input_embeddings()
+        ).weight.shape
+        _check_ends(init, teacher.ends)
+    with torch.device("meta"):
+        return rows * dim + numbers_of(*_trained_from_scratch(params, dim))
+
+
+def _check_ends(init: BilstmInit, ends: int) -> None:
+    needed = 2 if init.pooling == "last" else 1
+    if ends < needed:
+        raise UserError(
+            f"init.embeddings: the teacher's tokenizer puts {ends} special tokens around a text, "
+            f"`pooling: {init.pooling}` needs {needed}; use `embeddings: file`"
+        )
+
+
+def _trained_from_scratch(params: BilstmStudent, dim: int) -> tuple[LSTM, Dense]:
+    """The LSTM over word vectors of this dimension, and the output layer."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(params.train.seed)
+        lstm = LSTM(dim, params.init.units)
+        activation = nn.Tanh() if params.init.activation == "tanh" else nn.Identity()
+        width = lstm.get_embedding_dimension()
+        return lstm, Dense(width, params.width, bias=False, activation_function=activation)
 
 
 def load(params: BilstmStudent, folder: Path) -> "Bilstm":

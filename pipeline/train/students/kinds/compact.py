@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder, teacher_parts
+from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.encoders.packing.packing import (
     BERT,
@@ -26,7 +27,13 @@ from pipeline.encoders.packing.packing import (
 from pipeline.params.students import CompactInit, CompactStudent
 from pipeline.train.students.shared.encoder import EncoderStudent
 from pipeline.train.students.shared.ridge import ridge
-from pipeline.train.students.shared.teacher_layers import as_module, keep_layers, narrow_feed_forward
+from pipeline.train.students.shared.teacher_layers import (
+    as_module,
+    check_module,
+    keep_layers,
+    narrow_feed_forward,
+    numbers_of,
+)
 
 if TYPE_CHECKING:
     from transformers import ElectraConfig, ElectraModel, PreTrainedModel
@@ -42,31 +49,56 @@ def build(params: CompactStudent, teacher_folder: Path) -> "Compact":
         UserError: the teacher's layers do not fit into ELECTRA, or a layer, a length or a dimension is chosen
             that it does not have.
     """
+    init = params.init
+    teacher = teacher_parts.read_encoder(teacher_folder)
+    kept, encoder, head = _arranged(params, teacher)
+    copy_layers(kept, _names(teacher), encoder)
+    if init.table == "svd":
+        embeddings = TeacherEmbeddings(teacher)
+        embeddings.project(encoder, directions(embeddings.words, init.table_width))
+    model = SentenceTransformer(
+        modules=[as_module(encoder, teacher_folder, init.max_length), *head], device="cpu"
+    )
+    return Compact(init, model, teacher_folder)
+
+
+def weigh(params: CompactStudent, teacher: TeacherFacts) -> int:
+    """How many numbers `build` starts from, by the teacher's config.
+
+    Raises:
+        UserError: as `build`.
+    """
+    with torch.device("meta"):
+        _, encoder, head = _arranged(params, teacher_parts.empty_encoder(teacher.config))
+    check_module(encoder, params.init.max_length)
+    return numbers_of(encoder, *head)
+
+
+def _arranged(
+    params: CompactStudent, teacher: "PreTrainedModel"
+) -> tuple["PreTrainedModel", "ElectraModel", list[nn.Module]]:
+    """The teacher with the layers that are kept, the student's encoder, and the modules after it."""
     from transformers import ElectraModel
 
     init = params.init
-    teacher = teacher_parts.read_encoder(teacher_folder)
-    names = _names(teacher)
-    kept = keep_layers(teacher, init.layers)
+    _names(teacher)
+    kept = keep_layers(teacher, init.kept) if init.kept else teacher
     if init.intermediate:
         kept = narrow_feed_forward(kept, init.intermediate)
+    if init.table == "svd":
+        _check_table(init.table_width, cast("nn.Embedding", teacher.get_input_embeddings()).embedding_dim)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.train.seed)
-        encoder = ElectraModel(electra_config(kept, init.table_dim)).eval()
+        encoder = ElectraModel(electra_config(kept, init.table_width)).eval()
         hidden = encoder.config.hidden_size
-        modules: list[nn.Module] = [Pooling(hidden, "mean")]
+        head: list[nn.Module] = [Pooling(hidden, "mean")]
         if init.projection != "none":
-            modules.append(Dense(hidden, params.dim, bias=True, activation_function=nn.Identity()))
-        elif params.dim != hidden:
-            raise UserError(f"dim is {params.dim}, the teacher's {hidden}; they differ: set init.projection")
-    copy_layers(kept, names, encoder)
-    if init.table == "svd":
-        embeddings = TeacherEmbeddings(teacher)
-        embeddings.project(encoder, directions(embeddings.words, init.table_dim))
-    model = SentenceTransformer(
-        modules=[as_module(encoder, teacher_folder, init.max_length), *modules], device="cpu"
-    )
-    return Compact(init, model, teacher_folder)
+            head.append(Dense(hidden, params.width, bias=True, activation_function=nn.Identity()))
+        elif params.width != hidden:
+            raise UserError(
+                f"dim is {params.width}, the teacher's {hidden}; set it to auto, or set init.projection"
+            )
+    return kept, encoder, head
 
 
 def load(params: CompactStudent, folder: Path) -> "Compact":
@@ -140,17 +172,18 @@ class TeacherEmbeddings:
 
 
 def directions(rows: Tensor, count: int) -> Tensor:
-    """The first right singular vectors V_k (d, count) of a matrix (n, d): rows @ V_k is U_k S_k.
-
-    Raises:
-        UserError: there are fewer.
-    """
-    if count > rows.shape[1]:
-        raise UserError(f"init.table_dim is {count}; the teacher's embeddings allow {rows.shape[1]} or less")
+    """The first right singular vectors V_k (d, count) of a matrix (n, d): rows @ V_k is U_k S_k."""
     wide = rows.double()
     # The same as the SVD's, in a fraction of its time: n is the size of a vocabulary.
     _, vectors = torch.linalg.eigh(wide.T @ wide)
     return vectors.flip(1)[:, :count].float()
+
+
+def _check_table(table_dim: int, embedded: int) -> None:
+    if table_dim > embedded:
+        raise UserError(
+            f"init.table_dim is {table_dim}, the teacher's embeddings allow {embedded} or less; lower it"
+        )
 
 
 def electra_config(teacher: "PreTrainedModel", table_dim: int) -> "ElectraConfig":

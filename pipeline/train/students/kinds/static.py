@@ -1,13 +1,11 @@
 """A table of token vectors: a text is the mean of its tokens' (model2vec, tokenlearn's POTION)."""
 
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import torch
 from model2vec import StaticModel
-from model2vec.distill.inference import apply_pca, compute_weights
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
@@ -17,6 +15,7 @@ from torch.nn.functional import embedding_bag
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data import teacher_parts
+from pipeline.data.teacher_facts import TeacherFacts, most_dimensions, used_tokens
 from pipeline.data.tokens.mapped import in_parts
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import StaticStudent
@@ -30,8 +29,6 @@ from pipeline.train.students.shared.corpus_words import (
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
 
-UNUSED = re.compile(r"\[unused\d+\]")
-"""What model2vec leaves out of a vocabulary."""
 COUNTED_AT_A_TIME = 1 << 22
 """Tokens."""
 
@@ -42,16 +39,35 @@ def build(params: StaticStudent, teacher_folder: Path) -> "Static":
     Raises:
         UserError: the vocabulary is too small for a student of this dimension.
     """
+    from model2vec.distill.inference import apply_pca, compute_weights
+
     vocabulary = teacher_parts.read_vocabulary(teacher_folder)
     tokenizer = teacher_parts.read_tokenizer(teacher_folder)
     used = used_tokens(tokenizer, len(vocabulary))
-    most = min(vocabulary.shape[1], used.sum() - 1)
-    if params.dim > most:
-        raise UserError(f"dim is {params.dim}; the teacher's vocabulary vectors allow {most} or less")
-    table = np.zeros((len(vocabulary), params.dim), np.float32)
-    table[used] = apply_pca(vocabulary[used], params.dim)
+    _check_dim(params.width, most_dimensions(vocabulary.shape[1], used.sum()))
+    table = np.zeros((len(vocabulary), params.width), np.float32)
+    table[used] = apply_pca(vocabulary[used], params.width)
     table[used] *= compute_weights(int(used.sum()), params.init.sif)[:, None]
     return Static(params, table, tokenizer)
+
+
+def weigh(params: StaticStudent, teacher: TeacherFacts) -> int:
+    """How many numbers `build` starts from, at most, by the teacher's facts.
+
+    Raises:
+        UserError: the vocabulary is too small for a student of this dimension.
+    """
+    _check_dim(params.width, most_dimensions(teacher.token_dim, teacher.used))
+    rows = teacher.tokens + params.init.words
+    return min(rows, params.init.tokens or rows) * params.width
+
+
+def _check_dim(dim: int, most: int) -> None:
+    if dim > most:
+        raise UserError(
+            f"dim is {dim}, the teacher's vocabulary vectors allow {most} or less; lower it, or set it to "
+            "auto"
+        )
 
 
 def load(params: StaticStudent, folder: Path) -> "Static":
@@ -118,10 +134,10 @@ class Static:
             counts += np.bincount(self.tokenise(part).ids, minlength=len(table))
         kept = frequent_tokens(self._tokenizer, counts, most)
         after = self.params.train.regularise
-        if after and after.pca and (used := self._used[kept].sum()) <= self.params.dim:
+        if after and after.pca and (used := self._used[kept].sum()) <= table.shape[1]:
             raise UserError(
-                f"init.tokens is {most}, which leaves {used} tokens in use; a PCA to {self.params.dim} "
-                f"dimensions needs {self.params.dim + 1}: raise it, lower dim, or set train.regularise.pca: "
+                f"init.tokens is {most}, which leaves {used} tokens in use; a PCA to {table.shape[1]} "
+                f"dimensions needs {table.shape[1] + 1}: raise it, lower dim, or set train.regularise.pca: "
                 "false"
             )
         covered = counts[kept].sum() / max(counts.sum(), 1)
@@ -177,7 +193,9 @@ class Static:
         after = self.params.train.regularise
         table = self._folded()
         if after and after.pca:
-            table[self._used] = apply_pca(table[self._used], self.params.dim)
+            from model2vec.distill.inference import apply_pca
+
+            table[self._used] = apply_pca(table[self._used], table.shape[1])
         if after and after.sif:
             counts = np.zeros(len(table), np.int64)
             for part in in_parts(tokens.ids, COUNTED_AT_A_TIME):
@@ -201,12 +219,6 @@ class Static:
         """The table with the weights multiplied in; tokens without a use are zero."""
         table = (self._table.weight * self._weights.weight).detach().numpy()
         return np.where(self._used[:, None], table, 0).astype(np.float32)
-
-
-def used_tokens(tokenizer: Tokenizer, size: int) -> NDArray[np.bool_]:
-    """Which ids (size,) are tokens of texts: BERT's vocabularies have places without a token."""
-    names = (tokenizer.id_to_token(token) for token in range(size))
-    return np.array([name is not None and not UNUSED.fullmatch(name) for name in names])
 
 
 def sif_weights(counts: NDArray[np.integer], coefficient: float) -> NDArray[np.float64]:

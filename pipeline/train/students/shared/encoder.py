@@ -152,7 +152,8 @@ class EncoderStudent:
         }
         out = self._transformer.model(**inputs, output_hidden_states=embedded)
         kept = inputs["attention_mask"].unsqueeze(-1)
-        pooled = (out.last_hidden_state.float() * kept).sum(1) / kept.sum(1)
+        # A text may have no token: its mean is zero, as sentence-transformers has it.
+        pooled = (out.last_hidden_state.float() * kept).sum(1) / kept.sum(1).clamp(min=1)
         return pooled, out.hidden_states[0][inputs["attention_mask"].bool()] if embedded else None
 
 

@@ -24,8 +24,10 @@ class Encoded(NamedTuple):
 class Student(Protocol):
     """A model in training.
 
-    A kind's module has `build(params, teacher_folder) -> Student`, which starts from the teacher's parts, and
-    `load(params, folder) -> Student`, which goes on from a saved one.
+    A kind's module has `build(params, teacher_folder) -> Student`, which starts from the teacher's parts,
+    `weigh(params, facts) -> int`, which counts the numbers that `build` starts from by the teacher's facts
+    and refuses what `build` would refuse, and `load(params, folder) -> Student`, which goes on from a saved
+    one.
     """
 
     module: nn.Module

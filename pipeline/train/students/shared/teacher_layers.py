@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError
 from pipeline.encoders.packing.packing import FAMILIES, first_position
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 LAYER = re.compile(r"^(.*\blayers?\.)(\d+)(\..*)$")
 """How BERT, RoBERTa, MPNet, DistilBERT, ELECTRA and DeBERTa (`layer`), ModernBERT, Qwen, Gemma and Mistral
@@ -29,7 +29,10 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
     """
     count = encoder.config.num_hidden_layers
     if max(layers) >= count:
-        raise UserError(f"init.layers names layer {max(layers)}, the encoder has {count} (0 to {count - 1})")
+        raise UserError(
+            f"init.layers names layer {max(layers)}, the encoder has {count} (0 to {count - 1}); name "
+            "others, or set it to auto"
+        )
     new_number = {str(old): str(new) for new, old in enumerate(layers)}
     state, seen = {}, set()
     for name, tensor in encoder.state_dict().items():
@@ -41,7 +44,8 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
             state[name] = tensor
     if seen != set(new_number):
         raise UserError(
-            f"the layers of a {encoder.config.model_type} model cannot be told from its tensors' names"
+            f"the layers of a {encoder.config.model_type} model cannot be told from its tensors' names; take "
+            "the kinds bilstm and static, or name another encoder as init.model"
         )
     settings = {**encoder.config.to_dict(), "num_hidden_layers": len(layers)}
     for key, value in settings.items():
@@ -77,12 +81,14 @@ def narrow_feed_forward(encoder: "PreTrainedModel", width: int) -> "PreTrainedMo
     names = FAMILIES.get(type(encoder).__name__)
     if names is None:
         raise UserError(
-            f"init.intermediate: the feed-forward blocks of a {encoder.config.model_type} model are unknown"
+            f"init.intermediate: the feed-forward blocks of a {encoder.config.model_type} model are unknown; "
+            "remove it"
         )
     key = "intermediate_size" if hasattr(encoder.config, "intermediate_size") else "hidden_dim"
     if width > getattr(encoder.config, key):
         raise UserError(
             f"init.intermediate is {width}, the encoder's layers have {getattr(encoder.config, key)} neurons"
+            "; lower it"
         )
     config = encoder.config.__class__.from_dict({**encoder.config.to_dict(), key: width})
     narrow = encoder.__class__(config)
@@ -106,8 +112,41 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
         UserError: the encoder has fewer positions than max_length, is another once it was saved and read, or
             has no fast tokenizer.
     """
+    check_module(encoder, max_length)
+    tokenizer = fast_tokenizer(tokenizer_folder)
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    with tempfile.TemporaryDirectory() as folder:
+        encoder.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        module = TransformerModule(folder, model_kwargs={"use_safetensors": True, "dtype": torch.float32})
+    module.max_seq_length = max_length
+    return module
+
+
+def fast_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
+    """The tokenizer of a model's folder.
+
+    Raises:
+        UserError: it is no fast one.
+    """
     from transformers import AutoTokenizer
 
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if not tokenizer.is_fast:
+        raise UserError(
+            f"init.model: {folder} has no tokenizer.json (only fast tokenizers are supported); "
+            "name another model"
+        )
+    return cast("PreTrainedTokenizerFast", tokenizer)
+
+
+def check_module(encoder: "PreTrainedModel", max_length: int) -> None:
+    """Fail where an encoder cannot be saved for sentence-transformers; its weights are not looked at.
+
+    Raises:
+        UserError: the encoder has fewer positions than max_length, or is another once it was saved and read.
+    """
     settings = encoder.config.to_dict()
     again = type(encoder.config).from_dict(encoder.config.to_dict()).to_dict()
     if changed := [key for key, value in settings.items() if again.get(key) != value]:
@@ -121,19 +160,16 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
     known = getattr(encoder.config, "max_position_embeddings", None) or 0
     if known > 0 and max_length > known - first_position(encoder):  # positions may be relative alone
         raise UserError(
-            f"init.max_length is {max_length}, the encoder has {known - first_position(encoder)} positions"
+            f"init.max_length is {max_length}, the encoder has {known - first_position(encoder)} positions; "
+            "lower it"
         )
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-    if not tokenizer.is_fast:
-        raise UserError(
-            f"init.model: {tokenizer_folder} has no tokenizer.json (only fast tokenizers are supported); "
-            "name another model"
-        )
-    tokenizer.backend_tokenizer.no_padding()
-    tokenizer.backend_tokenizer.no_truncation()
-    with tempfile.TemporaryDirectory() as folder:
-        encoder.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        module = TransformerModule(folder, model_kwargs={"use_safetensors": True, "dtype": torch.float32})
-    module.max_seq_length = max_length
-    return module
+
+
+def width_of(encoder: "PreTrainedModel") -> int:
+    """Dimension of an encoder's last hidden states."""
+    return int(encoder.config.get_text_config().hidden_size)
+
+
+def numbers_of(*modules: nn.Module) -> int:
+    """How many numbers modules hold that are trained."""
+    return sum(parameter.numel() for module in modules for parameter in module.parameters())

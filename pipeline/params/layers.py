@@ -1,0 +1,52 @@
+"""`init:` what students of several kinds share: prompts, and the layers of an encoder that are kept."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipeline.params.base import Auto, Block, Count, allowed
+
+Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class LastLayers(Block):
+    """The last layers of an encoder."""
+
+    last: Count
+    """How many."""
+
+
+class SpreadLayers(Block):
+    """Layers of an encoder at equal distances, its last one among them."""
+
+    spread: Count
+    """How many."""
+
+
+ListedLayers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, strict=False)]
+Layers = Annotated[
+    ListedLayers | LastLayers | SpreadLayers | Auto | None,
+    allowed("auto, null, a list such as [1, 3, 5], {last: 3}, {spread: 3}"),
+]
+
+
+class StudentInit(Block):
+    """What the start of every kind of student has."""
+
+    prompts: Literal["none", "teacher"] = "none"
+    """What the student puts before texts, by their role: nothing, or what the teacher puts there. It is
+    trained with its prompts, and `encode_query` and `encode_document` put them there."""
+
+
+class LayeredInit(StudentInit):
+    """Where a student starts that keeps layers of an encoder."""
+
+    layers: Layers = "auto"
+    """The encoder layers that it keeps: a list, in order, counted from 0; {last: 3}; {spread: 3}, at equal
+    distances and with the last; `auto`: a third of them, but three at least, spread; null: all."""
+
+    @property
+    def kept(self) -> tuple[int, ...] | None:
+        """`layers` of a block in which they are resolved; None: all."""
+        assert self.layers is None or isinstance(self.layers, tuple)
+        return self.layers

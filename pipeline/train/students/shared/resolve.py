@@ -1,0 +1,100 @@
+"""What params leave to the pipeline (`auto`, shares, {last: 3}) as the numbers that fit the teacher."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pipeline.core.errors import UserError
+from pipeline.data import teacher_facts, teacher_parts
+from pipeline.data.locate import find_model
+from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.params.layers import LastLayers, LayeredInit, Layers, SpreadLayers
+from pipeline.params.students import CompactInit, StaticStudent, Student
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+LEAST = 3
+"""Layers that `auto` keeps at least: what the papers' students have."""
+PART = 3
+"""`auto` keeps one layer of so many."""
+
+
+def resolved(student: Student, teacher: TeacherFacts) -> Student:
+    """A student's block with numbers for `dim`, `init.table_dim` and `init.layers`.
+
+    Raises:
+        UserError: the encoder has fewer layers, or the teacher's width is not known yet.
+    """
+    init, changes = student.init, {}
+    config = _config(student, teacher) if isinstance(init, LayeredInit) else None
+    if config is not None:
+        changes["layers"] = numbered(cast("LayeredInit", init).layers, config.num_hidden_layers)
+    if config is not None and isinstance(init, CompactInit) and isinstance(init.table_dim, float):
+        embedded = getattr(config, "embedding_size", None) or config.hidden_size
+        changes["table_dim"] = max(1, round(init.table_dim * embedded))
+    dim = student.dim if student.dim != "auto" else _dim(student, teacher, config)
+    return student.model_copy(update={"dim": dim, "init": cast("Any", init).model_copy(update=changes)})
+
+
+def numbered(layers: Layers, count: int) -> tuple[int, ...] | None:
+    """The layers of an encoder of `count` layers that are kept, in order; None: all.
+
+    Raises:
+        UserError: more are asked for than there are.
+    """
+    if layers is None or isinstance(layers, tuple):
+        return layers
+    if layers == "auto":
+        return spread(min(count, max(LEAST, count // PART)), count)
+    wanted = layers.last if isinstance(layers, LastLayers) else layers.spread
+    if wanted > count:
+        raise UserError(
+            f"init.layers asks for {wanted} layers, the encoder has {count}; ask for {count} or less"
+        )
+    return spread(wanted, count) if isinstance(layers, SpreadLayers) else tuple(range(count))[-wanted:]
+
+
+def spread(wanted: int, count: int) -> tuple[int, ...]:
+    """So many of `count` layers at equal distances, the last among them: 3 of 6 are 1, 3 and 5."""
+    return tuple((place + 1) * count // wanted - 1 for place in range(wanted))
+
+
+def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | None") -> int:
+    width = teacher.dims.get(student.view)
+    if config is not None and getattr(student.init, "projection", None) == "none":
+        hidden = int(config.hidden_size)
+        if width is not None and hidden > width and student.train.target != "full":
+            raise UserError(
+                f"init.projection is none, which gives the encoder's {hidden} dimensions, above the {width} "
+                f"of the teacher's {student.view!r} view; set it to ridge"
+            )
+        return hidden
+    if width is None:
+        raise UserError(
+            f"dim is auto, and the dimension of the teacher's {student.view!r} vectors is not known before "
+            "texts are encoded; set dim to a number (or teacher.dimensions of an API)"
+        )
+    if isinstance(student, StaticStudent):
+        return min(width, teacher_facts.most_dimensions(teacher.token_dim, teacher.used))
+    return width
+
+
+def _config(student: Student, teacher: TeacherFacts) -> "PreTrainedConfig":
+    """The config of the encoder that a student starts from: the teacher's, or that of `init.model`."""
+    init: Any = student.init
+    if getattr(init, "model", None):
+        return teacher_parts.read_config(find_model(init.model, "init.model", revision=init.revision))
+    return teacher_parts.read_config(teacher.config)
+
+
+def check_places(student: Student) -> None:
+    """Fail where a model or file that a student starts from is not there.
+
+    Raises:
+        UserError: a mistake in params, whatever the teacher is.
+    """
+    init: Any = student.init
+    if getattr(init, "model", None):
+        find_model(init.model, "init.model", revision=init.revision)
+    if (path := getattr(init, "path", None)) and not Path(path).is_file():
+        raise UserError(f"init.path: there is no file {path}; correct it in params.yaml")

@@ -1,0 +1,36 @@
+"""Whether a student's dimension goes with that of its teacher's vectors."""
+
+from pipeline.core.errors import UserError
+from pipeline.params.students import StaticStudent, StudentBlock
+
+
+def check_target(student: StudentBlock, dim: int) -> None:
+    """Fail where a student cannot learn vectors of `dim` dimensions, those of its view.
+
+    Raises:
+        UserError: it has more dimensions, or something compares its vectors with targets of others.
+    """
+    if student.train.target == "full":
+        if student.width != dim:
+            _check_maps_dimensions(student, dim)
+        return
+    if student.width > dim:
+        raise UserError(
+            f"dim is {student.width}, above the {dim} dimensions of the teacher's {student.view!r} view; "
+            f"choose {dim} or less, or train.target: full with a loss that maps one to the other"
+        )
+
+
+def _check_maps_dimensions(student: StudentBlock, dim: int) -> None:
+    both = f"train.target full has {dim} dimensions, the student {student.width}"
+    if getattr(getattr(student, "init", None), "projection", None) == "ridge":
+        raise UserError(
+            f"init.projection: {both}, and no ridge regression brings one to the other; "
+            f"set it to {'none' if isinstance(student, StaticStudent) else 'random'}"
+        )
+    for loss in [term.loss for term in getattr(student.loss, "terms", ())] or [student.loss]:
+        if loss.kind in ("mse", "cosine") or getattr(loss, "projection", None) == "none":
+            raise UserError(
+                f"loss: {both}, and {loss.kind} compares them; use infonce with `projection: "
+                "learned`, crd, relational, or train.target: pca"
+            )
