@@ -12,7 +12,8 @@ from torch import nn
 class Teacher(Protocol):
     """A model that turns texts into vectors.
 
-    A teacher's module has `load(params, runtime) -> Teacher`.
+    A teacher's module has `load(params, runtime) -> Teacher`, and `reading(params) -> Reading`, which needs
+    no weights.
     """
 
     dims: dict[str, int]

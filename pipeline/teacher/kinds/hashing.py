@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.shared.unweighted import Reading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -24,6 +25,11 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def load(params: HashingTeacher, _runtime: Runtime) -> "Hashing":
     """The hashing teacher of these params."""
     return Hashing(params)
+
+
+def reading(_params: HashingTeacher) -> Reading:
+    """It reads words, as many as there are."""
+    return Reading(None, None, "")
 
 
 class Hashing:

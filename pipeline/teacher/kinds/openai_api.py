@@ -16,6 +16,7 @@ from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
+from pipeline.teacher.shared.unweighted import Reading
 
 RECIPE_VERSION = 1
 VIEW = "sentence"
@@ -28,6 +29,11 @@ SHARED_TOKENS = 256
 def load(params: OpenAiApiTeacher, runtime: Runtime) -> "OpenAiApi":
     """The teacher behind the endpoint of these params; nothing is asked for yet."""
     return OpenAiApi(params, runtime)
+
+
+def reading(params: OpenAiApiTeacher) -> Reading:
+    """An API says neither how it tokenises nor where it cuts."""
+    return Reading(None, None, params.prompt or "")
 
 
 class OpenAiApi:

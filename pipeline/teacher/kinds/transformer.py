@@ -15,6 +15,7 @@ from pipeline.encoders.packed_model import PackedModel, encoder_of
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
+from pipeline.teacher.shared.unweighted import Reading, default_prompt, load_unweighted
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -31,6 +32,18 @@ def load(params: TransformerTeacher, runtime: Runtime) -> "Transformer":
         UserError: the model is missing or cannot be loaded as asked.
     """
     return Transformer(params, runtime)
+
+
+def reading(params: TransformerTeacher) -> Reading:
+    """How the teacher of these params reads a text; no weights are loaded.
+
+    Raises:
+        UserError: the model is missing or cannot be read, or names no longest text.
+    """
+    folder = find_teacher(params)
+    model = load_unweighted(folder, params)
+    prompt = default_prompt(folder) if params.prompt is None else params.prompt
+    return Reading(model.tokenizer.backend_tokenizer.to_str(), _max_length(model, params), prompt)
 
 
 class Transformer:
