@@ -85,7 +85,7 @@ def build(
         texts, report = _filtered(source, corpus, params, held_out)
         corpus = pl.concat([corpus, texts])
         reports.append(report)
-        say_loss(source.name, report.rows_in, report.dropped)
+        say_loss(source.name, report.rows_in + report.added_by_split, report.dropped)
     if corpus.is_empty():
         raise UserError(
             f"the corpus is empty after filtering; {_describe(reports)}; see `corpus:` in params.yaml"

@@ -1,5 +1,6 @@
 """Documents cut into sentences, or into passages that the teacher reads whole."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from pipeline.prepare.cleaning import normalise
 from pipeline.prepare.window import Window
 
 EXTRA = "run `pip install -e '.[split]'`"
+UNSPACED_STOPS = "。！？｡"
 BORDER = "\n"
 """Between the sentences of a document that is cut into passages; no normalised text holds it."""
 
@@ -76,14 +78,26 @@ def packer(source: Documents, key: str, window: Window) -> Pack:
         from semantic_text_splitter import TextSplitter
     except ImportError:
         raise UserError(f"{key}.split needs the package semantic-text-splitter; {EXTRA}") from None
-    count = window.counter()
-    room, around = _room(source, key, window), count("")
-    # The splitter counts a passage as the teacher reads it, so an overlap has special tokens around it too.
-    overlap = source.passage_overlap and source.passage_overlap + around
-    splitter = TextSplitter.from_callback(
-        lambda text: count(text.replace(BORDER, " ")), room, overlap=overlap
-    )
-    return lambda parts: [text.replace(BORDER, " ") for text in splitter.chunks(BORDER.join(parts))]
+    count, bare = window.counter(), window.counter(bare=True)
+    room = _room(source, key, window)
+
+    def split(text: str, capacity: int) -> list[str]:
+        overlap = min(source.passage_overlap, capacity // 2)
+        splitter = TextSplitter.from_callback(lambda part: bare(_joined(part)), capacity, overlap=overlap)
+        found: list[str] = []
+        for part in splitter.chunks(text):
+            # The splitter takes counts for sums of counts, which those of some tokenizers are not quite.
+            surplus = count(_joined(part)) - room
+            found += split(part, max(1, capacity - surplus)) if surplus > 0 and capacity > 1 else [part]
+        return found
+
+    capacity = room - count("")
+    return lambda parts: [_joined(part) for part in split(BORDER.join(parts), capacity)]
+
+
+def _joined(sentences: str) -> str:
+    """Sentences with a blank for a border, but for those of scripts that are written without."""
+    return re.sub(f"(?<=[{UNSPACED_STOPS}]){BORDER}", "", sentences).replace(BORDER, " ")
 
 
 def _room(source: Documents, key: str, window: Window) -> int:

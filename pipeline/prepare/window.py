@@ -28,10 +28,10 @@ class Window:
     prompt: str
     """What is put before every text."""
 
-    def counter(self) -> Callable[[str], int]:
-        """Counts the tokens of a text as the teacher reads it, whole."""
-        tokenizer, prompt = self._whole, self.prompt
-        return lambda text: len(tokenizer.encode(prompt + text).ids)
+    def counter(self, *, bare: bool = False) -> Callable[[str], int]:
+        """Counts the tokens of a text as the teacher reads it, whole; bare: without prompt and special ones."""
+        tokenizer, prompt = self._whole, "" if bare else self.prompt
+        return lambda text: len(tokenizer.encode(prompt + text, add_special_tokens=not bare).ids)
 
     @cached_property
     def _whole(self) -> "Tokenizer":
