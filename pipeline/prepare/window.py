@@ -29,7 +29,7 @@ class Window:
     """What is put before every text."""
 
     def counter(self, *, bare: bool = False) -> Callable[[str], int]:
-        """Counts the tokens of a text as the teacher reads it, whole; bare: without prompt and special ones."""
+        """Counts the tokens of a whole text as the teacher reads it; bare: no prompt, no special ones."""
         tokenizer, prompt = self._whole, "" if bare else self.prompt
         return lambda text: len(tokenizer.encode(prompt + text, add_special_tokens=not bare).ids)
 

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from pipeline.teacher.shared.cut import Cut
+
 
 class Teacher(Protocol):
     """A model that turns texts into vectors.
@@ -28,6 +30,10 @@ class Teacher(Protocol):
 
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Vectors (len(texts), dims[view]) of each view, in the order of the texts."""
+        ...
+
+    def cut(self, texts: Sequence[str]) -> Cut | None:
+        """How much of the texts `encode` does not read; None where that is not known."""
         ...
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 import random
 import re
 import sys
+from itertools import pairwise
 
 import polars as pl
 import pytest
@@ -87,7 +88,7 @@ def test_passages_overlap_by_whole_sentences(window, tokens):
     found = passages(document(3000), window, passage_tokens=128, passage_overlap=40)
     assert max(map(tokens, found)) <= 128
     shared = 0
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         common = next(
             (n for n in range(min(len(before), len(after)), 0, -1) if before.endswith(after[:n])), 0
         )
@@ -231,11 +232,14 @@ def test_where_unsplit_and_joined_rows_come_from():
 )
 def test_without_the_extra_the_message_says_what_to_install(monkeypatch, window, package, way):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        UserError, match=rf"split needs .*{package.replace('_', '-')}.*pip install -e '\.\[split\]'"
-    ):
-        cut = Cut("en", packer(source(split=way), "corpus.sources.0", window) if way == "passages" else None)
-        build([SourceTexts("a", pl.Series(["One. Two."]), None, cut=cut)], CORPUS, NOTHING)
+    missing = rf"split needs .*{package.replace('_', '-')}.*pip install -e '\.\[split\]'"
+    with pytest.raises(UserError, match=missing):
+        one_way(way, window)
+
+
+def one_way(way: str, window: Window) -> None:
+    pack = packer(source(split=way), "corpus.sources.0", window) if way == "passages" else None
+    build([SourceTexts("a", pl.Series(["One. Two."]), None, cut=Cut("en", pack))], CORPUS, NOTHING)
 
 
 def test_the_window_is_written_and_read_and_its_lack_names_the_stage(tmp_path, window):

@@ -121,3 +121,8 @@ def test_doctor_looks_for_the_extra_and_not_for_a_file(monkeypatch):
     [finding] = needs.extras(params)
     assert finding.found == "not installed, but used by evaluate.tasks.mine.path"
     assert finding.fix == "pip install -e '.[datasets]'"
+    source = {"kind": "huggingface", "dataset": "owner/name", "split": "sentences"}
+    params = check(small_params(corpus={"sources": [source], "dev_fraction": 0.2}), "params.yaml")
+    fixes = {finding.name: finding.fix for finding in needs.extras(params)}
+    assert set(fixes) == {"datasets", "sentencex", "semantic_text_splitter"}
+    assert fixes["sentencex"] == fixes["semantic_text_splitter"] == "pip install -e '.[split]'"

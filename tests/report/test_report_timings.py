@@ -49,11 +49,11 @@ def test_stages_without_time_have_no_share():
 
 def test_every_method_text_set_and_student_has_its_stages():
     found = timings.addresses(["wordnet", "other"], ["hpd"])
-    assert found[:7] == [
-        *("prepare", "augment@wordnet", "augment@other"),
+    assert found[:8] == [
+        *("tokenizer", "prepare", "augment@wordnet", "augment@other"),
         *("encode@corpus", "encode@wordnet", "encode@other", "encode@eval"),
     ]
-    assert found[7:13] == [
+    assert found[8:14] == [
         "encode@finetune",
         "teacher_parts",
         "fit_pca",
@@ -61,7 +61,7 @@ def test_every_method_text_set_and_student_has_its_stages():
         "gate@other",
         "distill@hpd",
     ]
-    assert found[13:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
+    assert found[14:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
 
 
 @pytest.mark.parametrize("document", [{"seconds": 3}, {"seconds": "x", "peak_megabytes": 3}, [1]])

@@ -13,6 +13,7 @@ from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Encode, Teacher
+from pipeline.teacher.shared.cut import Cut
 from pipeline.teacher.store import filling
 from pipeline.teacher.store.filling import Advance, Shard
 from pipeline.teacher.store.store import VectorStore
@@ -43,6 +44,8 @@ class Filled:
     """The teacher's."""
     dims: dict[str, int]
     """Of the views wanted, as the store has them; none where there are no rows."""
+    cut: tuple[int, int, int] | None
+    """The `Cut` of these rows' texts, stored or not; None where it is not known."""
 
 
 class Worker:
@@ -74,9 +77,10 @@ class Worker:
         """Make the store hold the vectors of a shard."""
         shard = self._shards[name]
         ids = self._ids[shard.start : shard.stop]
+        shard_texts = texts.read_slice(self._texts, shard.start, shard.stop)
         encoded = filling.fill_shard(
             ids,
-            texts.read_slice(self._texts, shard.start, shard.stop),
+            shard_texts,
             self._views,
             self._store,
             self._teacher.encode,
@@ -84,7 +88,7 @@ class Worker:
         )
         # Not asked of the teacher: an API would be sent a text for it, where it has nothing else to do.
         dims = {view: dim for view in self._views if (dim := self._store.dim(ids, view)) is not None}
-        return Filled(shard.rows, encoded, self._teacher.recipe, dims)
+        return Filled(shard.rows, encoded, self._teacher.recipe, dims, self._teacher.cut(shard_texts))
 
     def _lacking(self, shard: Shard) -> Iterator[list[str]]:
         """The texts of a shard that the store seems to lack, as pieces of them will be asked for."""
@@ -100,4 +104,6 @@ def total(parts: Iterable[Filled]) -> Filled:
     found = list(parts)
     rows, encoded = sum(part.rows for part in found), sum(part.encoded for part in found)
     dims = {view: dim for part in found for view, dim in part.dims.items()}
-    return Filled(rows, encoded, found[-1].recipe, dims)
+    cuts = [Cut(*part.cut) for part in found if part.cut is not None]
+    cut = Cut(*map(sum, zip(*cuts, strict=True))) if len(cuts) == len(found) else None
+    return Filled(rows, encoded, found[-1].recipe, dims, cut)

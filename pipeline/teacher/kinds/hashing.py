@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.shared.cut import NONE, Cut
 from pipeline.teacher.shared.unweighted import Reading
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class Hashing:
             total = np.sum([self._word(word) for word in words], axis=0)
             vectors[row] = total / np.linalg.norm(total)
         return dict.fromkeys(views, vectors)
+
+    def cut(self, _texts: Sequence[str]) -> Cut:
+        """Nothing: all words are read."""
+        return NONE
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """Save a two-layer BERT of seeded random weights over single letters; return its token directions."""

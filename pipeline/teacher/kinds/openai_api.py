@@ -94,6 +94,9 @@ class OpenAiApi:
             raise Unfinished(_fault(requests), rows, {VIEW: found[rows]})
         return dict.fromkeys(views, found)
 
+    def cut(self, _texts: Sequence[str]) -> None:
+        """An API does not say where it cuts."""
+
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """The parts of the local model `teacher.parts`, as the transformer teacher saves them."""
         try:

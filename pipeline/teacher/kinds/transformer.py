@@ -1,11 +1,13 @@
 """A transformer teacher: any sentence-transformers model, or a plain transformers model with a pooling."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Half, how_much_slower, largest_layer
@@ -14,6 +16,7 @@ from pipeline.data.locate import unused_prompts, weights_hash
 from pipeline.encoders.packed_model import PackedModel, encoder_of
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import TransformerTeacher
+from pipeline.teacher.shared.cut import Cut, cut
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
 from pipeline.teacher.shared.unweighted import Reading, default_prompt, load_unweighted
 
@@ -86,6 +89,18 @@ class Transformer:
     def encode(self, texts: Sequence[str], views: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
         return self.model.encode(texts, views)
+
+    def cut(self, texts: Sequence[str]) -> Cut:
+        """How much of the texts lies behind `max_length`."""
+        return cut([self.prompt + text for text in texts], self._whole, self.max_length)
+
+    @cached_property
+    def _whole(self) -> Tokenizer:
+        """The tokenizer without truncation and padding."""
+        tokenizer = Tokenizer.from_str(self.module.tokenizer.backend_tokenizer.to_str())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """Save the encoder as a transformers folder; return every token's vector on its own (model2vec)."""
