@@ -12,7 +12,9 @@ from pipeline.core.errors import report_user_errors, under
 from pipeline.core.registry import implementation
 from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
+from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.load import load
+from pipeline.params.students import StudentBlock
 from pipeline.train import distillation
 from pipeline.train.loop import curves, guard
 from pipeline.train.loop.card import model_card
@@ -114,6 +116,7 @@ def main(
                 name: portion.an_epoch for name, portion in zip(block.train.texts, portions, strict=True)
             },
             "dev_texts": len(dev),
+            **_at_max_length(train.tokens, block),
             "steps": points[-1].step,
             "best_step": best.step,
             "select": block.train.select,
@@ -129,6 +132,12 @@ def main(
         metrics_file,
     )
     checkpoint.clear()
+
+
+def _at_max_length(tokens: Tokens, block: StudentBlock) -> dict[str, int]:
+    """How many training texts fill the window of a student that has one, cut there or just as long."""
+    most = getattr(block.init, "max_length", None)
+    return {} if most is None else {"texts_at_max_length": int((tokens.lengths >= most).sum())}
 
 
 if __name__ == "__main__":

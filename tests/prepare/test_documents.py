@@ -1,4 +1,4 @@
-"""Documents cut into sentences and passages; a passage's tokens are counted by the teacher's own tokenizer."""
+"""Documents cut into sentences and passages, whose tokens the teacher's own tokenizer counts."""
 
 import random
 import re

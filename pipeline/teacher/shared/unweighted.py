@@ -35,7 +35,7 @@ def load_unweighted(folder: Path, params: TransformerTeacher) -> "SentenceTransf
     from transformers import AutoModel
 
     class Unweighted(Transformer):
-        def _load_model(
+        def _load_model(  # type: ignore[override]
             self, _name: str, _task: str, config: "PretrainedConfig", *_: object, **_options: object
         ) -> "PreTrainedModel":
             with torch.device("meta"):
