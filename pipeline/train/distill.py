@@ -14,7 +14,7 @@ from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.load import load
-from pipeline.params.students import StudentBlock
+from pipeline.params.students import Student
 from pipeline.train import distillation
 from pipeline.train.loop import curves, guard
 from pipeline.train.loop.card import model_card
@@ -134,7 +134,7 @@ def main(
     checkpoint.clear()
 
 
-def _at_max_length(tokens: Tokens, block: StudentBlock) -> dict[str, int]:
+def _at_max_length(tokens: Tokens, block: Student) -> dict[str, int]:
     """How many training texts fill the window of a student that has one, cut there or just as long."""
     most = getattr(block.init, "max_length", None)
     return {} if most is None else {"texts_at_max_length": int((tokens.lengths >= most).sum())}
