@@ -15,7 +15,8 @@ from pipeline.core.errors import report_user_errors
 
 GOOD = small_params()
 STAGES = {
-    "prepare.prepare": "--raw . --wordnet wn --corpus out/corpus.parquet --eval out/eval.parquet "
+    "prepare.prepare": "--raw . --wordnet wn --tokenizer out/tokenizer --corpus out/corpus.parquet "
+    "--provenance out/provenance.parquet --eval out/eval.parquet "
     "--tasks out/tasks.parquet --dev out/dev --finetune out/finetune.parquet --triplets out/triplets.parquet "
     "--metrics out/prepare.json",
     "teacher.encode": "--texts out/corpus.parquet --out out/vectors/corpus",

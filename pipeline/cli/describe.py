@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.cli import model_folder
-from pipeline.cli.named_texts import is_labelled, with_texts
+from pipeline.cli.named_texts import is_labelled, with_places, with_texts
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder
 from pipeline.vectors.geometry import effective_rank, mean_pairwise_cosine
@@ -52,7 +52,9 @@ def table(path: Path) -> Description:
         for column in first.schema:
             if pa.types.is_fixed_size_list(column.type) and _are_vectors(column.type, first.schema):
                 said.facts |= _geometry(column.name, _vectors(path, first, column.name))
-        said.sample = _printed(with_texts(path, SHOWN)) if is_labelled(first.column_names) else _rows(first)
+        labelled = is_labelled(first.column_names)
+        shown = pl.DataFrame(first.slice(0, SHOWN))
+        said.sample = _printed(with_texts(path, SHOWN) if labelled else with_places(path, shown))
     return said
 
 

@@ -1,10 +1,11 @@
-"""Labelled rows with the texts that they name, for `pipeline inspect`."""
+"""Labelled rows with the texts that they name, and texts with their places, for `pipeline inspect`."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 
+from pipeline.data.common.texts import CORPUS_SCHEMA
 from pipeline.prepare.pairs import PAIRS_SCHEMA
 
 NAMED = {"left_id": "left", "right_id": "right"}
@@ -41,6 +42,21 @@ def with_texts(path: Path, rows: int) -> pl.DataFrame:
     )
     empty = [name for name in shown.columns if shown[name].cast(pl.String).fill_null("").eq("").all()]
     return shown.drop(empty)
+
+
+def with_places(path: Path, rows: pl.DataFrame) -> pl.DataFrame:
+    """Texts with the file, the row and the part that each comes from, where these lie beside the texts.
+
+    Args:
+        path: of the texts.
+        rows: some of them.
+    """
+    beside = path.parent / "provenance.parquet"
+    if list(CORPUS_SCHEMA) != rows.columns or not beside.exists():
+        return rows
+    places = pl.scan_parquet(beside).drop("source").filter(pl.col("text_id").is_in(rows["text_id"].implode()))
+    found = rows.join(places.collect(), on="text_id", how="left", maintain_order="left")
+    return found.drop([name for name in found.columns if found[name].null_count() == len(found)])
 
 
 def _texts(path: Path, ids: pl.Series) -> Iterator[tuple[int, str]]:

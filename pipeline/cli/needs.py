@@ -14,12 +14,15 @@ from pipeline.cli.finding import Finding
 from pipeline.core.errors import UserError
 from pipeline.data.locate import PACKAGE, find_model
 from pipeline.params.augment import BackTranslationAugment, TranslationStep
+from pipeline.params.corpus import Documents
 from pipeline.params.load import Params
 from pipeline.params.students import TransformerInit
 from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher, TransformerTeacher
 from pipeline.prepare.wordnet.files import is_complete, wordnet_folder
 
 NOT_HERE = "not downloaded yet, and no folder here; the first `dvc repro` asks the hub for it"
+SPLITTERS = ("sentencex", "semantic_text_splitter")
+"""Packages that cut documents."""
 
 
 def teacher(params: Teacher) -> Finding:
@@ -198,14 +201,16 @@ def files(params: Params) -> list[Finding]:
 
 def extras(params: Params) -> list[Finding]:
     """Optional packages that the params ask for."""
-    users = {}
+    users: dict[str, tuple[str, str]] = {}
+    if any(isinstance(source, Documents) and source.split != "none" for source in params.corpus.sources):
+        users |= {package: ("corpus.sources", "split") for package in SPLITTERS}
     if dataset := next(params.hub_datasets(), None):
-        users["datasets"] = dataset
+        users["datasets"] = dataset, "datasets"
     if params.runtime.engine == "ray":
-        users["ray"] = "runtime.engine"
+        users["ray"] = "runtime.engine", "ray"
     return [
         Finding(name, "installed")
         if find_spec(name)
-        else Finding(name, f"not installed, but used by {user}", f"pip install -e '.[{name}]'")
-        for name, user in users.items()
+        else Finding(name, f"not installed, but used by {user}", f"pip install -e '.[{extra}]'")
+        for name, (user, extra) in users.items()
     ]

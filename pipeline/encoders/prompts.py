@@ -1,26 +1,27 @@
 """What a sentence-transformers model puts before texts, by their role."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from pipeline.params.base import Role
 from pipeline.params.teacher import Prompts
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 DOCUMENT = ("document", "passage", "corpus")
 """Names that models give to their prompt for documents."""
 
 
-def by_role(model: "SentenceTransformer", given: Prompts) -> dict[Role, str]:
+def by_role(own: Mapping[str, str | None], default: str | None, given: Prompts) -> dict[Role, str]:
     """What params say, else the model's own: as its `encode`, `encode_query` and `encode_document` do.
 
     For documents the first of `DOCUMENT` counts that says something; sentence-transformers 6 looks at the
     first alone.
+
+    Args:
+        own: the model's prompts, by their names.
+        default: the name of the one that `encode` takes.
+        given: params.
     """
-    own, default = model.prompts, model.default_prompt_name
     found: dict[Role, str | None] = {
-        "text": own[default] if default else "",
+        "text": own.get(default) if default else "",
         "query": own.get("query"),
         "document": next((own[name] for name in DOCUMENT if own.get(name)), ""),
     }

@@ -58,7 +58,9 @@ def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: 
     model = SentenceTransformer(modules=[Router.for_query_document([*queries], modules)], device="cpu")
     model.prompts = {
         "query": student_folder.prompts(finetuned).get("query", ""),
-        "document": prompts.by_role(documents, teacher.prompts)["document"],
+        "document": prompts.by_role(documents.prompts, documents.default_prompt_name, teacher.prompts)[
+            "document"
+        ],
     }
     model.save_pretrained(str(folder), create_model_card=False)
 

@@ -1,10 +1,12 @@
 """`corpus:` and `finetune:`: where texts and training pairs come from."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.params.base import HUB, Block, Count, Name, NonNegative, Role, distinct
+
+MIN_PASSAGE_TOKENS = 16
 
 
 class WordNetSource(Block):
@@ -15,7 +17,45 @@ class WordNetSource(Block):
     """Keep this many texts, chosen by hash; null: all."""
 
 
-class FileSource(Block):
+class Documents(Block):
+    """What every source has whose rows may be documents of many sentences."""
+
+    split: Literal["none", "sentences", "passages"] = "none"
+    """`none`: a row is a text. `sentences`: each of its sentences is one. `passages`: as many successive
+    sentences as fit. The last two need the optional extra: `pip install -e '.[split]'`."""
+    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$")] = "en"
+    """ISO 639 code of the language, whose abbreviations end no sentence; used to split."""
+    passage_tokens: Annotated[int, Field(ge=MIN_PASSAGE_TOKENS)] | None = None
+    """Most tokens of a passage by the teacher's tokenizer, with its special tokens and its prompt; null: the
+    teacher's window. Of a teacher that has no tokenizer, such as an API: words, and null is a fault."""
+    passage_overlap: Annotated[int, Field(ge=0)] = 0
+    """Most tokens of a passage that the next one repeats: whole sentences, or else whole words."""
+    join: Count = 1
+    """So many successive texts become one, with spaces between them: passages from a file of sentences. An
+    empty line ends one; the other bounds are of passages."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.split != "none" and self.join > 1:
+            raise ValueError(
+                f"join: {self.join} makes one text of several, split: {self.split} several of one; remove one"
+            )
+        if self.split != "passages" and (
+            given := self.model_fields_set & {"passage_tokens", "passage_overlap"}
+        ):
+            raise ValueError(
+                f"{' and '.join(sorted(given))} given, but split is {self.split}; set split: passages, or "
+                "remove what is given"
+            )
+        if self.passage_tokens and self.passage_overlap > self.passage_tokens // 2:
+            raise ValueError(
+                f"passage_overlap is {self.passage_overlap}; choose at most half of passage_tokens "
+                f"({self.passage_tokens // 2})"
+            )
+        return self
+
+
+class FileSource(Documents):
     """Texts from files of the user's."""
 
     kind: Literal["files"]
@@ -23,9 +63,6 @@ class FileSource(Block):
     """A file or glob: .txt (a text a line), .jsonl, .csv, .tsv, .parquet; all but Parquet may end in .gz."""
     column: str = "text"
     """The column, or the key of a JSON line, that holds the text; not used for .txt."""
-    join: Count = 1
-    """So many successive texts become one, with spaces between them: passages from a file of sentences. An
-    empty line ends one; the other bounds are of passages."""
     role: Role = "text"
     """What the texts are for: `query` and `document` have the teacher's prompts of these roles."""
     limit: Count | None = None
@@ -39,7 +76,7 @@ class FileSource(Block):
         return path
 
 
-class HubSource(Block):
+class HubSource(Documents):
     """Texts from a Hugging Face dataset (optional extra: `pip install -e '.[datasets]'`)."""
 
     kind: Literal["huggingface"]
@@ -47,18 +84,27 @@ class HubSource(Block):
     """The dataset's id on the hub, or a folder in a format that `datasets.load_dataset` reads."""
     config: str | None = None
     """The dataset's configuration."""
-    split: str = "train"
-    """The dataset's split."""
+    dataset_split: str = "train"
+    """The dataset's split, such as train or test."""
     revision: str | None = None
     """Branch, tag or commit."""
     column: str = "text"
     """The column that holds the text."""
-    join: Count = 1
-    """As of files."""
     role: Role = "text"
     """As of files."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
+
+    @field_validator("split", mode="before")
+    @classmethod
+    def _no_dataset_split(cls, split: object) -> object:
+        ways = get_args(Documents.model_fields["split"].annotation)
+        if isinstance(split, str) and split not in ways:
+            raise ValueError(
+                f"{split!r} is no way to split documents ({', '.join(ways)}); for the dataset's split write "
+                f"dataset_split: {split}"
+            )
+        return split
 
 
 Source = Annotated[WordNetSource | FileSource | HubSource, Field(discriminator="kind")]
@@ -73,9 +119,9 @@ class Corpus(Block):
     """A text with fewer words is dropped. A word is what stands between spaces; where a script is written
     without (Chinese characters, kana, Thai, Lao, Khmer, Burmese), each letter is one."""
     max_words: Count = 100
-    """A text with more is dropped."""
+    """A text with more is dropped; a passage is bounded by `passage_tokens` instead."""
     max_chars: Count = 1000
-    """A text with more characters is dropped."""
+    """A text with more characters is dropped; a passage is bounded by `passage_tokens` instead."""
     dev_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.02
     """Share of the texts, chosen by hash, that is kept for early stopping and never trained on."""
 

@@ -16,8 +16,9 @@ from pipeline.data.common import texts as texts_file
 from pipeline.params.load import load
 from pipeline.prepare import dev as dev_file
 from pipeline.prepare import pairs as pairs_file
+from pipeline.prepare import window as window_file
 from pipeline.prepare.cleaning import check_ids, fold
-from pipeline.prepare.corpus import build
+from pipeline.prepare.corpus import PROVENANCE_SCHEMA, build
 from pipeline.prepare.sources import read_sources
 from pipeline.prepare.subtasks import spelled_out
 from pipeline.prepare.tasks import evaluation, sizes
@@ -29,7 +30,9 @@ from pipeline.prepare.wordnet.files import open_wordnet
 def main(
     raw: Annotated[Path, typer.Option(help="The user's data: DVC sees what changes in this folder.")],
     wordnet: Annotated[Path, typer.Option(help="NLTK's data folder.")],
+    tokenizer: Annotated[Path, typer.Option(help="The teacher's, for passages.")],
     corpus: Annotated[Path, typer.Option(help="Out: the corpus.")],
+    provenance: Annotated[Path, typer.Option(help="Out: where each text of the corpus comes from.")],
     eval_texts: Annotated[Path, typer.Option("--eval", help="Out: the texts of the tasks.")],
     tasks: Annotated[Path, typer.Option(help="Out: the pairs of the tasks.")],
     dev: Annotated[Path, typer.Option(help="Out: folder of the tasks that select weights.")],
@@ -60,12 +63,14 @@ def main(
 
     evaluated = evaluation(settings.evaluate.tasks, opened)
     held_out = fold(evaluated.texts["text"]).unique()
-    kept, reports = build(read_sources(settings.corpus.sources, opened), settings.corpus, held_out)
+    read = read_sources(settings.corpus.sources, opened, cache(lambda: window_file.read(tokenizer)))
+    kept, reports = build(read, settings.corpus, held_out)
     labelled, finetune_reports = finetuning(settings.finetune.data, opened, held_out)
     tables = (kept, evaluated.texts, labelled.texts)
     check_ids(pl.concat([table.select("text_id", "text") for table in tables]))
 
     texts_file.write(kept, texts_file.CORPUS_SCHEMA, corpus)
+    texts_file.write(kept, PROVENANCE_SCHEMA, provenance)
     texts_file.write(evaluated.texts, texts_file.LABELLED_SCHEMA, eval_texts)
     pairs_file.write(evaluated.pairs, tasks)
     dev_file.write(evaluated.pairs, evaluated.texts, settings.evaluate.tasks, dev)

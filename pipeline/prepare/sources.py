@@ -5,20 +5,25 @@ from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
-from pipeline.params.base import Role
-from pipeline.params.corpus import FileSource, HubSource, Source, WordNetSource
+from pipeline.params.base import Role, without_folders
+from pipeline.params.corpus import Documents, FileSource, HubSource, Source, WordNetSource
 from pipeline.prepare.corpus import SourceTexts
+from pipeline.prepare.documents import Cut, packer
 from pipeline.prepare.readers.hub_datasets import load
 from pipeline.prepare.readers.user_files import dataset_columns, expand, read_texts
+from pipeline.prepare.window import Window
 from pipeline.prepare.wordnet.families import Families, corpus_texts
 
 
-def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> Iterator[SourceTexts]:
+def read_sources(
+    sources: Sequence[Source], wordnet: Callable[[], Families], window: Callable[[], Window]
+) -> Iterator[SourceTexts]:
     """Read one source after the other.
 
     Args:
         sources: `corpus.sources` of params.
         wordnet: opens WordNet; called only if a source needs it.
+        window: reads the teacher's; called only if a source is cut into passages.
 
     Raises:
         UserError: a file or a dataset cannot be read.
@@ -26,6 +31,7 @@ def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> 
     times: Counter[str] = Counter()
     for index, source in enumerate(sources):
         lengths: tuple[int, ...] = ()
+        names: tuple[str, ...] = ()
         match source:
             case WordNetSource():
                 name, texts = "wordnet", pl.Series("text", corpus_texts(wordnet()))
@@ -34,16 +40,31 @@ def read_sources(sources: Sequence[Source], wordnet: Callable[[], Families]) -> 
                 paths = expand(source.path, f"corpus.sources.{index}.path")
                 files = [read_texts(path, source.column) for path in paths]
                 texts, lengths = pl.concat(files), tuple(map(len, files))
+                names = tuple(without_folders(str(path)) for path in paths)
             case HubSource():
                 name, texts = source.dataset, _hub_texts(source)
         times[name] += 1
-        joined = 1 if isinstance(source, WordNetSource) else source.join
-        role: Role = "text" if isinstance(source, WordNetSource) else source.role
+        joined, cut = 1, None
+        role: Role = "text"
+        if isinstance(source, Documents):
+            joined, role = source.join, source.role
+            cut = _cut(source, f"corpus.sources.{index}", window)
         numbered = f"{name} #{times[name]}" if times[name] > 1 else name
-        yield SourceTexts(numbered, texts, source.limit, joined, lengths, role)
+        yield SourceTexts(numbered, texts, source.limit, joined, lengths, names, cut, role)
+
+
+def _cut(source: Documents, key: str, window: Callable[[], Window]) -> Cut | None:
+    """How a source's documents are cut; `key` is where params.yaml names it."""
+    match source.split:
+        case "none":
+            return None
+        case "sentences":
+            return Cut(source.language, None)
+        case "passages":
+            return Cut(source.language, packer(source, key, window()))
 
 
 def _hub_texts(source: HubSource) -> pl.Series:
-    options = {"config": source.config, "split": source.split, "revision": source.revision}
+    options = {"config": source.config, "split": source.dataset_split, "revision": source.revision}
     dataset = load(f"corpus.sources: {source.dataset}", source.dataset, options)
     return dataset_columns(dataset, [source.column], f"corpus.sources: {source.dataset}")[source.column]

@@ -12,6 +12,7 @@ from pipeline.report import (
     added,
     augmentation,
     budget,
+    cut,
     differences,
     effort,
     examples,
@@ -25,6 +26,7 @@ from pipeline.report.inputs import (
     FINETUNED,
     TEACHER,
     AugmentMetrics,
+    EncodeMetrics,
     FinetuneMetrics,
     GateMetrics,
     Searches,
@@ -64,6 +66,8 @@ class Inputs:
     finetune_curves: Mapping[str, pl.DataFrame]
     """The same with dev_score instead of dev_value; no rows if a student was not fine-tuned."""
     prepare: Mapping[str, Any]
+    encode: Mapping[str, EncodeMetrics]
+    """By text set."""
     augment: Mapping[str, AugmentMetrics]
     """By method; like `gates` and `samples`, only the methods that are enabled."""
     gates: Mapping[str, GateMetrics]
@@ -132,6 +136,8 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill, inputs.finetune)),
         no_warnings=sections.no_warnings(inputs.students, inputs.distill),
+        cut=cut.summary(inputs.encode),
+        cut_texts=cut.measures(inputs.encode),
         corpus=tuple(sections.counts("corpus", inputs.prepare)),
     )
     files = {f"{name}.svg": svg.encode("utf-8") for name, svg in standalone.items()}

@@ -11,6 +11,7 @@ from pipeline.report.inputs import (
     FINETUNED,
     TEACHER,
     AugmentMetrics,
+    EncodeMetrics,
     FinetuneMetrics,
     GateMetrics,
     Searches,
@@ -49,6 +50,15 @@ def finetune_metrics(document: Mapping[str, Any], name: str) -> FinetuneMetrics:
         UserError: a field is missing or of a wrong type.
     """
     return _check(FinetuneMetrics, document, f"the fine-tuning metrics of {name}", f"finetune@{name}")
+
+
+def encode_metrics(document: Mapping[str, Any], stage: str) -> EncodeMetrics:
+    """Check how much of a set's texts `stage`, as DVC calls it, had to cut.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(EncodeMetrics, document, f"the metrics of {stage}", stage)
 
 
 def augment_metrics(document: Mapping[str, Any], method: str) -> AugmentMetrics:

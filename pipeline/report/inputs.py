@@ -99,6 +99,18 @@ class FinetuneMetrics(_Read):
     saturated_kernels: str | None = None
 
 
+class EncodeMetrics(_Read):
+    """How many texts of a set the teacher's window cuts, and how much of them."""
+
+    texts: int
+    texts_cut: int | None = None
+    """None where the teacher does not say."""
+    tokens_of_cut: int = 0
+    """All tokens of the texts that are cut."""
+    tokens_lost: int = 0
+    """Those behind the window."""
+
+
 class AugmentMetrics(_Read):
     """What a method of augmentation made, and what the checks of its texts dropped, by reason."""
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.report import added, budget, effort, numbers, tables, timings
+from pipeline.report import added, budget, cut, effort, numbers, tables, timings
 from pipeline.report.added import Added
 from pipeline.report.augmentation import MethodView
 from pipeline.report.budget import Choice, IndexRow
@@ -74,6 +74,10 @@ class Report:
     warnings: tuple[str, ...]
     no_warnings: str
     """The sentence for a page without warnings."""
+    cut: str
+    """How much of the texts the teacher's window cuts."""
+    cut_texts: Measures
+    """The same by text set."""
     corpus: tuple[Counts, ...]
 
 
@@ -102,6 +106,7 @@ def render(report: Report) -> str:
         rule=RULE,
         added=added,
         budget=budget,
+        cut=cut,
         effort=effort,
         numbers=numbers,
         tables=tables,

@@ -18,6 +18,7 @@ from pipeline.report import build, effort, tables, timings
 from pipeline.report.build import Inputs
 from pipeline.report.checked import (
     augment_metrics,
+    encode_metrics,
     finetune_metrics,
     gate_metrics,
     searches,
@@ -124,10 +125,15 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
             n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score") for n in names
         },
         prepare=metrics.read(stages / "prepare.json", "prepare"),
+        encode={
+            stage.partition("@")[2]: encode_metrics(_of_stage(stages, stage), stage)
+            for stage in timed
+            if stage.startswith("encode@")
+        },
         augment={m: augment_metrics(_stage(stages, "augment", m), m) for m in methods},
         gates={m: gate_metrics(_stage(stages, "gate", m), m) for m in methods},
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
-        timings={stage: timing(_timing(sources.timings, stage), stage) for stage in timed},
+        timings={stage: timing(_of_stage(sources.timings, stage), stage) for stage in timed},
         refused=tuple(refused.values()),
     )
 
@@ -142,7 +148,7 @@ def _stage(stages: Path, stage: str, name: str) -> dict[str, Any]:
     return metrics.read(stages / f"{stage}_{name}.json", f"{stage}@{name}")
 
 
-def _timing(folder: Path, stage: str) -> dict[str, Any]:
+def _of_stage(folder: Path, stage: str) -> dict[str, Any]:
     return metrics.read(folder / f"{stage.replace('@', '_')}.json", stage)
 
 

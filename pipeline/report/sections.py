@@ -15,6 +15,7 @@ from pipeline.report.inputs import (
 from pipeline.report.numbers import NOTHING, number, score, span
 
 MEANINGS = {
+    "texts_at_max_length": "training texts that the student's init.max_length cuts, or that are just as long",
     "teacher_norm": "mean length of the teacher's vectors",
     "teacher_mean_cosine": "between pairs of the teacher's vectors; near 1 there is nothing to learn",
     "teacher_effective_rank": "directions that the teacher's vectors fill",

@@ -9,6 +9,7 @@ from pipeline.report.numbers import NOTHING, number
 
 METHOD, TEXTS, STUDENT = "method", "text set", "student"
 STAGES = {
+    "tokenizer": None,
     "prepare": None,
     "augment": METHOD,
     "look": None,

@@ -11,11 +11,13 @@ from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.facts import check_facts
 from pipeline.core.progress import progress, say
+from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import Storage
 from pipeline.teacher.engines import local, ray_data
 from pipeline.teacher.engines.job import Filled, Job
+from pipeline.teacher.shared.cut import NONE
 from pipeline.teacher.store import filling
 from pipeline.teacher.store.filling import Shard
 from pipeline.teacher.store.store import VectorStore
@@ -32,6 +34,7 @@ def main(
     facts: Annotated[Path | None, typer.Option(help="What the teacher is, by `look`, to compare")] = None,
     unless_null: Annotated[str, typer.Option(help="Params without which nobody reads them")] = "encode",
     shard_index: Annotated[int | None, typer.Option(help="Of a job array: encode this part alone")] = None,
+    metrics: Annotated[Path | None, typer.Option(help="How much of the texts is cut, to write")] = None,
     num_shards: Annotated[int | None, typer.Option(help="Of a job array: in how many parts")] = None,
 ) -> None:
     """Encode a text set; a killed run goes on where it stopped.
@@ -48,6 +51,7 @@ def main(
             with atomic_folder(out) as folder:
                 for view in params.encode.views:
                     published.write_manifest(folder / view, {}, 0, {}, params.encode.storage)
+            _write_metrics(0, NONE, metrics)
         say(f"encode {out.name}: {'no texts' if is_read else f'not needed, for {unless_null} is null'}")
         return
     shards = filling.partition(ids, params.encode.shard_rows)
@@ -64,6 +68,7 @@ def main(
             cache = Path(params.runtime.cache)
             stores = {role: VectorStore(cache, recipe) for role, recipe in filled.recipes.items()}
             _publish(texts_file, ids, shards, stores, filled, params.encode.storage, out)
+            _write_metrics(rows, filled.cut, metrics)
     encoded = filled.encoded if mine else 0
     say(f"{label}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
 
@@ -89,6 +94,15 @@ def part(shards: list[Shard], index: int | None, parts: int | None) -> list[Shar
     if index is None or parts is None or not 0 <= index < parts:
         raise UserError(f"--shard-index is {index} and --num-shards {parts}; give both, 0 <= index < number")
     return shards[index::parts]
+
+
+def _write_metrics(rows: int, cut: tuple[int, int, int] | None, path: Path | None) -> None:
+    """Write how many texts there are and how much of them the teacher does not read, if that is known."""
+    if path:
+        left_out = (
+            {} if cut is None else dict(zip(("texts_cut", "tokens_of_cut", "tokens_lost"), cut, strict=True))
+        )
+        metrics_file.write({"texts": rows, **left_out}, path)
 
 
 def _publish(

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pipeline.params.base import Role
+from pipeline.teacher.shared.cut import Cut
 
 
 class Teacher(Protocol):
     """A model that turns texts into vectors.
 
-    A teacher's module has `load(params, runtime) -> Teacher`, and `look(params) -> TeacherFacts`, which reads
-    no weights and asks nobody.
+    A teacher's module has `load(params, runtime) -> Teacher`. Without weights, and asking nobody, go
+    `look(params) -> TeacherFacts` and `reading(params) -> Reading`.
     """
 
     dims: dict[str, int]
@@ -33,6 +34,10 @@ class Teacher(Protocol):
         self, texts: Sequence[str], views: Sequence[str], role: Role = "text"
     ) -> dict[str, NDArray[np.float32]]:
         """Vectors (len(texts), dims[view]) of each view, of texts in one role, in their order."""
+        ...
+
+    def cut(self, texts: Sequence[str], role: Role = "text") -> Cut | None:
+        """How much of the texts in a role `encode` does not read; None where that is not known."""
         ...
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:

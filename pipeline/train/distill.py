@@ -13,7 +13,9 @@ from pipeline.core.progress import say
 from pipeline.core.registry import implementation
 from pipeline.data import student_folder, teacher_facts
 from pipeline.data.common import metrics, texts
+from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.load import load
+from pipeline.params.students import Student
 from pipeline.train import distillation
 from pipeline.train.loop import curves, guard
 from pipeline.train.loop.card import model_card
@@ -124,6 +126,7 @@ def main(
                 name: portion.an_epoch for name, portion in zip(block.train.texts, portions, strict=True)
             },
             "dev_texts": len(dev),
+            **_at_max_length(train.tokens, block),
             "steps": points[-1].step,
             "best_step": best.step,
             "select": block.train.select,
@@ -148,6 +151,12 @@ def _refuse(refused: Refused, out: Path, untrained: Path, curve: Path, metrics_f
         student_folder.write_refusal(refused, folder)
     curves.write([], "dev_value", 1, curve)
     metrics.write({metrics.REFUSED: str(refused)}, metrics_file)
+
+
+def _at_max_length(tokens: Tokens, block: Student) -> dict[str, int]:
+    """How many training texts fill the window of a student that has one, cut there or just as long."""
+    most = getattr(block.init, "max_length", None)
+    return {} if most is None else {"texts_at_max_length": int((tokens.lengths >= most).sum())}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pipeline.prepare.prepare import main
 
 OUTS = {
     "corpus": "corpus.parquet",
+    "provenance": "provenance.parquet",
     "eval_texts": "eval.parquet",
     "tasks": "tasks.parquet",
     "dev": "dev",
@@ -49,7 +50,8 @@ def project(tmp_path):
 def prepare(folder: Path, params: dict, out: str = "out") -> Path:
     YAML().dump(params, folder / "params.yaml")
     paths = {name: folder / out / file for name, file in OUTS.items()}
-    main(raw=folder, wordnet=folder / "no_wordnet", params=folder / "params.yaml", **paths)
+    inputs = {"raw": folder, "wordnet": folder / "no_wordnet", "tokenizer": folder / "tokenizer"}
+    main(**inputs, params=folder / "params.yaml", **paths)
     return folder / out
 
 

@@ -108,6 +108,7 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
         ("stages/augment_wordnet.json", "augment@wordnet"),
         ("stages/gate_wordnet.json", "gate@wordnet"),
         ("samples/wordnet.parquet", "gate@wordnet"),
+        ("stages/encode_eval.json", "encode@eval"),
         ("timings/prepare.json", "prepare"),
         ("timings/encode_back_translation.json", "encode@back_translation"),
         ("timings/finetune_potion.json", "finetune@potion"),

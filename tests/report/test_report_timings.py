@@ -49,11 +49,11 @@ def test_stages_without_time_have_no_share():
 
 def test_every_method_text_set_and_student_has_its_stages():
     found = timings.addresses(["wordnet", "other"], ["hpd"])
-    assert found[:8] == [
-        *("prepare", "augment@wordnet", "augment@other", "look"),
+    assert found[:9] == [
+        *("tokenizer", "prepare", "augment@wordnet", "augment@other", "look"),
         *("encode@corpus", "encode@wordnet", "encode@other", "encode@eval"),
     ]
-    assert found[8:14] == [
+    assert found[9:15] == [
         "encode@finetune",
         "teacher_parts",
         "fit_pca",

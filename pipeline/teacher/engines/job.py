@@ -15,6 +15,7 @@ from pipeline.data.common import texts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Encode, Teacher
+from pipeline.teacher.shared.cut import NONE, Cut, added
 from pipeline.teacher.store import filling
 from pipeline.teacher.store.filling import Advance, Shard
 from pipeline.teacher.store.store import VectorStore
@@ -46,6 +47,8 @@ class Filled:
     """The teacher's, by role."""
     dims: dict[str, int]
     """Of the views wanted, as the store has them; none where there are no rows."""
+    cut: tuple[int, int, int] | None
+    """The `Cut` of these rows' texts, stored or not; None where it is not known."""
 
 
 class Worker:
@@ -84,13 +87,15 @@ class Worker:
         """Make the store hold the vectors of a shard."""
         shard = self._shards[name]
         encoded, dims = 0, dict[str, int]()
+        cuts: list[Cut | None] = [NONE]
         for part in self._parts(shard):
             store, encode = self._stores[part.role], partial(self._teacher.encode, role=part.role)
             encoded += filling.fill_shard(part.ids, part.texts, self._views, store, encode, advance)
             # Not asked of the teacher: an API would be sent a text for it, where it has nothing else to do.
             found = {view: store.dim(part.ids, view) for view in self._views}
             dims |= {view: dim for view, dim in found.items() if dim is not None}
-        return Filled(shard.rows, encoded, self._teacher.recipes, dims)
+            cuts.append(self._teacher.cut(part.texts, part.role))
+        return Filled(shard.rows, encoded, self._teacher.recipes, dims, added(cuts))
 
     def _parts(self, shard: Shard) -> Iterator["Part"]:
         """The texts of a shard, a role at a time."""
@@ -121,4 +126,4 @@ def total(parts: Iterable[Filled]) -> Filled:
     found = list(parts)
     rows, encoded = sum(part.rows for part in found), sum(part.encoded for part in found)
     dims = {view: dim for part in found for view, dim in part.dims.items()}
-    return Filled(rows, encoded, found[-1].recipes, dims)
+    return Filled(rows, encoded, found[-1].recipes, dims, added(part.cut for part in found))

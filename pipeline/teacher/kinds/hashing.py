@@ -16,6 +16,8 @@ from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.shared.cut import NONE, Cut
+from pipeline.teacher.shared.unweighted import Reading
 
 if TYPE_CHECKING:
     from transformers import BertConfig, PreTrainedTokenizerFast
@@ -37,6 +39,11 @@ def look(params: HashingTeacher) -> TeacherFacts:
     config = {**_config(len(tokenizer)).to_diff_dict(), "model_type": "bert"}
     dims = dict.fromkeys(VIEWS, params.dim)
     return teacher_facts.of_parts(config, tokenizer, dims, params.dim)
+
+
+def reading(_params: HashingTeacher) -> Reading:
+    """It reads words, as many as there are."""
+    return Reading(None, None, "")
 
 
 class Hashing:
@@ -65,6 +72,10 @@ class Hashing:
             total = np.sum([self._word(word) for word in words], axis=0)
             vectors[row] = total / np.linalg.norm(total)
         return dict.fromkeys(views, vectors)
+
+    def cut(self, _texts: Sequence[str]) -> Cut:
+        """Nothing: all words are read."""
+        return NONE
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """Save a two-layer BERT of seeded random weights over single letters; return its token directions."""

@@ -20,6 +20,7 @@ from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
 from pipeline.teacher.shared.local_facts import facts_of
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
+from pipeline.teacher.shared.unweighted import Reading
 
 RECIPE_VERSION = 1
 VIEW = "sentence"
@@ -46,6 +47,11 @@ def look(params: OpenAiApiTeacher) -> TeacherFacts:
     except UserError as error:
         raise UserError(str(error).replace("teacher.model", "teacher.parts")) from None
     return facts.model_copy(update={"dims": {VIEW: params.dimensions} if params.dimensions else {}})
+
+
+def reading(params: OpenAiApiTeacher) -> Reading:
+    """An API says neither how it tokenises nor where it cuts."""
+    return Reading(None, None, max((params.prompts.given(role) or "" for role in ROLES), key=len))
 
 
 class OpenAiApi:
@@ -109,6 +115,9 @@ class OpenAiApi:
             rows = np.flatnonzero(done)
             raise Unfinished(_fault(requests), rows, {VIEW: found[rows]})
         return dict.fromkeys(views, found)
+
+    def cut(self, _texts: Sequence[str]) -> None:
+        """An API does not say where it cuts."""
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """The parts of the local model `teacher.parts`, as the transformer teacher saves them."""

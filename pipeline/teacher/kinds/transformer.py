@@ -1,11 +1,13 @@
 """A transformer teacher: any sentence-transformers model, or a plain transformers model with a pooling."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Half, how_much_slower, largest_layer
@@ -17,6 +19,7 @@ from pipeline.encoders.packed_model import PackedModel, encoder_of
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import TransformerTeacher
+from pipeline.teacher.shared.cut import Cut, cut
 from pipeline.teacher.shared.local_facts import facts_of
 from pipeline.teacher.shared.local_model import (
     find_teacher,
@@ -25,6 +28,7 @@ from pipeline.teacher.shared.local_model import (
     positions_of,
     save_parts,
 )
+from pipeline.teacher.shared.unweighted import Reading, load_unweighted, stated_prompts
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -50,6 +54,18 @@ def look(params: TransformerTeacher) -> TeacherFacts:
     return facts_of(find_teacher(params), params)
 
 
+def reading(params: TransformerTeacher) -> Reading:
+    """How the teacher of these params reads a text, by its longest prompt; no weights are loaded.
+
+    Raises:
+        UserError: the model is missing or cannot be read, or names no longest text.
+    """
+    folder = find_teacher(params)
+    model = load_unweighted(folder, params)
+    longest = max(prompts.by_role(*stated_prompts(folder), params.prompts).values(), key=len)
+    return Reading(model.tokenizer.backend_tokenizer.to_str(), _max_length(model, params), longest)
+
+
 class Transformer:
     """A sentence-transformers model, fed with length-sorted batches, packed where it can be."""
 
@@ -59,7 +75,7 @@ class Transformer:
         self.module = load_model(folder, params, runtime.device)
         if params.precision != "float32":
             _tell_if_slower(params.precision, self.module)
-        self.prompts = prompts.by_role(self.module, params.prompts)
+        self.prompts = prompts.by_role(self.module.prompts, self.module.default_prompt_name, params.prompts)
         self.max_length = _max_length(self.module, params)
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
         self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch)
@@ -97,6 +113,18 @@ class Transformer:
         `sentence` equals sentence-transformers' `encode`, `encode_query` or `encode_document`, by the role.
         """
         return self.model.encode(texts, views, self.prompts[role])
+
+    def cut(self, texts: Sequence[str], role: Role = "text") -> Cut:
+        """How much of the texts in a role lies behind `max_length`."""
+        return cut([self.prompts[role] + text for text in texts], self._whole, self.max_length)
+
+    @cached_property
+    def _whole(self) -> Tokenizer:
+        """The tokenizer without truncation and padding."""
+        tokenizer = Tokenizer.from_str(self.module.tokenizer.backend_tokenizer.to_str())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
 
     def save_parts(self, folder: Path) -> NDArray[np.float32]:
         """Save the encoder as a transformers folder; return every token's vector on its own (model2vec)."""

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import polars as pl
+from typer.testing import CliRunner
+
+from pipeline.cli.__main__ import app
+from pipeline.data.common import texts
+from pipeline.params.corpus import Corpus
+from pipeline.prepare.corpus import PROVENANCE_SCHEMA, SourceTexts, build
+from pipeline.prepare.documents import Cut
+
+CORPUS = Corpus.model_validate({"sources": [{"kind": "wordnet"}], "min_words": 1})
+
+
+def inspect(folder: Path, source: SourceTexts, *, places: bool) -> str:
+    table, _ = build([source], CORPUS, pl.Series([], dtype=pl.String))
+    texts.write(table, texts.CORPUS_SCHEMA, folder / "corpus.parquet")
+    if places:
+        texts.write(table, PROVENANCE_SCHEMA, folder / "provenance.parquet")
+    result = CliRunner().invoke(app, ["inspect", str(folder / "corpus.parquet")])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_corpus_is_shown_with_where_its_texts_come_from(tmp_path):
+    rows = pl.Series(["One is one.", "Two are two. Three are three."])
+    cut = SourceTexts("docs/*.txt", rows, None, files=("docs/a.txt",), cut=Cut("en", None))
+    assert "docs/a.txt" not in inspect(tmp_path, cut, places=False)
+    shown = [
+        line.split("┆") for line in inspect(tmp_path, cut, places=True).splitlines() if "docs/a.txt" in line
+    ]
+    found = {cells[1].strip(): [cell.strip(" │") for cell in cells[-3:]] for cells in shown}
+    assert found == {
+        "One is one.": ["docs/a.txt", "1", "1"],
+        "Two are two.": ["docs/a.txt", "2", "1"],
+        "Three are three.": ["docs/a.txt", "2", "2"],
+    }
+
+
+def test_columns_that_say_nothing_are_left_out(tmp_path):
+    whole = SourceTexts("wordnet", pl.Series(["One is one."]), None)
+    header = inspect(tmp_path, whole, places=True)
+    assert "row" in header.split("column split")[1]
+    assert "part" not in header
