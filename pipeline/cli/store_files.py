@@ -165,6 +165,8 @@ def size(path: Path) -> int:
 def used_by(vectors_folder: Path) -> dict[str, list[str]]:
     """The published sets of each recipe, by the first letters of its fingerprint.
 
+    The sets of an ensemble are its members' too.
+
     Raises:
         UserError: a manifest is damaged: what it uses is not known.
     """
@@ -172,7 +174,10 @@ def used_by(vectors_folder: Path) -> dict[str, list[str]]:
     found = vectors_folder.glob(f"[!.]*/[!.]*/{published.MANIFEST}")
     for path in sorted({manifest.parent.parent for manifest in found}):
         manifests = published.open_set(path).manifests.values()
-        for letters in {str(manifest["fingerprint"])[:FINGERPRINT_LETTERS] for manifest in manifests}:
+        members = [one for manifest in manifests for one in manifest.get("recipe", {}).get("members", ())]
+        recipes = {str(manifest["fingerprint"]) for manifest in manifests}
+        recipes |= {fingerprint.of_json(member["recipe"]) for member in members}
+        for letters in {recipe[:FINGERPRINT_LETTERS] for recipe in recipes}:
             users.setdefault(letters, []).append(path.name)
     return users
 

@@ -12,8 +12,8 @@ from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
-from pipeline.params.base import without_folders
 from pipeline.params.load import Params, load
+from pipeline.params.teacher import teacher_name
 from pipeline.report import build, effort, tables, timings
 from pipeline.report.build import Inputs
 from pipeline.report.checked import (
@@ -100,12 +100,11 @@ class Sources:
 def read_inputs(settings: Params, sources: Sources) -> Inputs:
     """Read all that is reported on the students in `settings`."""
     names = list(settings.students)
-    teacher = settings.teacher
     curves, stages = sources.curves, sources.stages
     methods = [method for method, block in settings.augment if block.enabled]
     timed = timings.addresses([method for method, _ in settings.augment], names)
     return Inputs(
-        teacher=teacher.kind if teacher.kind == "hashing" else without_folders(teacher.model),
+        teacher=teacher_name(settings.teacher),
         blocks={n: student.model_dump(mode="json") for n, student in settings.students.items()},
         students=[
             student_metrics(metrics.read(sources.metrics / f"{n}.json", f"evaluate@{n}"), n) for n in names

@@ -11,6 +11,7 @@ METHOD, TEXTS, STUDENT = "method", "text set", "student"
 STAGES = {
     "prepare": None,
     "augment": METHOD,
+    "members": None,
     "encode": TEXTS,
     "teacher_parts": None,
     "fit_pca": None,

@@ -4,6 +4,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from pipeline.core.atomic import atomic_folder
@@ -11,14 +12,15 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import progress, say
 from pipeline.data.common import texts
 from pipeline.params.load import Params, load
-from pipeline.params.teacher import Storage
+from pipeline.params.teacher import single_teachers
 from pipeline.teacher.engines import local, ray_data
 from pipeline.teacher.engines.job import Filled, Job
+from pipeline.teacher.shared import composition
 from pipeline.teacher.store import filling
 from pipeline.teacher.store.filling import Shard
 from pipeline.teacher.store.store import VectorStore
 from pipeline.vectors.sets import published
-from pipeline.vectors.sets.shards import Ids
+from pipeline.vectors.sets.shards import Ids, write_shard
 
 ENGINES = {"local": local.run, "ray": ray_data.run}
 
@@ -30,6 +32,7 @@ def main(
     unless_null: Annotated[str, typer.Option(help="Params without which nobody reads them")] = "encode",
     shard_index: Annotated[int | None, typer.Option(help="Of a job array: encode this part alone")] = None,
     num_shards: Annotated[int | None, typer.Option(help="Of a job array: in how many parts")] = None,
+    members: Annotated[Path, typer.Option(help="The PCAs of an ensemble's members")] = Path("data/members"),
 ) -> None:
     """Encode a text set; a killed run goes on where it stopped.
 
@@ -52,14 +55,16 @@ def main(
     job = Job(Path.cwd(), texts_file, params.teacher, params.encode, params.runtime)
     rows = sum(shard.rows for shard in mine)
     label = f"encode {out.name}" + ("" if shard_index is None else f" ({shard_index} of {num_shards})")
+    filled = None
     if mine:
         with progress(label, rows, "texts") as advance:
             filled = ENGINES[params.runtime.engine](job, [shard.name for shard in mine], advance)
         if shard_index is None:
-            store = VectorStore(Path(params.runtime.cache), filled.recipe)
-            _publish(ids, shards, store, filled, params.encode.storage, out)
-    encoded = filled.encoded if mine else 0
-    say(f"{label}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
+            _publish(ids, shards, params, filled, members, out)
+    teachers = single_teachers(params.teacher)
+    for key, encoded in zip(teachers, filled.encoded if filled else [0] * len(teachers), strict=True):
+        whose = "" if len(teachers) == 1 else f", {key.removesuffix('.teacher')}"
+        say(f"{label}{whose}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
 
 
 def _is_given(params: Params, key: str) -> bool:
@@ -85,17 +90,24 @@ def part(shards: list[Shard], index: int | None, parts: int | None) -> list[Shar
     return shards[index::parts]
 
 
-def _publish(
-    ids: Ids, shards: list[Shard], store: VectorStore, filled: Filled, storage: Storage, out: Path
-) -> None:
-    rows = {shard.name: shard.rows for shard in shards}
+def _publish(ids: Ids, shards: list[Shard], params: Params, filled: Filled, members: Path, out: Path) -> None:
+    """Write what the stores hold; the vectors of an ensemble's members as its own."""
+    rows, storage = {shard.name: shard.rows for shard in shards}, params.encode.storage
+    stores = [VectorStore(Path(params.runtime.cache), recipe) for recipe in filled.recipes]
+    recipe = composition.recipe(params.teacher, filled.recipes, members)
     with atomic_folder(out) as folder:
-        for view, dim in filled.dims.items():
+        for view in params.encode.views:
             (folder / view).mkdir()
+            shares = composition.shares(params.teacher, view, members, filled.recipes)
             for shard in shards:
-                part, path = ids[shard.start : shard.stop], folder / view / shard.name
-                filling.publish_shard(part, view, dim, store, path, storage)
-            published.write_manifest(folder / view, filled.recipe, dim, rows, storage)
+                part = ids[shard.start : shard.stop]
+                halves = [
+                    filling.stored(part, share.view, dims[share.view], store)
+                    for share, dims, store in zip(shares, filled.dims, stores, strict=True)
+                ]
+                vectors = composition.joined(params.teacher, halves, shares).astype(np.float16, copy=False)
+                write_shard(part, {view: vectors}, folder / view / shard.name, storage)
+            published.write_manifest(folder / view, recipe, vectors.shape[1], rows, storage)
 
 
 if __name__ == "__main__":

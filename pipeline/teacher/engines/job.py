@@ -4,21 +4,18 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pipeline.core.errors import UserError
-from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import Encode, Teacher
+from pipeline.params.teacher import Encode, Teacher, single_teachers
+from pipeline.teacher.shared.members import load_members, own_views, told_of
 from pipeline.teacher.store import filling
 from pipeline.teacher.store.filling import Advance, Shard
 from pipeline.teacher.store.store import VectorStore
-
-if TYPE_CHECKING:
-    from pipeline.teacher import interface
 
 
 @dataclass(frozen=True)
@@ -37,16 +34,16 @@ class Filled:
     """What workers report: the store holds the vectors of these rows."""
 
     rows: int
-    encoded: int
-    """Rows that the store had lacked."""
-    recipe: dict[str, Any]
-    """The teacher's."""
-    dims: dict[str, int]
-    """Of the views wanted, as the store has them; none where there are no rows."""
+    encoded: list[int]
+    """Rows that each teacher's store had lacked; the teachers are an ensemble's members, or the only one."""
+    recipes: list[dict[str, Any]]
+    """Each teacher's."""
+    dims: list[dict[str, int]]
+    """Of the views wanted of each teacher, as its store has them; none where there are no rows."""
 
 
 class Worker:
-    """A teacher and a text set, loaded once."""
+    """A teacher, or all members of an ensemble, and a text set, loaded once."""
 
     def __init__(self, job: Job, device: str | None = None) -> None:
         try:
@@ -58,38 +55,42 @@ class Worker:
             ) from None
         runtime = job.runtime.model_copy(update={"device": device or job.runtime.device})
         ids = texts.ids(job.texts, None)
-        kind = implementation("teacher.kinds", job.teacher.kind)
-        self._teacher: interface.Teacher = kind.load(job.teacher, runtime)
+        self._keys = list(single_teachers(job.teacher))
+        self._teachers = load_members(job.teacher, runtime)
+        self._views = own_views(job.teacher, job.encode.views)
+        self._stores = [VectorStore(Path(runtime.cache), teacher.recipe) for teacher in self._teachers]
         self._ids, self._texts = ids, job.texts
-        self._views: list[str] = list(job.encode.views)
-        self._store = VectorStore(Path(runtime.cache), self._teacher.recipe)
         self._shards = {shard.name: shard for shard in filling.partition(ids, job.encode.shard_rows)}
 
     def announce(self, names: Iterable[str]) -> None:
         """Let a teacher that is paid for say what the texts that the store lacks will take."""
-        if hasattr(self._teacher, "announce"):
-            self._teacher.announce(piece for name in names for piece in self._lacking(self._shards[name]))
+        for number, teacher in enumerate(self._teachers):
+            if hasattr(teacher, "announce"):
+                shards = [self._shards[name] for name in names]
+                teacher.announce(piece for shard in shards for piece in self._lacking(shard, number))
 
     def fill(self, name: str, advance: Advance = lambda _: None) -> Filled:
-        """Make the store hold the vectors of a shard."""
+        """Make the teachers' stores hold the vectors of a shard."""
         shard = self._shards[name]
         ids = self._ids[shard.start : shard.stop]
-        encoded = filling.fill_shard(
-            ids,
-            texts.read_slice(self._texts, shard.start, shard.stop),
-            self._views,
-            self._store,
-            self._teacher.encode,
-            advance,
-        )
-        # Not asked of the teacher: an API would be sent a text for it, where it has nothing else to do.
-        dims = {view: dim for view in self._views if (dim := self._store.dim(ids, view)) is not None}
-        return Filled(shard.rows, encoded, self._teacher.recipe, dims)
+        shard_texts = texts.read_slice(self._texts, shard.start, shard.stop)
+        filled = Filled(shard.rows, [], [teacher.recipe for teacher in self._teachers], [])
+        advance = _shared(advance, len(self._teachers))
+        for key, teacher, views, store in zip(
+            self._keys, self._teachers, self._views, self._stores, strict=True
+        ):
+            with told_of(key):
+                filled.encoded.append(
+                    filling.fill_shard(ids, shard_texts, views, store, teacher.encode, advance)
+                )
+            # Not asked of the teacher: an API would be sent a text for it, where it has nothing else to do.
+            filled.dims.append({view: dim for view in views if (dim := store.dim(ids, view)) is not None})
+        return filled
 
-    def _lacking(self, shard: Shard) -> Iterator[list[str]]:
-        """The texts of a shard that the store seems to lack, as pieces of them will be asked for."""
+    def _lacking(self, shard: Shard, number: int) -> Iterator[list[str]]:
+        """The texts of a shard that a teacher's store seems to lack, as pieces of them will be asked for."""
         ids = self._ids[shard.start : shard.stop]
-        held = np.all([self._store.holds(ids, view) for view in self._views], axis=0)
+        held = np.all([self._stores[number].holds(ids, view) for view in self._views[number]], axis=0)
         shard_texts = texts.read_slice(self._texts, shard.start, shard.stop)
         for piece in filling.pieces(shard_texts):
             yield [shard_texts[row] for row in piece[~held[piece]]]
@@ -98,6 +99,22 @@ class Worker:
 def total(parts: Iterable[Filled]) -> Filled:
     """Several reports, one at least, as one."""
     found = list(parts)
-    rows, encoded = sum(part.rows for part in found), sum(part.encoded for part in found)
-    dims = {view: dim for part in found for view, dim in part.dims.items()}
-    return Filled(rows, encoded, found[-1].recipe, dims)
+    rows = sum(part.rows for part in found)
+    encoded = [sum(counts) for counts in zip(*(part.encoded for part in found), strict=True)]
+    dims = [
+        {view: dim for one in of_one for view, dim in one.items()}
+        for of_one in zip(*(part.dims for part in found), strict=True)
+    ]
+    return Filled(rows, encoded, found[-1].recipes, dims)
+
+
+def _shared(advance: Advance, teachers: int) -> Advance:
+    """Tells of a row once when each of so many teachers has told of one."""
+    passed = 0
+
+    def told(rows: int) -> None:
+        nonlocal passed
+        before, passed = passed // teachers, passed + rows
+        advance(passed // teachers - before)
+
+    return told

@@ -12,15 +12,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
-from pipeline.params.teacher import Storage
 from pipeline.teacher.store.store import VectorStore
-from pipeline.vectors.sets.shards import Half, Ids, write_shard
+from pipeline.vectors.sets.shards import Half, Ids
 
 ID_BITS = 64
 PIECE_CHARACTERS = 65_536
@@ -116,10 +114,8 @@ def fill_shard(
     return encoded
 
 
-def publish_shard(
-    ids: Ids, view: str, dim: int, store: VectorStore, path: Path, storage: Storage = "float16"
-) -> None:
-    """Write a view's vectors of ascending `ids` from the store, which holds float16, to `path`.
+def stored(ids: Ids, view: str, dim: int, store: VectorStore) -> Half:
+    """A view's vectors (n, dim) of ascending `ids`, all of which the store has to hold.
 
     Raises:
         UserError: the store lacks one, or has it in another dimension.
@@ -133,7 +129,7 @@ def publish_shard(
     vectors = np.empty((0, dim), np.float16) if known is None else known
     if vectors.shape[1] != dim:
         raise store.of_two_models(view, dim, vectors.shape[1])
-    write_shard(ids, {view: vectors}, path, storage)
+    return vectors
 
 
 def _encode(ids: Ids, texts: Sequence[str], views: Sequence[str], encode: EncodeTexts, keep: Keep) -> None:
