@@ -19,6 +19,7 @@ from pipeline.teacher.encode import ENGINES
 from pipeline.teacher.engines.job import Job
 from pipeline.teacher.shared import fitted_members
 from pipeline.teacher.shared.composition import unit
+from pipeline.teacher.shared.fitted_members import Reduction
 from pipeline.teacher.shared.members import own_views
 from pipeline.teacher.store import filling
 from pipeline.teacher.store.store import VectorStore
@@ -78,7 +79,9 @@ def _fit(params: Params, teacher: EnsembleTeacher, corpus: Path, out: Path) -> d
                     f"teacher.members.{number}.pca is {member.pca}; its view {view!r} of {dim} dimensions "
                     f"and {len(chosen):,} training texts allow {fitted.rank} or less: lower it, or set null"
                 )
-            pcas |= fitted_members.write_pca(fitted, out, number, view, filled.recipes[number])
+            kept = fitted.components[: member.pca].astype(np.float32)
+            reduction = Reduction(fitted.mean.astype(np.float32), np.ascontiguousarray(kept))
+            pcas |= fitted_members.write(reduction, out, number, view, filled.recipes[number])
     sample = {"texts": len(chosen), "text_ids": fingerprint.of_bytes(chosen.astype("<u8").tobytes())}
     say(f"members: {len(pcas)} PCAs of {len(chosen):,} texts; {sum(filled.encoded):,} encoded")
     return {"sample": sample, "pcas": pcas}

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pipeline.params.teacher import EnsembleTeacher, Teacher
 from pipeline.teacher.shared import fitted_members
+from pipeline.teacher.shared.fitted_members import Reduction
 from pipeline.teacher.shared.members import brought
-from pipeline.vectors.pca import Pca
 
 RECIPE_VERSION = 1
 """Raised when a change of this file changes an ensemble's vectors."""
@@ -30,15 +30,13 @@ class Share:
     """Its own view that it brings."""
     scale: float = 1.0
     """sqrt(w / sum(w))."""
-    pca: Pca | None = None
-    dim: int | None = None
-    """Components of the PCA that stay."""
+    reduction: Reduction | None = None
 
     def of(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
         """Its part (n, dim) of the ensemble's vectors, each of length `scale`; zero rows stay zero."""
         found = unit(vectors)
-        if self.pca and self.dim:
-            found = unit(self.pca.reduce(found, self.dim))
+        if self.reduction:
+            found = unit(self.reduction.of(found))
         return np.float32(self.scale) * found
 
 
@@ -61,10 +59,10 @@ def shares(
     total = sum(member.weight for member in params.members)
     found = []
     for number, member in enumerate(params.members):
-        own, pca = brought(member.view, view), None
+        own, reduction = brought(member.view, view), None
         if member.pca:
-            pca = fitted_members.read_pca(fitted, number, own, recipes[number] if recipes else None)
-        found.append(Share(own, sqrt(member.weight / total), pca, member.pca))
+            reduction = fitted_members.read(fitted, number, own, recipes[number] if recipes else None)
+        found.append(Share(own, sqrt(member.weight / total), reduction))
     return found
 
 

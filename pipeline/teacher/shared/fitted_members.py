@@ -7,26 +7,43 @@ has `code`, `sample` and `pcas`; it is `{}` for a teacher that is no ensemble.
 import inspect
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from pipeline.core import fingerprint
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
-from pipeline.vectors import pca
-from pipeline.vectors.pca import Pca
 
 MANIFEST = "manifest.json"
 AGAIN = "run `dvc repro -f members`"
 
 
-def write_pca(
-    fitted: Pca, folder: Path, number: int, view: str, recipe: Mapping[str, Any]
+@dataclass(frozen=True)
+class Reduction:
+    """The first components of a PCA of normalised vectors of d dimensions."""
+
+    mean: NDArray[np.float32]
+    """(d,)."""
+    components: NDArray[np.float32]
+    """(dim, d), one a row, by falling variance."""
+
+    def of(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Coordinates (n, dim) of vectors (n, d)."""
+        return (vectors - self.mean) @ self.components.T
+
+
+def write(
+    fitted: Reduction, folder: Path, number: int, view: str, recipe: Mapping[str, Any]
 ) -> dict[str, dict[str, str]]:
     """Write a member's PCA of one of its own views; what the manifest says of it, by its name there."""
     path = folder / _name(number, view)
     path.parent.mkdir(exist_ok=True)
-    pca.write(fitted, path)
+    save_file({"mean": fitted.mean, "components": fitted.components}, path)
     told = {"sha256": fingerprint.of_file(path), "recipe": fingerprint.of_json(recipe)}
     return {_name(number, view): told}
 
@@ -36,13 +53,13 @@ def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
 
     Args:
         folder: data/members.
-        content: `code` (a digest by kind), `sample` (which texts), `pcas` (what `write_pca` gives); empty for
+        content: `code` (a digest by kind), `sample` (which texts), `pcas` (what `write` gives); empty for
             a teacher that is no ensemble.
     """
     write_text(folder / MANIFEST, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
-def read_pca(folder: Path, number: int, view: str, recipe: Mapping[str, Any] | None = None) -> Pca:
+def read(folder: Path, number: int, view: str, recipe: Mapping[str, Any] | None = None) -> Reduction:
     """The PCA of a member's own view.
 
     Args:
@@ -64,7 +81,7 @@ def read_pca(folder: Path, number: int, view: str, recipe: Mapping[str, Any] | N
         raise UserError(f"{path} is damaged: its SHA-256 is not the manifest's; {AGAIN}")
     if recipe is not None and fingerprint.of_json(recipe) != told["recipe"]:
         raise UserError(f"{path} is of another teacher than teacher.members.{number}; {AGAIN}")
-    return pca.read(path.parent, view)
+    return Reduction(**load_file(path))
 
 
 def check_code(folder: Path, kind: str, teacher: type) -> None:
