@@ -70,23 +70,19 @@ def run(*ensemble, views=("sentence", "token_mean"), shard_rows=32, **runtime):
 
 
 def write_params(ensemble, views=("sentence", "token_mean"), shard_rows=32, parts=None, **runtime):
-    YAML().dump(
-        small_params(
-            teacher={"kind": "ensemble", "members": list(ensemble), "parts": parts},
-            encode={"views": list(views), "shard_rows": shard_rows},
-            runtime={"device": "cpu", **runtime},
-        ),
-        Path("params.yaml"),
-    )
+    block = {"kind": "ensemble", "members": list(ensemble), "parts": parts}
+    write_teacher(block, views, shard_rows, **runtime)
+
+
+def write_teacher(block, views=("sentence", "token_mean", "cls"), shard_rows=32, **runtime):
+    how = {"views": list(views), "shard_rows": shard_rows}
+    document = small_params(teacher=block, encode=how, runtime={"device": "cpu", **runtime})
+    YAML().dump(document, Path("params.yaml"))
 
 
 def alone(member, view):
     """A member's own published vectors, (n, d) in float64."""
-    block = {key: value for key, value in member["teacher"].items()}
-    document = small_params(
-        teacher=block, encode={"views": [view], "shard_rows": 32}, runtime={"device": "cpu"}
-    )
-    YAML().dump(document, Path("params.yaml"))
+    write_teacher(member["teacher"])
     encode.main(Path("corpus.parquet"), OUT)
     return published.open_set(OUT).read(view)[1].astype(np.float64)
 
@@ -136,10 +132,7 @@ def test_every_set_is_reduced_by_the_same_matrix(folder):
 
 def test_members_have_the_stores_that_they_have_alone(folder, capsys):
     for member in (HASHING, OTHER):
-        block = small_params(
-            teacher=member["teacher"], encode={"views": ["sentence", "token_mean"]}, runtime={"device": "cpu"}
-        )
-        YAML().dump(block, Path("params.yaml"))
+        write_teacher(member["teacher"])
         encode.main(Path("corpus.parquet"), OUT)
     capsys.readouterr()
     run(HASHING, {**OTHER, "view": "token_mean"})
@@ -197,7 +190,7 @@ def test_a_view_more_leaves_the_files_of_the_others_as_they_are(folder):
 
 
 def test_the_ensemble_itself_gives_what_its_sets_hold(folder):
-    ids, ours = run({**HASHING, "pca": 4}, OTHER, BERT).read("token_mean")
+    _, ours = run({**HASHING, "pca": 4}, OTHER, BERT).read("token_mean")
     params = load(Path("params.yaml"))
     teacher = load_teacher(params.teacher, params.runtime, FITTED)
     import polars as pl
