@@ -31,7 +31,7 @@ def main(
     os.environ["RAYON_NUM_THREADS"] = str(params.footprint.threads)  # of tokenizers, read at the first use
     # Students are measured on the CPU, and so is what they are compared with.
     on_cpu = params.runtime.model_copy(update={"device": "cpu"})
-    block = _in_float32(params.teacher)
+    block = in_float32(params.teacher)
     teacher = load_teacher(block, on_cpu, members)
     models = {
         "teacher": describe(
@@ -57,11 +57,11 @@ def main(
     metrics.write(measure(models, plan, "teacher"), out)
 
 
-def _in_float32(teacher: Teacher) -> Teacher:
+def in_float32(teacher: Teacher) -> Teacher:
     """The teacher without its precision, which is for encoding: students are loaded in float32."""
     if isinstance(teacher, EnsembleTeacher):
         members = [
-            member.model_copy(update={"teacher": _in_float32(member.teacher)}) for member in teacher.members
+            member.model_copy(update={"teacher": in_float32(member.teacher)}) for member in teacher.members
         ]
         return teacher.model_copy(update={"members": tuple(members)})
     if isinstance(teacher, TransformerTeacher):

@@ -1,18 +1,25 @@
 """An ensemble against numpy on its members' own vectors; its sets by the stages `members` and `encode`."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import small_students
+import torch
 from encode_runs import OUT, stored, write_texts
 from ruamel.yaml import YAML
 from small_params import small_params
+from typer.testing import CliRunner
 
+from pipeline.cli.__main__ import app
 from pipeline.core.errors import UserError
 from pipeline.core.fingerprint import of_json
 from pipeline.data import teacher_parts
 from pipeline.params.load import load
+from pipeline.params.teacher import teacher_name
+from pipeline.score.cost import describe
+from pipeline.score.footprint import in_float32
 from pipeline.select import members
 from pipeline.teacher import encode
 from pipeline.teacher import teacher_parts as parts_stage
@@ -164,8 +171,6 @@ def test_one_member_changed_encodes_that_one_and_one_removed_encodes_nothing(fol
 
 
 def test_the_bytes_do_not_depend_on_how_a_run_went(folder):
-    import shutil
-
     from encode_runs import published as files
 
     ensemble = ({**BERT, "pca": 6}, HASHING)
@@ -278,3 +283,93 @@ def test_a_pca_of_another_member_is_told(folder):
         UserError, match=r"another teacher than teacher\.members\.0; run `dvc repro -f members`"
     ):
         encode.main(Path("corpus.parquet"), OUT)
+
+
+def cache(*args):
+    """The rows of a `pipeline cache` command."""
+    done = CliRunner().invoke(app, ["cache", *args])
+    assert done.exit_code == 0, done.output
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def test_the_cache_knows_that_members_are_used(folder):
+    run(HASHING, OTHER, views=["sentence"])
+    shutil.copytree(OUT.parent, "data/vectors")
+    assert {(row[2], row[-1]) for row in cache("list")} == {
+        ("sentence", "corpus,params.yaml"),
+        ("cls", "corpus,params.yaml"),
+    }
+    write_teacher({"kind": "hashing", "dim": 7})
+    assert {row[-1] for row in cache("list")} == {"corpus"}
+    assert cache("prune") == []
+    shutil.rmtree("data/vectors")
+    assert len(cache("prune")) == 2
+
+
+def test_doctor_tells_of_each_member(folder):
+    write_params([HASHING, {**BERT, "teacher": {"kind": "transformer", "model": "gone/x/y"}}])
+    lines = CliRunner().invoke(app, ["doctor"]).stdout.splitlines()
+    found = [line.split("\t") for line in lines if "\tteacher" in line]
+    assert [(sign, name) for sign, name, _ in found] == [
+        ("ok", "teacher.members.0"),
+        ("missing", "teacher.members.1"),
+    ]
+    assert "edit teacher.members.1.teacher.model" in found[1][2]
+
+
+API = {"teacher": {"kind": "openai_api", "url": "http://x/v1", "model": "m", "parts": "bert"}}
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "fault"),
+    [
+        (
+            [HASHING, API],
+            {},
+            r"encode\.views has 'token_mean'; teacher\.members\.1\.teacher\.kind openai_api",
+        ),
+        ([{**API, "view": "cls"}], {"views": ["sentence"]}, r"teacher\.members\.0\.view is 'cls'"),
+        ([API, BERT], {"views": ["sentence"], "engine": "ray"}, r"runtime\.engine is ray"),
+        ([API, BERT], {"views": ["sentence"], "workers": 2}, r"runtime\.workers is 2"),
+        ([{**HASHING, "weight": 0}], {}, r"teacher\.members\.0\.weight is 0"),
+        ([HASHING], {"parts": 1}, r"teacher\.parts is 1; teacher\.members are numbered 0 to 0"),
+        ([], {}, r"teacher\.members is empty"),
+        ([{**HASHING, "weigth": 1}], {}, r"teacher\.members\.0\.weigth is unknown.*'weight'"),
+        ([{"teacher": {"kind": "hashing", "dmi": 1}}], {}, r"teacher\.members\.0\.teacher\.dmi .*'dim'"),
+        (
+            [{"teacher": {"kind": "ensemble", "members": []}}],
+            {},
+            r"teacher\.members\.0\.teacher\.kind is 'ensemble'",
+        ),
+        (
+            [{"teacher": {**API["teacher"], "url": "x"}}],
+            {"views": ["sentence"]},
+            r"members\.0\.teacher\.url: no base URL",
+        ),
+    ],
+)
+def test_faults_of_the_block_name_their_keys(folder, members, options, fault):
+    write_params(members, **options)
+    with pytest.raises(UserError, match=fault):
+        load(Path("params.yaml"))
+
+
+def test_the_footprint_is_all_members(folder):
+    write_params([{**BERT, "teacher": {**BERT["teacher"], "precision": "bfloat16"}}, HASHING, BERT])
+    params = load(Path("params.yaml"))
+    teacher = load_teacher(in_float32(params.teacher), params.runtime, FITTED)
+    described = describe(
+        teacher.encode_as_users_do, teacher.module, teacher.folders, teacher.dims["sentence"]
+    )
+    single = load_teacher(params.teacher.members[2].teacher, params.runtime, FITTED)
+    alone = describe(single.encode_as_users_do, single.module, single.folders, 32)
+    assert described.parameters == 2 * alone.parameters > 0
+    assert described.megabytes == 2 * alone.megabytes > 0
+    assert described.dim == 2 * 32 + 12
+    assert {p.dtype for p in teacher.module.parameters()} == {torch.float32}
+    assert len(described.encode(["a text"])) == 3
+
+
+def test_readers_see_all_names(folder):
+    write_params([BERT, {**BERT, "teacher": {**BERT["teacher"], "model": str(folder / "bert")}}, HASHING])
+    assert teacher_name(load(Path("params.yaml")).teacher) == "bert + bert + hashing"
