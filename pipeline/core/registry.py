@@ -4,7 +4,6 @@ The name of the module is the kind, so that dvc.yaml names the file that a kind 
 """
 
 import importlib
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +17,5 @@ def implementation(family: str, kind: str) -> ModuleType:
 
 def code_digest(family: str, kind: str) -> str:
     """SHA-256 of the file that implements a kind, which is not imported."""
-    package = importlib.util.find_spec(f"pipeline.{family}")
-    [folder] = package.submodule_search_locations if package else []
+    [folder] = importlib.import_module(f"pipeline.{family}").__path__
     return fingerprint.of_file(Path(folder) / f"{kind}.py")

@@ -34,7 +34,8 @@ class Reduction:
 
     def of(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Coordinates (n, dim) of vectors (n, d)."""
-        return (vectors - self.mean) @ self.components.T
+        found: NDArray[np.float32] = (vectors - self.mean) @ self.components.T
+        return found
 
 
 def write(
