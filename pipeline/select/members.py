@@ -9,8 +9,8 @@ import typer
 from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.fingerprint import code_digest
 from pipeline.core.progress import progress, say
-from pipeline.core.registry import code_digest
 from pipeline.data.common import texts
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import EnsembleTeacher, single_teachers
