@@ -33,7 +33,7 @@ def of_folder(path: Path) -> str:
 
 
 def code_digest(family: str, kind: str) -> str:
-    """SHA-256 (hex) of the file that implements a kind ("teacher.kinds", "hashing"), which is not imported."""
+    """SHA-256 (hex) of the file of a kind ("teacher.kinds", "hashing"), which is not imported."""
     [folder] = importlib.import_module(f"pipeline.{family}").__path__
     return of_file(Path(folder) / f"{kind}.py")
 
