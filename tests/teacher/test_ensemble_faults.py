@@ -47,7 +47,7 @@ def test_students_start_from_one_member(corpus_folder, parts, dim):
 
 
 def test_another_teacher_has_an_empty_manifest_that_no_corpus_changes(corpus_folder):
-    YAML().dump(small_params(), Path("params.yaml"))
+    write_teacher({"kind": "hashing"})
     contents = []
     for lines in (TEXTS, TEXTS[:50]):
         write_corpus(lines)
@@ -61,17 +61,17 @@ def test_another_teacher_has_an_empty_manifest_that_no_corpus_changes(corpus_fol
     [
         (
             {**BERT, "teacher": {**BERT["teacher"], "max_length": 5000}},
-            r"teacher\.members\.1\.teacher\.max_length",
+            "1.teacher.max_length",
         ),
         (
             {**BERT, "teacher": {"kind": "transformer", "model": "bert"}},
-            r"teacher\.members\.1\.teacher\.pooling",
+            "1.teacher.pooling",
         ),
         (
             {**BERT, "teacher": {"kind": "transformer", "model": "gone/x/y"}},
-            r"teacher\.members\.1\.teacher\.model",
+            "1.teacher.model",
         ),
-        ({**HASHING, "pca": 13}, r"teacher\.members\.1\.pca is 13; .* 12 or less"),
+        ({**HASHING, "pca": 13}, "1.pca is 13"),
     ],
 )
 def test_a_fault_of_a_member_names_its_key(corpus_folder, member, key):
@@ -104,9 +104,7 @@ def test_a_pca_that_is_gone_or_damaged_is_told(corpus_folder, fault):
 def test_a_pca_of_another_member_is_told(corpus_folder):
     run({**HASHING, "pca": 4}, OTHER)
     write_params([{**HASHING, "teacher": {"kind": "hashing", "dim": 12, "seed": 9}, "pca": 4}, OTHER])
-    with pytest.raises(
-        UserError, match=r"another teacher than teacher\.members\.0; run `dvc repro -f members`"
-    ):
+    with refuses("data/members/0/sentence.safetensors", "teacher.members.0", "`dvc repro -f members`"):
         encode.main(Path("corpus.parquet"), OUT)
 
 
