@@ -34,8 +34,7 @@ class Reduction:
 
     def of(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """Coordinates (n, dim) of vectors (n, d)."""
-        found: NDArray[np.float32] = (vectors - self.mean) @ self.components.T
-        return found
+        return ((vectors - self.mean) @ self.components.T).astype(np.float32, copy=False)
 
 
 def write(
