@@ -34,6 +34,8 @@ CODE = "pipeline/"
 ALL_OF = {"train.losses"}
 """Families of which a stage depends on every implementation: a sum may be of any losses. A stage that is run
 once, for all students, depends on every kind of them."""
+MEMBERS = "data/members"
+"""Changes when the code of a kind does that a member of an ensemble has, for dvc.yaml cannot name several."""
 IN_FOLDERS = {"augment"}
 """Families of which each implementation has a folder, whose files no other uses."""
 
@@ -79,18 +81,21 @@ def closure(start: str, root: Path) -> set[str]:
     return seen
 
 
-def selected_families(files: set[str], root: Path) -> set[str]:
-    """Families whose implementation params choose: first argument of every `implementation(...)`."""
+def selected_families(files: set[str], root: Path, by: str = "implementation") -> set[str]:
+    """Families whose implementation params choose: first argument of every `implementation(...)`.
+
+    By `code_digest(...)`: those whose code is hashed.
+    """
     modules = [file for file in files if file.endswith(".py")]
-    return {name for file in modules for name in _chosen((root / file).read_text(encoding="utf-8"))}
+    return {name for file in modules for name in _chosen((root / file).read_text(encoding="utf-8"), by)}
 
 
 @cache
-def _chosen(code: str) -> set[str]:
+def _chosen(code: str, by: str) -> set[str]:
     return {
         str(ast.literal_eval(node.args[0]))
         for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "implementation"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == by
     }
 
 
@@ -109,9 +114,10 @@ def needed(entry: str, chosen: dict[str, str], root: Path) -> set[str]:
     """
     start = closure(entry, root)
     files = set(start)
+    hashed = selected_families(start, root, by="code_digest")
     for family in selected_families(start, root):
         others = kinds(family, root)
-        if family in ALL_OF or chosen.get(family) is None:
+        if family in ALL_OF | hashed or chosen.get(family) is None:
             files |= {found for file in others.values() for found in closure(file, root)}
             continue
         own = others.pop(chosen[family])
@@ -149,11 +155,17 @@ def stages(root: Path) -> Iterator[tuple[str, set[str], set[str]]]:
                 "train.students.kinds": student.get("kind"),
             }
             paths = {Path(dep.fs_path).relative_to(root).as_posix() for dep in stage.deps}
-            yield (
-                stage.name,
-                needed(entry(stage.cmd), chosen, root),
-                {path for path in paths if path.startswith(CODE)},
-            )
+            code = {path for path in paths if path.startswith(CODE)}
+            needs = needed(entry(stage.cmd), chosen, root)
+            if "teacher.kinds" in selected_families(closure(entry(stage.cmd), root), root):
+                of_members = {
+                    kinds("teacher.kinds", root)[member["teacher"]["kind"]]
+                    for member in params["teacher"].get("members", ())
+                }
+                needs |= of_members
+                # The manifest in MEMBERS has a digest of their code.
+                code |= of_members if MEMBERS in paths else set()
+            yield stage.name, needs, code
 
 
 def entry(command: str) -> str:

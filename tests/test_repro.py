@@ -20,6 +20,7 @@ ALL_STAGES = {
     "prepare",
     "augment@wordnet",
     "augment@back_translation",
+    "members",
     "encode@corpus",
     "encode@wordnet",
     "encode@back_translation",

@@ -140,7 +140,7 @@ def lines_appended(project: Project) -> None:
     texts = project.root / "data/raw/texts.txt"
     texts.write_text("\n".join([texts.read_text(), *(sentence(50_000 + i) for i in range(5))]))
     ran, said = project.repro("encode@corpus", "encode@eval", "encode@finetune", "mine")
-    assert ran == {"prepare", "encode@corpus"}
+    assert ran == {"prepare", "members", "encode@corpus"}
     assert "encode corpus: 5 encoded, 400 taken from the store" in said
 
 
@@ -163,13 +163,13 @@ def the_teacher_and_back(project: Project) -> None:
     before = published(project)
     project.params["teacher"]["seed"] = 1
     ran, said = project.repro(*sets)
-    assert ran == {"tokenizer", "look", *sets}
+    assert ran == {"tokenizer", "look", "members", *sets}
     assert "encode corpus: 400 encoded, 0 taken from the store" in said
     assert published(project) != before
     del project.params["teacher"]["seed"]
     # DVC's run-cache would not even start the stage: without it, the store alone has to answer.
     ran, said = project.repro("--no-run-cache", *sets)
-    assert ran == {"tokenizer", "look", *sets}
+    assert ran == {"tokenizer", "look", "members", *sets}
     assert "encode corpus: 0 encoded, 400 taken from the store" in said
     assert published(project) == before
 
@@ -185,7 +185,7 @@ def a_view_added(project: Project) -> None:
     project.params["encode"]["views"].append("cls")
     ran, _ = project.repro()
     sets = ("corpus", "wordnet", "back_translation", "eval", "finetune")
-    assert ran == {*(f"encode@{name}" for name in sets), "fit_pca", "report"}
+    assert ran == {*(f"encode@{name}" for name in sets), "members", "fit_pca", "report"}
     project.params["students"]["potion"]["view"] = "cls"
     assert project.repro("distill@hpd", "distill@potion", "gate@wordnet", "mine")[0] == {
         "look",
@@ -205,6 +205,16 @@ def code_of_a_students_kind(project: Project) -> None:
     assert would_run(project) == {"look"} | trained("potion")
 
 
+@row("the code of a teacher's kind")
+def code_of_a_teachers_kind(project: Project) -> None:
+    edit_code(project, "teacher/kinds/openai_api.py")
+    assert project.repro()[0] == {"members", "report"}  # what it writes is equal
+    edit_code(project, "teacher/kinds/hashing.py")
+    ran, said = project.repro("encode@corpus", "teacher_parts")
+    assert ran == {"members", "encode@corpus", "teacher_parts"}
+    assert "encode corpus: 0 encoded, 400 taken from the store" in said
+
+
 @row("the code of a reader")
 def code_of_a_reader(project: Project) -> None:
     edit_code(project, "prepare/readers/beir.py")
@@ -221,7 +231,7 @@ def the_reports_template(project: Project) -> None:
 def a_default_written_out(project: Project) -> None:
     project.params["encode"]["storage"] = "float16"
     ran, said = project.repro()
-    assert {stage.partition("@")[0] for stage in ran} == {"encode", "report"}
+    assert {stage.partition("@")[0] for stage in ran} == {"members", "encode", "report"}
     assert "encode corpus: 0 encoded, 400 taken from the store" in said
 
 

@@ -15,7 +15,7 @@ from pipeline.core.atomic import is_untouched, remove_abandoned
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
 from pipeline.params.load import load
-from pipeline.params.teacher import Teacher
+from pipeline.params.teacher import SingleTeacher, single_teachers
 
 PARAMS = Path("params.yaml")
 VECTORS = Path("data/vectors")
@@ -185,10 +185,11 @@ def _users(folder: Path, params_file: Path, vectors: Path) -> dict[str, list[str
     """What uses each recipe: published sets, and the params file, whose encoding may not be published yet."""
     if vectors != VECTORS and not vectors.is_dir():
         raise UserError(f"there is no folder {vectors}; --vectors names the one of the published sets")
-    sets, teacher = store_files.used_by(vectors), load(params_file).teacher
-    return {
+    sets = store_files.used_by(vectors)
+    teachers = single_teachers(load(params_file).teacher).values()
+    return sets | {
         stored.fingerprint: sets.get(stored.fingerprint, [])
-        + ([params_file.name] if _may_be_of(teacher, stored.recipe) else [])
+        + ([params_file.name] if any(_may_be_of(one, stored.recipe) for one in teachers) else [])
         for stored in store_files.recipes(folder)
     }
 
@@ -202,7 +203,7 @@ def _mteb_results(folder: Path, used: Mapping[str, Sequence[str]], students: Pat
     return {path: known.get(model, "") for path, model in found.items()}
 
 
-def _may_be_of(teacher: Teacher, recipe: dict[str, Any]) -> bool:
+def _may_be_of(teacher: SingleTeacher, recipe: dict[str, Any]) -> bool:
     """Whether all that params and recipe both say agrees: the weights are not loaded to find out."""
     wanted = teacher.model_dump(mode="json", exclude_none=True)
     if recipe.get("kind") != teacher.kind:

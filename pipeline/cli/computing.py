@@ -16,7 +16,13 @@ from pipeline.cli.needs import teacher_folder
 from pipeline.core.errors import UserError
 from pipeline.core.machine import FASTER, Layer, find_device, gain, how_much_slower
 from pipeline.params.load import Params
-from pipeline.params.teacher import Teacher, TransformerTeacher
+from pipeline.params.teacher import (
+    SingleTeacher,
+    Teacher,
+    TransformerTeacher,
+    single_teachers,
+    starting_teacher,
+)
 from pipeline.train.loop.curves import PRECISION
 
 CPU_ONLY = "none that torch sees; the CPU is used"
@@ -61,7 +67,7 @@ def precision(curves: Path, params: Params, *, measure: bool) -> Finding:
     found = []
     if measure:
         try:
-            where, layer = find_device(params.runtime.device), _layer(params.teacher)
+            where, layer = find_device(params.runtime.device), _layer(starting_teacher(params.teacher)[1])
         except UserError as error:  # `device` says what to do
             return Finding("precision", f"not measured: {error}")
         speed = gain(layer, where)
@@ -93,13 +99,15 @@ def _trained_in(curve: Path) -> str:
 
 def slow_teacher(params: Teacher, device: str) -> str:
     """What to tell of a teacher's precision that is slower than float32 there; empty where it is not."""
-    if not isinstance(params, TransformerTeacher) or params.precision == "float32":
-        return ""
-    said = how_much_slower(params.precision, _layer(params), find_device(device))
-    return f"teacher.precision: {said}; float32 encodes faster here" if said else ""
+    told = []
+    for key, one in single_teachers(params).items():
+        if isinstance(one, TransformerTeacher) and one.precision != "float32":
+            said = how_much_slower(one.precision, _layer(one), find_device(device))
+            told += [f"{key}.precision: {said}; float32 encodes faster here"] if said else []
+    return "\n".join(told)
 
 
-def _layer(params: Teacher) -> Layer:
+def _layer(params: SingleTeacher) -> Layer:
     """The teacher's largest layer, by its config."""
     if not isinstance(params, TransformerTeacher):
         return TYPICAL

@@ -27,7 +27,7 @@ def doctor(
     findings = [
         system.python(),
         system.libraries(),
-        needs.teacher(params.teacher),
+        *needs.teachers(params.teacher),
         *needs.students(params),
         needs.wordnet(params, nltk_data),
         *needs.files(params),

@@ -20,7 +20,6 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import disk_errors
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
-from pipeline.core.registry import implementation
 from pipeline.data.common import metrics
 from pipeline.params.load import Params, load
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from mteb import AbsTask
 
 STUDENTS = Path("data/finetuned")
+MEMBERS = Path("data/members")
+"""The PCAs of an ensemble's members."""
 TEACHER = metrics.TEACHER
 BATCH_SIZE = 64
 Scores = dict[str, float | None]
@@ -113,11 +114,9 @@ def _check_installed() -> None:
 
 
 def _teacher(params: Params) -> _Model:
-    from pipeline.teacher import interface
+    from pipeline.teacher.shared.members import load_teacher
 
-    teacher: interface.Teacher = implementation("teacher.kinds", params.teacher.kind).load(
-        params.teacher, params.runtime
-    )
+    teacher = load_teacher(params.teacher, params.runtime, MEMBERS)
     return _Model(
         TEACHER,
         fingerprint.of_json(teacher.recipes),

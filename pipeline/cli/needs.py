@@ -17,7 +17,15 @@ from pipeline.params.augment import BackTranslationAugment, TranslationStep
 from pipeline.params.corpus import Documents
 from pipeline.params.load import Params
 from pipeline.params.students import TransformerInit
-from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher, TransformerTeacher
+from pipeline.params.teacher import (
+    HashingTeacher,
+    OpenAiApiTeacher,
+    SingleTeacher,
+    Teacher,
+    TransformerTeacher,
+    single_teachers,
+    starting_teacher,
+)
 from pipeline.prepare.wordnet.files import is_complete, wordnet_folder
 
 NOT_HERE = "not downloaded yet, and no folder here; the first `dvc repro` asks the hub for it"
@@ -25,7 +33,19 @@ SPLITTERS = ("sentencex", "semantic_text_splitter")
 """Packages that cut documents."""
 
 
-def teacher(params: Teacher) -> Finding:
+def teachers(params: Teacher) -> list[Finding]:
+    """Where the teacher is, or each member of an ensemble; nothing is loaded or downloaded."""
+    return [
+        Finding(
+            key.removesuffix(".teacher"),
+            *(text.replace("teacher.", f"{key}.") for text in (found.found, found.fix)),
+        )
+        for key, one in single_teachers(params).items()
+        for found in [_teacher(one)]
+    ]
+
+
+def _teacher(params: SingleTeacher) -> Finding:
     """Where the teacher is, its dimension and its longest text; nothing is loaded or downloaded."""
     if isinstance(params, HashingTeacher):
         return Finding("teacher", f"hashing, built in, {params.dim} dimensions")
@@ -76,10 +96,10 @@ def students(params: Params) -> list[Finding]:
 
 def _layers(params: Params) -> Iterator[Finding]:
     """Layers that students ask for and that the teacher does not have, where its folder is here."""
-    if isinstance(params.teacher, HashingTeacher):
+    _, model = starting_teacher(params.teacher)
+    if isinstance(model, HashingTeacher):
         return
     try:
-        model = params.teacher
         parts = (
             TransformerTeacher(kind="transformer", model=model.parts) if model.kind == "openai_api" else model
         )
@@ -138,6 +158,8 @@ def is_here(params: Teacher) -> bool:
     """Whether a teacher can be looked at without a download."""
     if isinstance(params, HashingTeacher):
         return True
+    if isinstance(params, EnsembleTeacher):
+        return all(map(is_here, single_teachers(params).values()))
     model = params.parts if isinstance(params, OpenAiApiTeacher) else params.model
     revision = None if isinstance(params, OpenAiApiTeacher) else params.revision
     return not _on_hub(model) or _in_hub_cache(model, revision) is not None

@@ -165,6 +165,8 @@ def size(path: Path) -> int:
 def used_by(vectors_folder: Path) -> dict[str, list[str]]:
     """The published sets of each recipe, by the first letters of its fingerprint.
 
+    The sets of an ensemble are its members' too.
+
     Raises:
         UserError: a manifest is damaged: what it uses is not known.
     """
@@ -173,6 +175,7 @@ def used_by(vectors_folder: Path) -> dict[str, list[str]]:
     for path in sorted({manifest.parent.parent for manifest in found}):
         manifests = published.open_set(path).manifests.values()
         recipes = [recipe for manifest in manifests for recipe in published.by_role(manifest).values()]
+        recipes += [member["recipe"] for recipe in recipes for member in recipe.get("members", ())]
         for letters in {fingerprint.of_json(recipe)[:FINGERPRINT_LETTERS] for recipe in recipes}:
             users.setdefault(letters, []).append(path.name)
     return users

@@ -1,6 +1,7 @@
 """Identities of content: the same content has the same fingerprint on every machine."""
 
 import hashlib
+import importlib
 import json
 import sys
 from collections.abc import Mapping
@@ -29,6 +30,12 @@ def of_folder(path: Path) -> str:
     """SHA-256 (hex) of a folder's files: their relative names and contents, not their dates or modes."""
     files = sorted(file for file in path.rglob("*") if file.is_file())
     return of_json({file.relative_to(path).as_posix(): of_file(file) for file in files})
+
+
+def code_digest(family: str, kind: str) -> str:
+    """SHA-256 (hex) of the file of a kind ("teacher.kinds", "hashing"), which is not imported."""
+    [folder] = importlib.import_module(f"pipeline.{family}").__path__
+    return of_file(Path(folder) / f"{kind}.py")
 
 
 def of_code() -> str:

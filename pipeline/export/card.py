@@ -10,7 +10,7 @@ from pipeline.params.base import without_folders
 from pipeline.params.corpus import Source
 from pipeline.params.export import Format
 from pipeline.params.load import Params
-from pipeline.params.teacher import HashingTeacher
+from pipeline.params.teacher import HashingTeacher, single_teachers
 
 KEPT = 0.995
 """Share of the score that int8 is expected to keep; below it, the card says so first."""
@@ -53,8 +53,9 @@ def card(
     from huggingface_hub import ModelCardData
 
     block, teacher = params.student(name), params.teacher
-    origin = (
-        "a hashing teacher" if isinstance(teacher, HashingTeacher) else f"`{without_folders(teacher.model)}`"
+    origin = " and ".join(
+        "a hashing teacher" if isinstance(one, HashingTeacher) else f"`{without_folders(one.model)}`"
+        for one in single_teachers(teacher).values()
     )
     identifiers = {licence.identifier for licence in licences}
     known = identifiers.pop() if len(identifiers) == 1 else None

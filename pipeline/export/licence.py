@@ -10,7 +10,13 @@ from pipeline.core.progress import say
 from pipeline.data.locate import PACKAGE, find_model
 from pipeline.params.base import without_folders
 from pipeline.params.students import StudentBlock
-from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher
+from pipeline.params.teacher import (
+    HashingTeacher,
+    OpenAiApiTeacher,
+    SingleTeacher,
+    Teacher,
+    single_teachers,
+)
 
 CARD = "README.md"
 UNKNOWN = "unknown; check it"
@@ -31,21 +37,23 @@ class Licence:
 
 
 def licences(teacher: Teacher, student: StudentBlock) -> list[Licence]:
-    """Of the teacher, and of the models and word vectors that the student starts from."""
-    found = []
-    if isinstance(teacher, HashingTeacher):
-        found.append(Licence("the teacher", None, "none: a hash function of the pipeline, without weights"))
-    elif isinstance(teacher, OpenAiApiTeacher):
-        terms = f"{UNKNOWN} (its vectors came through an API, whose terms apply)"
-        found += [Licence(f"the teacher {teacher.model}", None, terms), _of_model(teacher.parts, None)]
-    else:
-        found.append(_of_model(teacher.model, teacher.revision, "the teacher "))
+    """Of the teacher or its members, and of the models and word vectors that the student starts from."""
+    found = [licence for one in single_teachers(teacher).values() for licence in _of_teacher(one)]
     init = getattr(student, "init", None)
     if model := getattr(init, "model", None):
         found.append(_of_model(model, getattr(init, "revision", None)))
     if path := getattr(init, "path", None):
         found.append(Licence(f"the word vectors {Path(path).name}", None, UNKNOWN))
     return found
+
+
+def _of_teacher(teacher: SingleTeacher) -> list[Licence]:
+    if isinstance(teacher, HashingTeacher):
+        return [Licence("the teacher", None, "none: a hash function of the pipeline, without weights")]
+    if isinstance(teacher, OpenAiApiTeacher):
+        terms = f"{UNKNOWN} (its vectors came through an API, whose terms apply)"
+        return [Licence(f"the teacher {teacher.model}", None, terms), _of_model(teacher.parts, None)]
+    return [_of_model(teacher.model, teacher.revision, "the teacher ")]
 
 
 def _of_model(model: str, revision: str | None, role: str = "") -> Licence:

@@ -17,7 +17,7 @@ from pipeline.params.gates import Gate
 from pipeline.params.runtime import Footprint, Runtime
 from pipeline.params.significance import Significance
 from pipeline.params.students import Student, student_faults
-from pipeline.params.teacher import Encode, Pca, Teacher
+from pipeline.params.teacher import Encode, EnsembleTeacher, Pca, Teacher, single_teachers
 
 
 class Params(Block):
@@ -74,20 +74,7 @@ class Params(Block):
 
     @model_validator(mode="after")
     def _references(self) -> Self:
-        faults = []
-        if self.teacher.kind == "openai_api":
-            faults += [
-                f"encode.views has {view!r}; teacher.kind openai_api gives `sentence` alone"
-                for view in self.encode.views
-                if view != "sentence"
-            ]
-            if self.runtime.engine != "local":
-                faults.append("runtime.engine is ray; an API is asked by this process alone: set it to local")
-            if self.runtime.workers > 1:
-                faults.append(
-                    f"runtime.workers is {self.runtime.workers}; one process asks an API, several requests "
-                    "at a time: set runtime.api.concurrency"
-                )
+        faults = [*self._misfits_of_an_api()]
         faults += [
             f"gate.{method} compares the view 'sentence', which is not encoded; add it to encode.views "
             f"({', '.join(self.encode.views)}), or set gate.{method} to null"
@@ -104,6 +91,29 @@ class Params(Block):
         if faults:
             raise ValueError("\n".join(faults))
         return self
+
+    def _misfits_of_an_api(self) -> Iterator[str]:
+        """What the other blocks ask of a teacher behind an API that it does not do."""
+        apis = [key for key, one in single_teachers(self.teacher).items() if one.kind == "openai_api"]
+        for key in apis:
+            yield from (
+                f"encode.views has {view!r}; {key}.kind openai_api gives `sentence` alone"
+                for view in self.encode.views
+                if view != "sentence"
+            )
+        if isinstance(self.teacher, EnsembleTeacher):
+            yield from (
+                f"teacher.members.{i}.view is {member.view!r}; its kind openai_api gives `sentence` alone"
+                for i, member in enumerate(self.teacher.members)
+                if member.teacher.kind == "openai_api" and member.view != "sentence"
+            )
+        if apis and self.runtime.engine != "local":
+            yield "runtime.engine is ray; an API is asked by this process alone: set it to local"
+        if apis and self.runtime.workers > 1:
+            yield (
+                f"runtime.workers is {self.runtime.workers}; one process asks an API, several requests "
+                "at a time: set runtime.api.concurrency"
+            )
 
     def _misses(self, name: str, student: Student) -> Iterator[str]:
         """What a student needs that the other blocks do not have."""

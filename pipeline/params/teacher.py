@@ -1,11 +1,11 @@
 """`teacher:` and `encode:`: which model is distilled, and what of it is cached."""
 
 import re
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from pipeline.params.base import Block, Count, Role, Seed
+from pipeline.params.base import Block, Count, Positive, Role, Seed, without_folders
 
 View = Literal["sentence", "token_mean", "cls"]
 Storage = Literal["float16", "int8"]
@@ -61,8 +61,8 @@ def _base_url(url: str) -> str:
     # The message leaves the value out, which may hold a password.
     if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", url):
         raise ValueError(
-            "teacher.url is no base URL (https://HOST/v1, without a user, a password, `?` and `#`); "
-            "a key is named by teacher.key_variable"
+            "no base URL (https://HOST/v1, without a user, a password, `?` and `#`); "
+            "a key is named by key_variable"
         )
     return url
 
@@ -71,7 +71,7 @@ def _variable(name: str) -> str:
     # The message leaves the value out, which may be the key.
     if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
         raise ValueError(
-            "teacher.key_variable is no name of an environment variable (A-Z, 0-9, _); "
+            "no name of an environment variable (A-Z, 0-9, _); "
             "the key itself belongs into that variable, not here"
         )
     return name
@@ -99,7 +99,75 @@ class OpenAiApiTeacher(Block):
     vectors students start from, since an API gives none."""
 
 
-Teacher = Annotated[TransformerTeacher | HashingTeacher | OpenAiApiTeacher, Field(discriminator="kind")]
+SingleTeacher = TransformerTeacher | HashingTeacher | OpenAiApiTeacher
+
+
+class EnsembleMember(Block):
+    """A teacher of an ensemble, and what it counts for."""
+
+    teacher: Annotated[SingleTeacher, Field(discriminator="kind")]
+    """A whole `teacher:` block. Its stored vectors are those that it has as the only teacher."""
+    weight: Positive = 1.0
+    """The ensemble's cosine is the mean of the members' cosines, weighted so."""
+    view: View = "sentence"
+    """What the member brings to the ensemble's `sentence`. To its other views it brings the view of that
+    name."""
+    pca: Count | None = None
+    """Dimensions that a PCA of the member's normalised vectors leaves. null: all, as they are."""
+
+
+class EnsembleTeacher(Block):
+    """Several teachers as one: their normalised vectors side by side, each times sqrt(weight / sum).
+
+    The cosine of two texts is then the weighted mean of the members' cosines.
+    """
+
+    kind: Literal["ensemble"]
+    members: Annotated[tuple[EnsembleMember, ...], Field(min_length=1, strict=False)]
+    """In the order in which their vectors stand."""
+    parts: Annotated[int, Field(ge=0)] | None = None
+    """Number, from 0, of the member from whose tokenizer, layers and vocabulary vectors students start. null:
+    the first transformer, else the first."""
+
+    @model_validator(mode="after")
+    def _has_parts(self) -> Self:
+        if self.parts is not None and self.parts >= len(self.members):
+            raise ValueError(
+                f"teacher.parts is {self.parts}; teacher.members are numbered 0 to {len(self.members) - 1}"
+            )
+        return self
+
+    @property
+    def parts_member(self) -> int:
+        """The number of the member from which students start."""
+        if self.parts is not None:
+            return self.parts
+        kinds = [member.teacher.kind for member in self.members]
+        return kinds.index("transformer") if "transformer" in kinds else 0
+
+
+Teacher = Annotated[SingleTeacher | EnsembleTeacher, Field(discriminator="kind")]
+
+
+def single_teachers(teacher: Teacher) -> dict[str, SingleTeacher]:
+    """The members of an ensemble, or the teacher itself, by the key of params.yaml that holds each."""
+    if isinstance(teacher, EnsembleTeacher):
+        return {f"teacher.members.{i}.teacher": member.teacher for i, member in enumerate(teacher.members)}
+    return {"teacher": teacher}
+
+
+def starting_teacher(teacher: Teacher) -> tuple[str, SingleTeacher]:
+    """Key and block of the teacher from whose parts students start: itself, or a member of an ensemble."""
+    number = teacher.parts_member if isinstance(teacher, EnsembleTeacher) else 0
+    return list(single_teachers(teacher).items())[number]
+
+
+def teacher_name(teacher: Teacher, hashing: str = "hashing") -> str:
+    """What others read as the teacher's name: its model, or `hashing`; those of an ensemble's members."""
+    return " + ".join(
+        hashing if isinstance(one, HashingTeacher) else without_folders(one.model)
+        for one in single_teachers(teacher).values()
+    )
 
 
 def _in_order(views: tuple[View, ...]) -> tuple[View, ...]:

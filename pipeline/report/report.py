@@ -12,8 +12,8 @@ from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
-from pipeline.params.base import without_folders
 from pipeline.params.load import Params, load
+from pipeline.params.teacher import teacher_name
 from pipeline.report import build, effort, tables, timings
 from pipeline.report.build import Inputs
 from pipeline.report.checked import (
@@ -105,12 +105,11 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
     names = [n for n in settings.students if n not in refused]
     if not names:
         raise UserError("the teacher can give none of the students; `pipeline check` says why")
-    teacher = settings.teacher
     curves, stages = sources.curves, sources.stages
     methods = [method for method, block in settings.augment if block.enabled]
     timed = timings.addresses([method for method, _ in settings.augment], [*settings.students])
     return Inputs(
-        teacher=teacher.kind if teacher.kind == "hashing" else without_folders(teacher.model),
+        teacher=teacher_name(settings.teacher),
         blocks={n: settings.students[n].model_dump(mode="json") for n in names},
         students=[student_metrics(metrics_of[n], n) for n in names],
         sizes=sizes(metrics.read(sources.footprint, "footprint"), names),

@@ -13,6 +13,7 @@ STAGES = {
     "prepare": None,
     "augment": METHOD,
     "look": None,
+    "members": None,
     "encode": TEXTS,
     "teacher_parts": None,
     "fit_pca": None,

@@ -84,11 +84,10 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
     }
 
 
-def describe(encode: Encode, module: "nn.Module | None", folder: Path | None, dim: int) -> Model:
-    """A model to be measured, by its modules' parameters and folder's bytes.
-
-    Without either they are 0, and calls are not repeated.
-    """
+def describe(
+    encode: Encode, module: "nn.Module | None", folders: Sequence[Path], dim: int, *, repeats: bool = True
+) -> Model:
+    """A model to be measured, by its modules' parameters and folders' bytes; without either they are 0."""
     from torch import nn
 
     modules = list(module.modules()) if module else []
@@ -97,9 +96,9 @@ def describe(encode: Encode, module: "nn.Module | None", folder: Path | None, di
         encode=encode,
         parameters=sum(parameter.numel() for parameter in module.parameters()) if module else 0,
         embedding_parameters=sum(table.weight.numel() for table in tables),
-        megabytes=megabytes(folder) if folder else 0.0,
+        megabytes=sum(map(megabytes, folders)),
         dim=dim,
-        repeats=module is not None,
+        repeats=repeats,
     )
 
 

@@ -14,9 +14,10 @@ from pipeline.core.progress import progress, say
 from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts
 from pipeline.params.load import Params, load
-from pipeline.params.teacher import Storage
+from pipeline.params.teacher import single_teachers
 from pipeline.teacher.engines import local, ray_data
 from pipeline.teacher.engines.job import Filled, Job
+from pipeline.teacher.shared import composition
 from pipeline.teacher.shared.cut import NONE
 from pipeline.teacher.store import filling
 from pipeline.teacher.store.filling import Shard
@@ -36,6 +37,7 @@ def main(
     shard_index: Annotated[int | None, typer.Option(help="Of a job array: encode this part alone")] = None,
     metrics: Annotated[Path | None, typer.Option(help="How much of the texts is cut, to write")] = None,
     num_shards: Annotated[int | None, typer.Option(help="Of a job array: in how many parts")] = None,
+    members: Annotated[Path, typer.Option(help="The PCAs of an ensemble's members")] = Path("data/members"),
 ) -> None:
     """Encode a text set; a killed run goes on where it stopped.
 
@@ -59,18 +61,19 @@ def main(
     job = Job(Path.cwd(), texts_file, params.teacher, params.encode, params.runtime)
     rows = sum(shard.rows for shard in mine)
     label = f"encode {out.name}" + ("" if shard_index is None else f" ({shard_index} of {num_shards})")
+    filled = None
     if mine:
         with progress(label, rows, "texts") as advance:
             filled = ENGINES[params.runtime.engine](job, [shard.name for shard in mine], advance)
         if facts:
             check_facts(facts, {"dims": filled.dims}, "look")
         if shard_index is None:
-            cache = Path(params.runtime.cache)
-            stores = {role: VectorStore(cache, recipe) for role, recipe in filled.recipes.items()}
-            _publish(texts_file, ids, shards, stores, filled, params.encode.storage, out)
+            _publish(texts_file, ids, shards, params, filled, members, out)
             _write_metrics(rows, filled.cut, metrics)
-    encoded = filled.encoded if mine else 0
-    say(f"{label}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
+    teachers = single_teachers(params.teacher)
+    for key, encoded in zip(teachers, filled.encoded if filled else [0] * len(teachers), strict=True):
+        whose = "" if len(teachers) == 1 else f", {key.removesuffix('.teacher')}"
+        say(f"{label}{whose}: {encoded:,} encoded, {rows - encoded:,} taken from the store")
 
 
 def _is_given(params: Params, key: str) -> bool:
@@ -109,27 +112,37 @@ def _publish(
     texts_file: Path,
     ids: Ids,
     shards: list[Shard],
-    stores: dict[str, VectorStore],
+    params: Params,
     filled: Filled,
-    storage: Storage,
+    members: Path,
     out: Path,
 ) -> None:
-    """Write all shards of all views, and what roles their texts have."""
-    rows, found = {shard.name: shard.rows for shard in shards}, set()
+    """Write what the stores hold; the vectors of an ensemble's members as its own."""
+    rows, storage = {shard.name: shard.rows for shard in shards}, params.encode.storage
+    cache, roles = Path(params.runtime.cache), filling.roles_of(texts_file, shards)
+    stores = [
+        {role: VectorStore(cache, recipe) for role, recipe in recipes.items()} for recipes in filled.recipes
+    ]
+    recipe = published.recipe_of(
+        {
+            role: composition.recipe(params.teacher, [recipes[role] for recipes in filled.recipes], members)
+            for role in roles
+        }
+    )
+    plain = [recipes["text"] for recipes in filled.recipes]
     with atomic_folder(out) as folder:
-        for view, dim in filled.dims.items():
+        for view in params.encode.views:
             (folder / view).mkdir()
+            shares = composition.shares(params.teacher, view, members, plain)
             for shard in shards:
-                vectors = np.empty((shard.rows, dim), np.float16)
-                for role, at, own in filling.by_role(texts_file, shard, ids):
-                    vectors[at] = filling.read_view(own, view, dim, stores[role])
-                    found.add(role)
-                shard_ids = ids[shard.start : shard.stop]
-                write_shard(shard_ids, {view: vectors}, folder / view / shard.name, storage)
-            recipe = published.recipe_of(
-                {role: filled.recipes[role] for role in texts.ROLES if role in found}
-            )
-            published.write_manifest(folder / view, recipe, dim, rows, storage)
+                halves = [
+                    filling.read_shard(texts_file, shard, ids, share.view, dims[share.view], of_role)
+                    for share, dims, of_role in zip(shares, filled.dims, stores, strict=True)
+                ]
+                vectors = composition.joined(params.teacher, halves, shares).astype(np.float16, copy=False)
+                part = ids[shard.start : shard.stop]
+                write_shard(part, {view: vectors}, folder / view / shard.name, storage)
+            published.write_manifest(folder / view, recipe, vectors.shape[1], rows, storage)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ class Teacher(Protocol):
 
     module: nn.Module | None
     """Its parameters, where it has any."""
-    folder: Path | None
-    """Its files, where it has any."""
+    folders: tuple[Path, ...]
+    """Where its files lie, of one that has any."""
 
     def encode(
         self, texts: Sequence[str], views: Sequence[str], role: Role = "text"

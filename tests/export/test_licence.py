@@ -3,7 +3,7 @@ from small_students import static_block, transformer_block
 
 from pipeline.data.locate import find_model
 from pipeline.export.licence import licences
-from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher
+from pipeline.params.teacher import EnsembleTeacher, HashingTeacher, OpenAiApiTeacher, TransformerTeacher
 
 
 @pytest.fixture
@@ -101,3 +101,15 @@ def test_what_else_a_student_starts_from_counts(model):
     other = model("---\nlicense: cc-by-nc-4.0\n---\n", "other")
     found = of(model("---\nlicense: mit\n---\n"), transformer_block(init={"model": other}))
     assert [identifier for identifier, _ in found] == ["mit", "cc-by-nc-4.0"]
+
+
+def test_of_an_ensemble_each_members(model):
+    mine, silent = model("---\nlicense: mit\n---\n", "mine"), model(None, "silent")
+    blocks = [{"kind": "transformer", "model": name} for name in (mine, silent)]
+    members = [{"teacher": block} for block in (*blocks, {"kind": "hashing"})]
+    found = licences(EnsembleTeacher(kind="ensemble", members=members), static_block())
+    assert [(one.of, one.identifier) for one in found] == [
+        ("the teacher mine", "mit"),
+        ("the teacher silent", None),
+        ("the teacher", None),
+    ]

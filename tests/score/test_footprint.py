@@ -31,7 +31,7 @@ class Network(nn.Module):
 
 
 def test_parameters_by_hand(tmp_path):
-    described = describe(len, Network(), tmp_path, 4)
+    described = describe(len, Network(), [tmp_path], 4)
     assert described.embedding_parameters == 7 * 3 + 5 * 3
     assert described.parameters == 7 * 3 + 5 * 3 + 3 * 2 + (2 * 4 + 4) + (4 + 4)
     assert described.dim == 4
@@ -44,11 +44,11 @@ def test_megabytes_are_of_all_files_but_the_card(tmp_path):
     (tmp_path / "config.json").write_bytes(bytes(250_000))
     (tmp_path / "README.md").write_bytes(bytes(900_000))
     assert megabytes(tmp_path) == 1.75
-    assert describe(len, Network(), tmp_path, 4).megabytes == 1.75
+    assert describe(len, Network(), [tmp_path], 4).megabytes == 1.75
 
 
 def test_a_teacher_without_a_model_has_no_size():
-    described = describe(len, None, None, 64)
+    described = describe(len, None, [], 64)
     assert (described.parameters, described.embedding_parameters, described.megabytes) == (0, 0, 0)
 
 

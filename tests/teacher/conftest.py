@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small_students
 from embeddings_server import Server
+from ensemble_runs import TEXTS, write_corpus
 
 from pipeline.params.runtime import Api, Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
@@ -56,3 +58,20 @@ def api(server: Server) -> Callable[..., openai_api.OpenAiApi]:
         return openai_api.load(teacher, Runtime(device="cpu", api=Api(**{"backoff_seconds": 0.01, **how})))
 
     return api
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A two-layer BERT."""
+    folder = tmp_path_factory.mktemp("models") / "bert"
+    small_students.teacher().save_parts(folder)
+    return folder
+
+
+@pytest.fixture
+def corpus_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) -> Path:
+    """The working folder, with a corpus and a two-layer BERT, for ensembles."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert").symlink_to(tiny_bert)
+    write_corpus(TEXTS)
+    return tmp_path

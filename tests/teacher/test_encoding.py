@@ -6,7 +6,7 @@ from refusals import refuses
 from pipeline.core.errors import Unfinished
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds.hashing import Hashing
-from pipeline.teacher.store.filling import fill_shard, read_view
+from pipeline.teacher.store.filling import fill_shard, stored
 from pipeline.teacher.store.store import VectorStore
 from pipeline.vectors.sets.shards import write_shard
 
@@ -45,8 +45,7 @@ def encode(tmp_path, store):
         teacher = Recorded()
         count = fill(IDS[rows], TEXTS[rows], dims, into, teacher)
         for view, dim in dims.items():
-            vectors = read_view(IDS[rows], view, dim, into)
-            write_shard(IDS[rows], {view: vectors}, tmp_path / f"{view}.parquet")
+            write_shard(IDS[rows], {view: stored(IDS[rows], view, dim, into)}, tmp_path / f"{view}.parquet")
         return teacher.asked, count, [(tmp_path / f"{view}.parquet").read_bytes() for view in dims]
 
     return run
@@ -145,13 +144,13 @@ def test_the_largest_float16_is_no_error(store):
 def test_a_shard_that_the_store_does_not_hold_is_not_published(store):
     fill(IDS[2:], TEXTS[2:], DIMS, store, Recorded())
     with refuses(store.folder, " 2 vectors", "'sentence'", "runtime.cache"):
-        read_view(IDS, "sentence", 6, store)
+        stored(IDS, "sentence", 6, store)
 
 
 def test_a_shard_of_another_dimension_than_the_set_has_is_not_published(store):
     store.add(IDS, "sentence", np.ones((len(IDS), 4), np.float16))
     with refuses(store.folder, "4 and of 6 dimensions", "`pipeline cache prune "):
-        read_view(IDS, "sentence", 6, store)
+        stored(IDS, "sentence", 6, store)
 
 
 def test_a_teacher_of_another_dimension_is_told_at_its_first_piece_and_stores_nothing(store):

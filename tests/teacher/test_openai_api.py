@@ -162,7 +162,8 @@ def test_students_start_from_a_local_model_and_without_a_key(api, load, bert, se
     np.testing.assert_array_equal(vocabulary, expected)
     assert of_folder(tmp_path / "parts") == of_folder(tmp_path / "expected")
     assert server.bodies == []
-    assert teacher.module is teacher.folder is None
+    assert teacher.module is None
+    assert teacher.folders == ()
 
 
 def test_a_missing_local_model_is_named_by_its_key(api, tmp_path):

@@ -50,7 +50,7 @@ class Hashing:
     """A text's vector is the sum of its words' random directions; every view gives the same."""
 
     module = None
-    folder = None
+    folders = ()
 
     def __init__(self, params: HashingTeacher) -> None:
         self.params = params

@@ -58,7 +58,7 @@ class OpenAiApi:
     """Vectors by length-sorted requests, several at a time; students start from a local model's parts."""
 
     module = None
-    folder = None
+    folders = ()
 
     def __init__(self, params: OpenAiApiTeacher, runtime: Runtime) -> None:
         self.params = params

@@ -71,7 +71,7 @@ class Transformer:
 
     def __init__(self, params: TransformerTeacher, runtime: Runtime) -> None:
         folder = find_teacher(params)
-        self.folder = folder
+        self.folders = (folder,)
         self.module = load_model(folder, params, runtime.device)
         if params.precision != "float32":
             _tell_if_slower(params.precision, self.module)

@@ -32,6 +32,12 @@ def added(parts: Iterable[tuple[int, int, int] | None]) -> Cut | None:
     return Cut(*map(sum, zip(*known, strict=True))) if len(known) == len(found) else None
 
 
+def most(found: Sequence[Cut | None]) -> Cut | None:
+    """What is cut by the teacher that cuts most; None where it is not known of one."""
+    known = [one for one in found if one is not None]
+    return max(known) if len(known) == len(found) else None
+
+
 def cut(texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> Cut:
     """How many texts, prompts included, have more than `max_length` tokens, and how many more.
 

@@ -83,6 +83,12 @@ def by_role(path: Path, shard: Shard, ids: Ids) -> Iterator[tuple[Role, Rows, Id
             yield role, rows[order], own[order]
 
 
+def roles_of(path: Path, shards: Sequence[Shard]) -> list[Role]:
+    """The roles that the texts of these shards have."""
+    found = {role for shard in shards for role in np.unique(roles(path, shard.start, shard.stop)).tolist()}
+    return [role for role in ROLES if role in found]
+
+
 def pieces(texts: Sequence[str]) -> list[Rows]:
     """Ascending row numbers of each piece: the texts from long to short, cut by their running length."""
     lengths = np.array([len(text) + 1 for text in texts], np.int64)
@@ -138,8 +144,30 @@ def fill_shard(
     return encoded
 
 
-def read_view(ids: Ids, view: str, dim: int, store: VectorStore) -> Half:
-    """A view's vectors (n, dim) of ascending `ids` (n,) from the store, which holds float16.
+def read_shard(
+    path: Path, shard: Shard, ids: Ids, view: str, dim: int, stores: Mapping[str, VectorStore]
+) -> Half:
+    """A view's vectors (n, dim) of the rows of a shard, from the store of each role.
+
+    Args:
+        path: the text set.
+        shard: its rows.
+        ids: of all texts of the set, ascending.
+        view: the view.
+        dim: its dimension.
+        stores: by role.
+
+    Raises:
+        UserError: as `stored`.
+    """
+    vectors = np.empty((shard.rows, dim), np.float16)
+    for role, rows, own in by_role(path, shard, ids):
+        vectors[rows] = stored(own, view, dim, stores[role])
+    return vectors
+
+
+def stored(ids: Ids, view: str, dim: int, store: VectorStore) -> Half:
+    """A view's vectors (n, dim) of ascending `ids`, all of which the store has to hold.
 
     Raises:
         UserError: the store lacks one, or has it in another dimension.

@@ -3,9 +3,8 @@
 from collections.abc import Collection
 
 from pipeline.params import mixture
-from pipeline.params.base import without_folders
 from pipeline.params.students import StudentBlock
-from pipeline.params.teacher import HashingTeacher, Teacher
+from pipeline.params.teacher import Teacher, teacher_name
 
 CONTENT = """---
 {data}
@@ -56,7 +55,7 @@ def model_card(
     """
     from huggingface_hub import ModelCard, ModelCardData
 
-    origin = "a hashing teacher" if isinstance(teacher, HashingTeacher) else without_folders(teacher.model)
+    origin = teacher_name(teacher, "a hashing teacher")
     library = "model2vec" if kind == "static" else "sentence-transformers"
     data = ModelCardData(
         library_name=library,
