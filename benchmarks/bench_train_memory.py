@@ -103,6 +103,7 @@ def measured(folder: Path, student: str, data: Path) -> dict[str, float]:
         gated=folder,
         vectors=folder / "vectors",
         teacher=data / "teacher",
+        vocabulary=data / "vocabulary/static",
         pca=folder / "pca",
         out=folder / student / "distilled",
         untrained=folder / student / "untrained",

@@ -40,7 +40,13 @@ def write_project(folder: Path, student: dict[str, Any] | None = None, **train: 
 def distill() -> None:
     """Run the stage in the working folder."""
     inputs = {name: Path(path) for name, path in INPUTS.items()}
-    main("tiny", teacher=Path("teacher"), **inputs, **{name: Path(path) for name, path in OUTS.items()})
+    main(
+        "tiny",
+        teacher=Path("teacher"),
+        vocabulary=Path("teacher"),
+        **inputs,
+        **{name: Path(path) for name, path in OUTS.items()},
+    )
 
 
 def made(folder: Path) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ from pipeline.data import teacher_parts
 from pipeline.params.students import BilstmStudent, CompactStudent, StaticStudent, TransformerStudent
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds.hashing import Hashing, letter_tokenizer
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -35,8 +36,13 @@ def teacher() -> Hashing:
 
 def write_parts(folder: Path) -> Path:
     """The hashing teacher's parts, as the stage teacher_parts writes them."""
-    teacher_parts.write_vocabulary(teacher().save_parts(folder), folder)
+    teacher_parts.write_vocabulary(vectors_of(teacher().save_parts(folder)), folder)
     return folder
+
+
+def vectors_of(vocabulary: Vocabulary) -> np.ndarray:
+    """The vectors (V, d) of all tokens."""
+    return vocabulary.encode(np.arange(vocabulary.size))
 
 
 def write_encoder(

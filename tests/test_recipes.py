@@ -20,7 +20,7 @@ from pipeline.params.load import Params, check, load
 from pipeline.prepare import prepare
 from pipeline.score import evaluate
 from pipeline.select import fit_pca, gate, mine
-from pipeline.teacher import encode, teacher_parts
+from pipeline.teacher import encode, teacher_parts, vocabulary_readers
 from pipeline.train import distill, finetune
 
 RECIPES = sorted((Path(__file__).resolve().parent.parent / "recipes").glob("*.yaml"))
@@ -129,10 +129,11 @@ def prepared(wordnet: Path) -> None:
     evaluated, counts = outs.pop("eval"), Path("counts.json")
     places = {"raw": Path("data/raw"), "wordnet": wordnet, "dev": Path("dev")}
     prepare.main(eval_texts=evaluated, metrics=counts, **places, **outs)
-    teacher_parts.main(Path("teacher"))
+    vocabulary_readers.main(Path("readers.json"))
+    teacher_parts.main(Path("teacher"), Path("vocabulary"), Path("readers.json"))
     made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}
     for method, texts in made.items():
-        augment.main(method, outs["corpus"], wordnet, Path("teacher"), texts, counts)
+        augment.main(method, outs["corpus"], wordnet, Path("vocabulary") / method, texts, counts)
     sets = {"corpus": outs["corpus"], **made, "eval": evaluated, "finetune": outs["finetune"]}
     for name, texts in sets.items():
         encode.main(texts, Path("vectors") / name)
@@ -154,6 +155,7 @@ def trained(name: str) -> Document:
         corpus=Path("corpus.parquet"),
         gated=Path("gated"),
         **shared,
+        vocabulary=Path("vocabulary") / load(Path("params.yaml")).student(name).kind,
         out=made / "distilled",
         untrained=made / "untrained",
         curve=made / "curve.tsv",

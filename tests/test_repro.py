@@ -27,6 +27,7 @@ ALL_STAGES = {
     "gate@wordnet",
     "gate@back_translation",
     "mine",
+    "vocabulary_readers",
     "teacher_parts",
     "fit_pca",
     *(
@@ -51,7 +52,7 @@ def test_the_first_run_runs_every_stage_and_ends_with_a_report_of_every_model(fi
     scores = json.loads((project.root / "reports/metrics/hpd.json").read_text())["scores"]
     assert set(scores) == {"teacher", "teacher_pca", "untrained", "distilled", "finetuned"}
     timed = {path.stem for path in (project.root / "data/timings").iterdir()}
-    untimed = {"report", "export@hpd", "export@potion"}
+    untimed = {"report", "vocabulary_readers", "export@hpd", "export@potion"}
     assert timed == {stage.replace("@", "_") for stage in ALL_STAGES - untimed}
     assert all(f'<th scope="row">{stage}<' in page for stage in ALL_STAGES - untimed)
 

@@ -1,7 +1,7 @@
 """`students:`: one block a student."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -66,6 +66,9 @@ class StudentBlock(Block):
     train: Train
     finetune: Finetune | None
     """null: the distilled weights are final."""
+
+    reads_vocabulary: ClassVar[bool] = False
+    """Whether a student of this kind starts from the teacher's vocabulary vectors instead of its layers."""
 
 
 Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1, strict=False)]
@@ -196,6 +199,8 @@ class StaticStudent(StudentBlock):
     kind: Literal["static"]
     init: StaticInit
     train: StaticTrain
+
+    reads_vocabulary: ClassVar[bool] = True
 
 
 Student = Annotated[

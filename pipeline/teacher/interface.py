@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from pipeline.teacher.shared.vocabulary import Vocabulary
+
 
 class Teacher(Protocol):
     """A model that turns texts into vectors.
@@ -29,8 +31,8 @@ class Teacher(Protocol):
         """Vectors (len(texts), dims[view]) of each view, in the order of the texts."""
         ...
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save tokenizer, config and weights as a transformers folder; return vocabulary vectors (V, d)."""
+    def save_parts(self, folder: Path) -> Vocabulary:
+        """Save tokenizer, config and weights as a transformers folder; return what encodes single tokens."""
         ...
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:

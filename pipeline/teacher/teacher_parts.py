@@ -1,32 +1,80 @@
-"""teacher_parts: the teacher's tokenizer, layers and vocabulary vectors, from which students start."""
+"""teacher_parts: the teacher's tokenizer and layers, and vocabulary vectors where they are read."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from pipeline.core.atomic import atomic_folder
-from pipeline.core.errors import report_user_errors
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.progress import progress, say
 from pipeline.core.registry import implementation
 from pipeline.data import teacher_parts
 from pipeline.params.load import load
+from pipeline.teacher.store import filling
+from pipeline.teacher.store.store import VectorStore
 
 if TYPE_CHECKING:
     from pipeline.teacher.interface import Teacher
+    from pipeline.teacher.shared.vocabulary import Vocabulary
+
+VIEW = "vocabulary"
+"""The view of token vectors in the store, where a token's number is its id."""
 
 
 def main(
     out: Annotated[Path, typer.Option(help="Folder of the parts")],
+    vocabulary: Annotated[
+        Path, typer.Option(help="Folder of a folder for each reader of vocabulary vectors")
+    ],
+    readers: Annotated[Path, typer.Option(help="What `vocabulary_readers` has written")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
-    """Take the teacher apart, once."""
+    """Take the teacher apart. Vocabulary vectors are encoded if somebody reads them; a killed run goes on."""
     params = load(params_file)
     teacher: Teacher = implementation("teacher.kinds", params.teacher.kind).load(
         params.teacher, params.runtime
     )
+    wanted = _read(readers)
     with atomic_folder(out) as folder:
-        vocabulary = teacher.save_parts(folder)
-        teacher_parts.write_vocabulary(vocabulary, folder)
+        tokens = teacher.save_parts(folder)
+    vectors = encode_vocabulary(tokens, Path(params.runtime.cache)) if any(wanted.values()) else None
+    with atomic_folder(vocabulary) as folder:
+        for reader, reads in wanted.items():
+            teacher_parts.write_reader(vectors if reads else None, out, folder / reader)
+    if vectors is None:
+        say("teacher_parts: vocabulary vectors are not needed: no student or augmenter starts from them")
+
+
+def encode_vocabulary(tokens: "Vocabulary", cache: Path) -> NDArray[np.float16]:
+    """The vector (V, d) of each token; those that the store in `cache` lacks are encoded into it."""
+    store = VectorStore(cache, tokens.recipe)
+    ids = np.arange(tokens.size, dtype=np.uint64)
+    with progress("teacher_parts", tokens.size, "tokens") as advance:
+        encoded = filling.fill_shard(
+            ids,
+            [str(token) for token in range(tokens.size)],
+            [VIEW],
+            store,
+            lambda numbers, _: {VIEW: tokens.encode(np.array(numbers, dtype=np.int64))},
+            advance,
+        )
+    say(f"teacher_parts: {encoded:,} tokens encoded, {tokens.size - encoded:,} taken from the store")
+    present, vectors = store.load(ids, VIEW)
+    if vectors is None or not present.all():
+        raise UserError(f"{store.folder} lacks tokens that have just been put there; run the command again")
+    return vectors
+
+
+def _read(readers: Path) -> dict[str, bool]:
+    try:
+        found: dict[str, bool] = json.loads(readers.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{readers} does not exist; run `dvc repro vocabulary_readers`") from None
+    return found
 
 
 if __name__ == "__main__":

@@ -31,6 +31,9 @@ def main(
     gated: Annotated[Path, typer.Option(help="Folder of METHOD.parquet, of the new texts")],
     vectors: Annotated[Path, typer.Option(help="Folder of vector sets")],
     teacher: Annotated[Path, typer.Option(help="The teacher's parts")],
+    vocabulary: Annotated[
+        Path, typer.Option(help="Its vocabulary vectors, if this kind of student reads them")
+    ],
     pca: Annotated[Path, typer.Option(help="Folder of one PCA a view")],
     out: Annotated[Path, typer.Option(help="The trained student")],
     untrained: Annotated[Path, typer.Option(help="The student before training")],
@@ -48,7 +51,9 @@ def main(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
     with under(f"students.{name}"):
-        learner = implementation("train.students.kinds", block.kind).build(block, teacher)
+        learner = implementation("train.students.kinds", block.kind).build(
+            block, vocabulary if block.reads_vocabulary else teacher
+        )
         if isinstance(learner, LearnsVocabulary):
             learner.learn_vocabulary(
                 lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)

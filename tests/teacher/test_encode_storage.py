@@ -16,6 +16,7 @@ from pipeline.data.common import metrics, texts
 from pipeline.select import fit_pca
 from pipeline.teacher import encode as encode_stage
 from pipeline.teacher import teacher_parts as teacher_parts_stage
+from pipeline.teacher import vocabulary_readers
 from pipeline.train import distill
 from pipeline.vectors import pca
 from pipeline.vectors.sets import published
@@ -130,13 +131,15 @@ def distilled(folder, storage):
     encode_stage.main(seed, sets / "corpus", params)
     fit_pca.main(seed, sets / "corpus", sets / "pca", sets / "pca.json", params)
     if not parts.exists():
-        teacher_parts_stage.main(parts, params)
+        vocabulary_readers.main(folder / "readers.json", params)
+        teacher_parts_stage.main(parts, folder / "vocabulary", folder / "readers.json", params)
     distill.main(
         "tiny",
         corpus=seed,
         gated=folder,
         vectors=sets,
         teacher=parts,
+        vocabulary=folder / "vocabulary/static",
         pca=sets / "pca",
         out=sets / "student",
         untrained=sets / "untrained",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -47,8 +48,8 @@ class Hashing:
             vectors[row] = total / np.linalg.norm(total)
         return dict.fromkeys(views, vectors)
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save a two-layer BERT of seeded random weights over single letters; return its token directions."""
+    def save_parts(self, folder: Path) -> Vocabulary:
+        """Save a two-layer BERT of seeded random weights over single letters; a token has its direction."""
         import torch
         from transformers import BertConfig, BertModel
 
@@ -66,7 +67,11 @@ class Hashing:
             BertModel(config).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         tokens = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
-        return np.stack([self._direction(token) for token in tokens])
+        return Vocabulary(
+            {**self.recipe, "vocabulary": 1},
+            len(tokens),
+            lambda ids: np.stack([self._direction(tokens[token]) for token in ids]),
+        )
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors."""

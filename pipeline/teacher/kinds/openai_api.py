@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.progress import say
+from pipeline.data.locate import weights_hash
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 RECIPE_VERSION = 1
 VIEW = "sentence"
@@ -88,14 +90,15 @@ class OpenAiApi:
             raise Unfinished(_fault(requests), rows, {VIEW: found[rows]})
         return dict.fromkeys(views, found)
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
+    def save_parts(self, folder: Path) -> Vocabulary:
         """The parts of the local model `teacher.parts`, as the transformer teacher saves them."""
         try:
             params = parts_model(self.params)
-            model = load_model(find_teacher(params), params, self._runtime.device)
+            found = find_teacher(params)
+            model = load_model(found, params, self._runtime.device)
         except UserError as error:
             raise UserError(str(error).replace("teacher.model", "teacher.parts")) from None
-        return save_parts(model, folder)
+        return save_parts(model, folder, params, weights_hash(found), self._runtime.tokens_per_batch)
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors: an API has one way to be called."""

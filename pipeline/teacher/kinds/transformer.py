@@ -15,6 +15,7 @@ from pipeline.encoders.packed_model import PackedModel, encoder_of
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -38,6 +39,7 @@ class Transformer:
 
     def __init__(self, params: TransformerTeacher, runtime: Runtime) -> None:
         folder = find_teacher(params)
+        self._params = params
         self.folder = folder
         self.module = load_model(folder, params, runtime.device)
         if params.precision != "float32":
@@ -74,9 +76,11 @@ class Transformer:
         """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode."""
         return self.model.encode(texts, views)
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save the encoder as a transformers folder; return every token's vector on its own (model2vec)."""
-        return save_parts(self.module, folder)
+    def save_parts(self, folder: Path) -> Vocabulary:
+        """Save the encoder as a transformers folder; return what encodes tokens on their own (model2vec)."""
+        return save_parts(
+            self.module, folder, self._params, self.recipe["weights"], self.model.tokens_per_batch
+        )
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors by sentence-transformers' own encode, with its defaults."""

@@ -1,6 +1,7 @@
 """A local model, loaded from its folder, and the parts of it that students start from."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -14,14 +15,15 @@ from pipeline.data.locate import check_modules, find_model
 from pipeline.encoders.packed_model import encoder_of, special_around
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack
 from pipeline.params.teacher import TransformerTeacher
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Module
     from transformers import PreTrainedModel
 
-SEQUENCES_AT_A_TIME = 1024
-"""Tokens of the vocabulary, each with the special tokens around it, that go through the encoder at a time."""
+VOCABULARY_VERSION = 1
+"""Of the way in which a token is encoded on its own."""
 
 
 def find_teacher(params: TransformerTeacher, key: str = "teacher.model") -> Path:
@@ -109,35 +111,76 @@ def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
             head.load_torch_weights(str(folder), subfolder=described["path"], model=head)
 
 
-def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32]:
-    """Save the encoder as a transformers folder; return each token's vector (V, d) on its own (model2vec).
+def save_parts(
+    model: "SentenceTransformer",
+    folder: Path,
+    params: TransformerTeacher,
+    weights: str,
+    tokens_per_batch: int,
+) -> Vocabulary:
+    """Save the encoder as a transformers folder; return what encodes each token on its own (model2vec).
 
+    A token's vector is the mean of the last hidden states of the token and the special tokens around it.
     Tokens that the encoder has no embedding for (of images, say) have zeros.
+
+    Args:
+        model: as `load_model` gives it.
+        folder: the out folder.
+        params: which model it is, and in what precision.
+        weights: the hash of its files.
+        tokens_per_batch: tokens that go through the encoder at a time.
     """
     encoder, tokenizer = encoder_of(model).model, model.tokenizer
     encoder.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    size = max(tokenizer.get_vocab().values()) + 1
     before, after = special_around(tokenizer)
-    tokens = max(tokenizer.get_vocab().values()) + 1
-    embedded = min(tokens, getattr(encoder.config, "vocab_size", tokens))
-    sequences = [[*before, token, *after] for token in range(embedded)]
-    found = _means(encoder, sequences, tokenizer.pad_token_id or 0)
-    return np.pad(found, ((0, tokens - embedded), (0, 0)))
+    embedded = min(size, getattr(encoder.config, "vocab_size", size))
+    means = _means(encoder, before, after, tokens_per_batch, tokenizer.pad_token_id or 0)
+
+    def encode(ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        known = ids < embedded
+        found = np.zeros((len(ids), encoder_of(model).get_embedding_dimension()), np.float32)
+        if known.any():
+            found[known] = means(ids[known])
+        return found
+
+    recipe = {
+        "vocabulary": VOCABULARY_VERSION,
+        "kind": params.kind,
+        "model": Path(params.model).name,
+        "weights": weights,
+        "precision": params.precision,
+        "trust_remote_code": params.trust_remote_code,
+    }
+    return Vocabulary(recipe, size, encode)
 
 
-def _means(encoder: "PreTrainedModel", sequences: list[list[int]], pad_id: int) -> NDArray[np.float32]:
-    """Mean last hidden states (n, d) of sequences of one length, as model2vec has them; packed if can be."""
+def _means(
+    encoder: "PreTrainedModel", before: list[int], after: list[int], tokens: int, pad_id: int
+) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
+    """Token ids (n,) to mean last hidden states (n, d), as model2vec has them; packed where that can be."""
     import torch
 
-    device, length = next(encoder.parameters()).device, len(sequences[0])
-    if not can_pack(encoder):
-        from model2vec.distill.inference import create_embeddings
+    device = next(encoder.parameters()).device
+    length = len(before) + 1 + len(after)
+    packed = PackedEncoder(encoder) if can_pack(encoder) else None
 
-        return create_embeddings(encoder, sequences, str(device), pad_id).astype(np.float32)
-    packed, parts = PackedEncoder(encoder), []
-    with torch.inference_mode():
-        for start in range(0, len(sequences), SEQUENCES_AT_A_TIME):
-            ids = torch.tensor(sequences[start : start + SEQUENCES_AT_A_TIME], device=device)
-            hidden = packed(ids.flatten(), [length] * len(ids)).float()
-            parts.append(hidden.unflatten(0, (len(ids), length)).mean(1).cpu().numpy())
-    return np.concatenate(parts)
+    @torch.inference_mode()
+    def batch(ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        sequences = np.empty((len(ids), length), np.int64)
+        sequences[:] = [*before, 0, *after]
+        sequences[:, len(before)] = ids
+        if packed is None:
+            from model2vec.distill.inference import create_embeddings
+
+            return create_embeddings(encoder, sequences.tolist(), str(device), pad_id).astype(np.float32)
+        # All have one length: whatever their number, no token is padding.
+        hidden = packed(torch.from_numpy(sequences.ravel()).to(device), [length] * len(ids)).float()
+        return hidden.unflatten(0, (len(ids), length)).mean(1).cpu().numpy()
+
+    def means(ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        most = max(1, tokens // length)
+        return np.concatenate([batch(ids[start : start + most]) for start in range(0, len(ids), most)])
+
+    return means
