@@ -11,7 +11,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.progress import say
 from pipeline.data.locate import unused_prompts, weights_hash
-from pipeline.encoders.packed_model import PackedModel, encoder_of
+from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
@@ -60,6 +60,8 @@ class Transformer:
             "max_length": self.max_length,
             "weights": weights_hash(folder, code=params.trust_remote_code),
         }
+        if preprocesses(encoder_of(self.module)):
+            self.recipe["preprocessing"] = "sentence-transformers"
         if self.module.tokenizer.truncation_side != "right":
             self.recipe["truncation_side"] = self.module.tokenizer.truncation_side
 
@@ -105,6 +107,16 @@ def _tell_if_slower(precision: Half, model: "SentenceTransformer") -> None:
 
 def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:
     own = model.max_seq_length or model.tokenizer.model_max_length
+    settings = encoder_of(model).processing_kwargs
+    for place in ("common", "text", "chat_template"):
+        if stated := settings.get(place, {}).get("max_length"):
+            own = stated
+            if params.max_length and params.max_length != stated:
+                raise UserError(
+                    f"teacher.max_length is {params.max_length}, but sentence_bert_config.json of "
+                    f"{params.model} sets processing_kwargs.{place}.max_length to {stated}, which counts; "
+                    "remove one of the two"
+                )
     stated = getattr(model[0].config, "max_position_embeddings", None)
     positions = stated if stated and stated > 0 else UNLIMITED  # XLNet, which has none, says -1
     table = getattr(getattr(model[0].model, "embeddings", None), "position_embeddings", None)

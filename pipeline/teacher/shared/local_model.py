@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,12 @@ from pipeline.teacher.shared.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Module
-    from transformers import PreTrainedModel
+    from sentence_transformers.base.modules import Transformer as TransformerModule
+    from sentence_transformers.base.modules.transformer import ModalityParams
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+TOKEN_VECTORS: "ModalityParams" = {"method": "forward", "method_output_name": "last_hidden_state"}
+"""How a transformers model gives them, as sentence-transformers says it."""
 VOCABULARY_VERSION = 1
 """Of the way in which a token is encoded on its own."""
 
@@ -71,7 +75,13 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
             else:
                 code = {"trust_remote_code": params.trust_remote_code}
                 encoder = TransformerModule(
-                    str(folder), model_kwargs={**weights, **code}, config_kwargs=code, processor_kwargs=code
+                    str(folder),
+                    model_kwargs={**weights, **code},
+                    config_kwargs=code,
+                    processor_kwargs=code,
+                    # Else a tokenizer with a chat template would wrap every text.
+                    modality_config={"text": TOKEN_VECTORS},
+                    module_output_name="token_embeddings",
                 )
                 pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
                 model = SentenceTransformer(modules=[encoder, pooling], device=where)
@@ -97,8 +107,36 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         raise UserError(
             "teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)"
         )
+    _check_preprocessing(encoder_of(model), params.model)
     model[0].to(getattr(torch, params.precision))
     return model.eval()
+
+
+def _check_preprocessing(first: "TransformerModule", name: str) -> None:
+    """Refuse what a first module may be told and no vector here would follow.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    where = f"teacher.model: sentence_bert_config.json of {name} sets"
+    if first.transformer_task != "feature-extraction":
+        raise UserError(
+            f"{where} transformer_task {first.transformer_task!r}, which gives no token vectors; set it to "
+            "'feature-extraction', or name an embedding model"
+        )
+    if not {"text", "message"} & first.modality_config.keys():
+        raise UserError(f"{where} a modality_config without 'text' and 'message'; name a model of texts")
+    if first.module_output_name != "token_embeddings":
+        raise UserError(
+            f"{where} module_output_name {first.module_output_name!r}; set it to 'token_embeddings' and add "
+            "a Pooling to modules.json"
+        )
+    for key in ("query_length", "document_length", "query_expansion"):
+        if getattr(first, key) is not None:
+            raise UserError(
+                f"{where} {key}, which treats queries and documents apart; remove it, and set "
+                "teacher.max_length"
+            )
 
 
 def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
@@ -132,7 +170,8 @@ def save_parts(
     """
     encoder, tokenizer = encoder_of(model).model, model.tokenizer
     encoder.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    _keep_settings(encoder, folder)
+    save_tokenizer(tokenizer, folder)
     size = max(tokenizer.get_vocab().values()) + 1
     before, after = special_around(tokenizer)
     embedded = min(size, getattr(encoder.config, "vocab_size", size))
@@ -154,6 +193,40 @@ def save_parts(
         "trust_remote_code": params.trust_remote_code,
     }
     return Vocabulary(recipe, size, encode)
+
+
+def save_tokenizer(tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
+    """Save a tokenizer without its chat template, with which sentence-transformers would wrap every text."""
+    template, tokenizer.chat_template = tokenizer.chat_template, None
+    try:
+        tokenizer.save_pretrained(folder)
+    finally:
+        tokenizer.chat_template = template
+
+
+def _keep_settings(encoder: "PreTrainedModel", folder: Path) -> None:
+    """Have a saved config read as the encoder's own.
+
+    Gemma 3 with attention both ways makes w // 2 + 1 of its window w whenever it is read, EmbeddingGemma
+    therefore too.
+
+    Raises:
+        UserError: another setting changes.
+    """
+    path, config = folder / "config.json", encoder.config
+    stated = json.loads(path.read_text(encoding="utf-8"))
+    if (window := getattr(config, "sliding_window", None)) and _read(config, stated).sliding_window != window:
+        stated["sliding_window"] = 2 * (window - 1)
+        path.write_text(json.dumps(stated, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    if getattr(_read(config, stated), "sliding_window", None) != window:
+        raise UserError(
+            f"teacher.model: the sliding_window of a {config.model_type} model changes from {window} when "
+            "its config is saved and read; name another model"
+        )
+
+
+def _read(config: "PretrainedConfig", stated: dict[str, Any]) -> "PretrainedConfig":
+    return type(config).from_dict(dict(stated))
 
 
 def _means(

@@ -129,6 +129,7 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
             f"init.model: {tokenizer_folder} has no tokenizer.json (only fast tokenizers are supported); "
             "name another model"
         )
+    tokenizer.chat_template = None  # with one, sentence-transformers would wrap every text
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     with tempfile.TemporaryDirectory() as folder:
