@@ -56,7 +56,8 @@ def main(
     used = table.filter(pl.col("text_id").is_in(needed.implode()))
     ids, content = used["text_id"].to_numpy(), used["text"].to_list()
     model = student_folder.read(finetuned, f"finetune@{name}")
-    trained = Embeddings(ids, model.encode(content, batch_size=BATCH_SIZE))
+    similarity = student_folder.similarity(finetuned)
+    trained = Embeddings(ids, model.encode(content, batch_size=BATCH_SIZE), similarity)
     reference = trained.of(compared["text_id"].to_numpy())
     trained_score = measure.score(trained, reference, reference)
     if measure.tasks and not trained_score > 0:
@@ -70,7 +71,7 @@ def main(
     with atomic_folder(out) as folder:
         write(model, finetuned, chosen, folder)
         for format_name in chosen:
-            found = Embeddings(ids, encode(folder / format_name, format_name, content))
+            found = Embeddings(ids, encode(folder / format_name, format_name, content), similarity)
             vectors, shown = found.of(compared["text_id"].to_numpy()), compared["text"].to_list()
             tolerance, apart = settings.tolerance(format_name), parity.difference(vectors, reference)
             parity.check_vectors(format_name, apart, shown, tolerance)
@@ -98,6 +99,7 @@ def main(
             metrics.read(scores, f"evaluate@{name}"),
             licences(params.teacher, block),
         )
+        readme += student_folder.compared_by(similarity)
         (folder / student_folder.CARD).write_text(readme, encoding="utf-8")
     summary: dict[str, Any] = {"parity_texts": len(compared), "score": trained_score, **measure.said}
     metrics.write(

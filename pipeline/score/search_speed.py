@@ -11,6 +11,7 @@ import typer
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
+from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
 from pipeline.prepare import pairs
@@ -57,10 +58,12 @@ def _models(
     """The texts' vectors of the teacher, then of each student."""
     ids, sentences = table["text_id"].to_numpy(), table["text"].to_list()
     teacher = published.open_set(eval_vectors, teacher_view)
-    yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher_view)]))
+    vectors = np.concatenate([*teacher.of(ids, teacher_view)])
+    yield "teacher", Embeddings(ids, vectors, teacher.similarity(teacher_view))
     for name in params.students:
-        encode = open_student(students / name, f"finetune@{name}", params.evaluate.precision)
-        yield name, Embeddings(ids, encode(sentences))
+        folder = students / name
+        encode = open_student(folder, f"finetune@{name}", params.evaluate.precision)
+        yield name, Embeddings(ids, encode(sentences), student_folder.similarity(folder))
 
 
 if __name__ == "__main__":

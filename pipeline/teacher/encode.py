@@ -95,7 +95,9 @@ def _publish(
             for shard in shards:
                 part, path = ids[shard.start : shard.stop], folder / view / shard.name
                 filling.publish_shard(part, view, dim, store, path, storage)
-            published.write_manifest(folder / view, filled.recipe, dim, rows, storage)
+            # What a model says of its similarity, it says of the vectors that its own pipeline returns.
+            similarity = filled.similarity if view == "sentence" else "cosine"
+            published.write_manifest(folder / view, filled.recipe, dim, rows, storage, similarity)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from pipeline.params.teacher import Similarity
 from pipeline.teacher.shared.vocabulary import Vocabulary
 
 
@@ -22,6 +23,8 @@ class Teacher(Protocol):
     recipe: dict[str, Any]
     """Everything that decides its vectors: model, weights, prompt, lengths, precision."""
 
+    similarity: Similarity
+    """How its `sentence` vectors are compared."""
     module: nn.Module | None
     """Its parameters, where it has any."""
     folder: Path | None

@@ -23,6 +23,8 @@ from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
 from pipeline.train.students.shared.interface import LearnsVocabulary
 from pipeline.vectors import collapse
+from pipeline.vectors.pca import read as read_pca
+from pipeline.vectors.targets import student_similarity
 
 
 def main(
@@ -59,6 +61,9 @@ def main(
                 lambda: chain.from_iterable(texts.stream(one.texts, one.split) for one in opened.train)
             )
     world.follow(learner.module)
+    similarity = student_similarity(
+        opened.dev.vectors.similarity(block.view), block, read_pca(pca, block.view)
+    )
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {
@@ -83,7 +88,7 @@ def main(
     learner.fit_projection(train.tokens, train.targets)
     world.follow(learner.module)
     if world.leads:
-        student_folder.write(learner, card, untrained)
+        student_folder.write(learner, card, untrained, similarity)
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
     context = LossContext(block.dim, opened.target_dim, len(train), longest, teacher, block.train.seed, table)
@@ -108,7 +113,7 @@ def main(
     fix = f"lower students.{name}.train.lr or change its loss"
     targets = collapse.describe(first)
     collapse.check_collapse(health, f"the vectors of {name}", fix, targets)
-    student_folder.write(learner, card, out)
+    student_folder.write(learner, card, out, similarity)
     curves.write(points, "dev_value", 1, curve)
     best = min(points, key=lambda point: point.dev_value)
     floor = trainer.mean_predictor_loss()

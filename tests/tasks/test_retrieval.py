@@ -40,7 +40,7 @@ def test_a_querys_own_text_takes_no_place_of_the_documents_that_are_looked_at(de
     rows = [(0, depth + beyond, 1), *((None, document, None) for document in range(depth + 20))]
     assert score(rows, embeddings)[f"recall@{depth}"] == 1 - beyond
     task = ranking.collection(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
-    sides = [ranking.unit(embeddings, wanted) for wanted in (task.documents, task.queries)]
+    sides = [ranking.searchable(embeddings, wanted) for wanted in (task.documents, task.queries)]
     assert ranking.score(task, ranking.exact(*sides))["recall@10"] == (depth + beyond == 10)
 
 

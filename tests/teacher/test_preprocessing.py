@@ -184,7 +184,7 @@ def test_a_saved_student_never_wraps_a_text(load, tmp_path, layers):
     teacher = load(folder)
     teacher.save_parts(parts)
     assert not (parts / "chat_template.jinja").exists()
-    assert "chat_template" not in json.loads((parts / "tokenizer_config.json").read_text())
+    assert json.loads((parts / "tokenizer_config.json").read_text()).get("chat_template") is None
     assert_equal(teacher, folder)  # saving its parts has changed nothing in the teacher
     block = TransformerStudent(
         kind="transformer",

@@ -12,7 +12,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import Encode, Teacher
+from pipeline.params.teacher import Encode, Similarity, Teacher
 from pipeline.teacher.store import filling
 from pipeline.teacher.store.filling import Advance, Shard
 from pipeline.teacher.store.store import VectorStore
@@ -43,6 +43,8 @@ class Filled:
     """The teacher's."""
     dims: dict[str, int]
     """Of the views wanted, as the store has them; none where there are no rows."""
+    similarity: Similarity
+    """The teacher's."""
 
 
 class Worker:
@@ -84,7 +86,7 @@ class Worker:
         )
         # Not asked of the teacher: an API would be sent a text for it, where it has nothing else to do.
         dims = {view: dim for view in self._views if (dim := self._store.dim(ids, view)) is not None}
-        return Filled(shard.rows, encoded, self._teacher.recipe, dims)
+        return Filled(shard.rows, encoded, self._teacher.recipe, dims, self._teacher.similarity)
 
     def _lacking(self, shard: Shard) -> Iterator[list[str]]:
         """The texts of a shard that the store seems to lack, as pieces of them will be asked for."""
@@ -100,4 +102,4 @@ def total(parts: Iterable[Filled]) -> Filled:
     found = list(parts)
     rows, encoded = sum(part.rows for part in found), sum(part.encoded for part in found)
     dims = {view: dim for part in found for view, dim in part.dims.items()}
-    return Filled(rows, encoded, found[-1].recipe, dims)
+    return Filled(rows, encoded, found[-1].recipe, dims, found[-1].similarity)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import HashingTeacher
+from pipeline.params.teacher import HashingTeacher, Similarity
 from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def load(params: HashingTeacher, _runtime: Runtime) -> "Hashing":
 class Hashing:
     """A text's vector is the sum of its words' random directions; every view gives the same."""
 
+    similarity: Similarity = "cosine"
     module = None
     folder = None
 

@@ -14,7 +14,7 @@ from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.progress import say
 from pipeline.data.locate import weights_hash
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
+from pipeline.params.teacher import OpenAiApiTeacher, Similarity, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
 from pipeline.teacher.shared.vocabulary import Vocabulary
@@ -35,6 +35,7 @@ def load(params: OpenAiApiTeacher, runtime: Runtime) -> "OpenAiApi":
 class OpenAiApi:
     """Vectors by length-sorted requests, several at a time; students start from a local model's parts."""
 
+    similarity: Similarity = "cosine"
     module = None
     folder = None
 

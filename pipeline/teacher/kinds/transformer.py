@@ -13,7 +13,7 @@ from pipeline.core.progress import say
 from pipeline.data.locate import unused_prompts, weights_hash
 from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import TransformerTeacher
+from pipeline.params.teacher import Similarity, TransformerTeacher
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
 from pipeline.teacher.shared.vocabulary import Vocabulary
 
@@ -49,6 +49,7 @@ class Transformer:
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
         self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch, self.prompt)
         self.dims = self.model.dims
+        self.similarity: Similarity = self.module.similarity_fn_name
         self._check_pooling(params.model)
         self.recipe: dict[str, Any] = {
             "version": RECIPE_VERSION,
@@ -107,7 +108,7 @@ def _tell_if_slower(precision: Half, model: "SentenceTransformer") -> None:
 
 def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:
     own = model.max_seq_length or model.tokenizer.model_max_length
-    settings = encoder_of(model).processing_kwargs
+    settings: dict[str, Any] = {**encoder_of(model).processing_kwargs}
     for place in ("common", "text", "chat_template"):
         if stated := settings.get(place, {}).get("max_length"):
             own = stated
