@@ -38,7 +38,7 @@ from pipeline.prepare.wordnet.files import open_wordnet
 REPOSITORY = Path(__file__).resolve().parent.parent
 NLTK_DATA = REPOSITORY / "data" / "raw" / "nltk_data"
 SENTENCES = REPOSITORY.parent / "shared" / "data" / "unlabelled" / "sentences.txt.gz"
-RESOURCES = Resources(NLTK_DATA, Path("data/teacher"), Path(), "cpu")
+RESOURCES = Resources(NLTK_DATA, Path("data/vocabulary/wordnet"), Path(), "cpu")
 OURS, LIBRARY, UNTAGGED, KEPT = "ours", "SynonymAug", "SynonymAug, no tagger", "engine: nlpaug"
 TRAINED_ON = 2_000
 """Texts for the tagger."""

@@ -37,6 +37,7 @@ from pipeline.train.students.kinds import bilstm, static, transformer
 from pipeline.train.students.shared.interface import Student
 
 PARTS = Path("data/teacher")
+VOCABULARY = Path("data/vocabulary/static")
 BATCH = 256
 Steps = Callable[[], float | None]
 """Makes the steps of a round; the seconds that they took, where the call sets up more than that."""
@@ -129,7 +130,7 @@ def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callab
     ours.fit_projection(examples.tokens, examples.targets)
     wanted = torch.from_numpy(np.array(dev.targets))
     dense = block.model_copy(update={"train": block.train.model_copy(update={"sparse": False})})
-    ours_dense = static.build(dense, PARTS)
+    ours_dense = static.build(dense, VOCABULARY)
     ours_dense.fit_projection(examples.tokens, examples.targets)
     students: dict[str, tuple[StaticStudent, Any]] = {
         "ours, sparse": (block, ours),
@@ -145,7 +146,7 @@ def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callab
     }
     if find_spec("tokenlearn"):
         name = "tokenlearn 0.2"
-        start = static.build(block, PARTS)
+        start = static.build(block, VOCABULARY)
         contenders[name], dev_losses[name] = tokenlearn(start, examples, dev, steps)
     else:
         print("without `tokenlearn`, its loop is left out", file=sys.stderr)

@@ -104,6 +104,7 @@ def measured(folder: Path, student: str, data: Path) -> dict[str, float]:
         vectors=folder / "vectors",
         teacher=data / "teacher",
         facts=data / "teacher_facts.json",
+        vocabulary=data / "vocabulary/static",
         pca=folder / "pca",
         out=folder / student / "distilled",
         untrained=folder / student / "untrained",

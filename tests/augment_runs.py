@@ -49,7 +49,7 @@ def augment() -> bytes:
         "back_translation",
         corpus=Path("corpus.parquet"),
         wordnet=Path("none"),
-        teacher=Path("none"),
+        vocabulary=Path("none"),
         out=OUT,
         metrics=Path("augmented/metrics.json"),
     )

@@ -45,6 +45,7 @@ def distill() -> None:
         "tiny",
         teacher=Path("teacher"),
         facts=Path("facts.json"),
+        vocabulary=Path("teacher"),
         **inputs,
         **{name: Path(path) for name, path in OUTS.items()},
     )

@@ -10,6 +10,7 @@ from pipeline.params.students import BilstmStudent, CompactStudent, StaticStuden
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds import hashing
 from pipeline.teacher.kinds.hashing import Hashing, letter_tokenizer
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -36,7 +37,7 @@ def teacher() -> Hashing:
 
 def write_parts(folder: Path) -> Path:
     """The hashing teacher's parts, as the stage teacher_parts writes them."""
-    teacher_parts.write_vocabulary(teacher().save_parts(folder), folder)
+    teacher_parts.write_vocabulary(vectors_of(teacher().save_parts(folder)), folder)
     return folder
 
 
@@ -44,6 +45,11 @@ def write_facts(path: Path) -> Path:
     """What the stage look writes of the hashing teacher."""
     teacher_facts.write(hashing.look(teacher().params), path)
     return path
+
+
+def vectors_of(vocabulary: Vocabulary) -> np.ndarray:
+    """The vectors (V, d) of all tokens."""
+    return vocabulary.encode(np.arange(vocabulary.size))
 
 
 def write_encoder(

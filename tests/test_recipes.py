@@ -130,11 +130,11 @@ def prepared(wordnet: Path) -> None:
     evaluated, counts = outs.pop("eval"), Path("counts.json")
     places = {"raw": Path("data/raw"), "wordnet": wordnet, "dev": Path("dev")}
     prepare.main(eval_texts=evaluated, metrics=counts, **places, **outs)
-    look.main(Path("facts.json"))
-    teacher_parts.main(Path("teacher"), Path("facts.json"))
+    look.main(Path("facts.json"), Path("tokenizer"), Path("readers.json"))
+    teacher_parts.main(Path("teacher"), Path("vocabulary"), Path("readers.json"), Path("facts.json"))
     made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}
     for method, texts in made.items():
-        augment.main(method, outs["corpus"], wordnet, Path("teacher"), texts, counts)
+        augment.main(method, outs["corpus"], wordnet, Path("vocabulary") / method, texts, counts)
     sets = {"corpus": outs["corpus"], **made, "eval": evaluated, "finetune": outs["finetune"]}
     for name, texts in sets.items():
         encode.main(texts, Path("vectors") / name)
@@ -161,6 +161,7 @@ def trained(name: str) -> Document:
         corpus=Path("corpus.parquet"),
         gated=Path("gated"),
         **shared,
+        vocabulary=Path("vocabulary") / load(Path("params.yaml")).student(name).kind,
         out=made / "distilled",
         untrained=made / "untrained",
         curve=made / "curve.tsv",

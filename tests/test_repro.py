@@ -16,7 +16,6 @@ SNIPPETS = [(name, block) for name, page in PAGES.items() for block in blocks(pa
 PRINTED = {"README.md": '"vector"', "docs/deploy.md": '"vector"', "docs/reruns-and-caches.md": "flowchart"}
 """What a page's commands print, among other things."""
 ALL_STAGES = {
-    "tokenizer",
     "prepare",
     "augment@wordnet",
     "augment@back_translation",

@@ -45,8 +45,9 @@ def trained(*names: str) -> set[str]:
 def would_run(project: Project) -> set[str]:
     """The stages that have changed, and all that depend on what they write.
 
-    `look` runs for that: an edit of students changes none of its facts.
+    `look` runs for that: most edits of students change nothing in what it writes.
     """
+    project.write_params()
     ran, _ = project.repro("look")
     with Repo(str(project.root)) as repository, repository.lock:
         changed = {stage for stage in repository.index.stages if stage.changed()}
@@ -105,7 +106,8 @@ def a_student_renamed(project: Project) -> None:
 @row("a student removed")
 def a_student_removed(project: Project) -> None:
     del project.params["students"]["potion"]
-    assert would_run(project) == {"look"} | COMPARED
+    ran, _ = project.repro(*COMPARED)
+    assert ran == {*COMPARED, "look", "teacher_parts"}
 
 
 def add_task(project: Project, start: int, **keys: str) -> None:
@@ -163,13 +165,13 @@ def the_teacher_and_back(project: Project) -> None:
     before = published(project)
     project.params["teacher"]["seed"] = 1
     ran, said = project.repro(*sets)
-    assert ran == {"tokenizer", "look", "members", *sets}
+    assert ran == {"look", "members", *sets}
     assert "encode corpus: 400 encoded, 0 taken from the store" in said
     assert published(project) != before
     del project.params["teacher"]["seed"]
     # DVC's run-cache would not even start the stage: without it, the store alone has to answer.
     ran, said = project.repro("--no-run-cache", *sets)
-    assert ran == {"tokenizer", "look", "members", *sets}
+    assert ran == {"look", "members", *sets}
     assert "encode corpus: 0 encoded, 400 taken from the store" in said
     assert published(project) == before
 

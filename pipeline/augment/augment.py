@@ -19,7 +19,9 @@ def main(
     method: Annotated[str, typer.Argument(help="A folder of pipeline/augment.")],
     corpus: Annotated[Path, typer.Option(help="corpus/corpus.parquet")],
     wordnet: Annotated[Path, typer.Option(help="NLTK's data folder.")],
-    teacher: Annotated[Path, typer.Option(help="The teacher's parts.")],
+    vocabulary: Annotated[
+        Path, typer.Option(help="The teacher's vocabulary vectors, if the method reads them.")
+    ],
     out: Annotated[Path, typer.Option(help="Out: the new texts.")],
     metrics: Annotated[Path, typer.Option(help="Out: rows in, out and dropped by reason.")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
@@ -35,7 +37,7 @@ def main(
     known = texts_file.read_corpus(corpus)
     chosen = known.filter(pl.col("split") == "train").head(settings.limit or len(known))
     if settings.enabled:
-        resources = Resources(wordnet, teacher, Path(params.runtime.cache), params.runtime.device)
+        resources = Resources(wordnet, vocabulary, Path(params.runtime.cache), params.runtime.device)
         made = augmenter.augment(chosen, settings, resources)
     else:
         chosen = chosen.clear()

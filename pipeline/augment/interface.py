@@ -11,7 +11,7 @@ class Resources:
     wordnet: Path
     """NLTK's data folder."""
     teacher: Path
-    """The teacher's parts: tokenizer and vocabulary vectors."""
+    """The teacher's tokenizer and vocabulary vectors, where the method reads them."""
     cache: Path
     """Folder for what an interrupted run has done so far and for converted models."""
     device: str

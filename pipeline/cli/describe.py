@@ -97,7 +97,7 @@ def _teacher_vectors(opened: published.VectorSet) -> Description:
 
 def model(path: Path) -> Description:
     """A sentence-transformers folder (a student) or the teacher's parts: modules, size, dimension."""
-    parts = (path / "vocabulary.parquet").exists()
+    parts = not (path / "modules.json").exists()
     said = Description("teacher's parts" if parts else "sentence-transformers model")
     said.facts["modules"] = ", ".join(kind for kind, _ in model_folder.modules(path))
     said.facts["dimension"] = str(model_folder.dimension(path) or "not known")
@@ -106,16 +106,18 @@ def model(path: Path) -> Description:
     )
     said.facts["parameters"] = f"{model_folder.parameters(path):,}"
     said.facts["size"] = f"{_bytes(path):,} bytes"
-    if parts:
-        vocabulary = table(path / "vocabulary.parquet")
-        said.facts |= {f"vocabulary {name}": fact for name, fact in vocabulary.facts.items()}
-        said.sample = vocabulary.sample
     return said
 
 
 def refused(path: Path) -> Description:
     """The folder of a student that the teacher cannot give: why, and what to do."""
     return Description("no student", {"reason": str(student_folder.refusal(path))})
+
+
+def vocabulary(path: Path) -> Description:
+    """A folder of vocabulary vectors: those, by token id."""
+    said = table(path / "vocabulary.parquet")
+    return Description("the teacher's vocabulary vectors", said.facts, said.sample)
 
 
 def is_pca(path: Path) -> bool:

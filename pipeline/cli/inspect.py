@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 KNOWN = (
     "a Parquet file, a metrics .json, a folder of vectors or of one view of them (manifest.json), of teacher "
-    "parts (vocabulary.parquet), of a student (modules.json) or of principal components (VIEW.safetensors)"
+    "parts (config.json) or vocabulary (vocabulary.parquet), of a student (modules.json) or of principal "
+    "components (VIEW.safetensors)"
 )
 
 NAMED = 8
@@ -60,8 +61,10 @@ def _known(path: Path) -> "Callable[[Path], Description] | None":
         return {".parquet": describe.table, ".json": describe.numbers}.get(path.suffix)
     if (path / student_folder.REFUSED).exists():
         return describe.refused
-    if (path / "modules.json").exists() or (path / "vocabulary.parquet").exists():
+    if (path / "modules.json").exists() or (path / "config.json").exists():
         return describe.model
+    if (path / "vocabulary.parquet").exists():
+        return describe.vocabulary
     if _is_view(path):
         return describe.view
     if any(map(_is_view, _children(path))):

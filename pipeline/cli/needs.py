@@ -18,6 +18,7 @@ from pipeline.params.corpus import Documents
 from pipeline.params.load import Params
 from pipeline.params.students import TransformerInit
 from pipeline.params.teacher import (
+    EnsembleTeacher,
     HashingTeacher,
     OpenAiApiTeacher,
     SingleTeacher,

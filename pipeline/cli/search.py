@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from pipeline.cli import tabular
 from pipeline.cli.embed import STANDARD_INPUT, encoded, find_student, known_students, read_texts
@@ -17,7 +18,10 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
+from pipeline.data.student_folder import similarity
 from pipeline.params.load import load
+from pipeline.params.teacher import Similarity
+from pipeline.tasks.ranking import metric
 from pipeline.vectors.geometry import normalised
 
 if TYPE_CHECKING:
@@ -48,7 +52,9 @@ def search(
         typer.Option(min=1, help="Texts a batch, where a library runs the model."),
     ] = 64,
 ) -> None:
-    """Find the texts nearest to each query: rank, cosine, text; before them the query, if there are several.
+    """Find the texts nearest to each query: rank, similarity, text; before them the query, if several.
+
+    The similarity is the cosine, unless the student names another.
 
     The corpus is embedded once: its index is kept, and made anew when the corpus or the student changes.
     """
@@ -60,15 +66,16 @@ def search(
     key = _key(texts, folder)
     place = index or Path(load(params_file).runtime.cache) / INDEXES / key[:KEY_LETTERS]
     kept = _is_kept(place, key)
-    encoders = open_encoders(folder, device, batch_size, "auto")
+    encoders, how = open_encoders(folder, device, batch_size, "auto"), similarity(folder)
     if not kept:
-        built = _build(encoders.documents, texts, folder)
+        built = _build(encoders.documents, texts, folder, how)
         if not ((place / MANIFEST).exists() and _manifest(place).get("key") == key):  # by another, meanwhile
             _write(place, key, built)
     opened = _read(place)
     found = []
     for _, vectors in encoded(encoders.queries, wanted, folder):
-        scores, rows = opened.search(normalised(vectors).astype(np.float32), min(top, len(texts)))
+        scores, rows = opened.search(_comparable(vectors, how), min(top, len(texts)))
+        scores = _similarities(scores, how)
         found += [
             [(str(rank), f"{score:.4f}", texts[row]) for rank, (score, row) in enumerate(nearest, start=1)]
             for nearest in map(zip, scores, rows)
@@ -129,16 +136,28 @@ def _manifest(place: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _build(encode: Encode, texts: Sequence[str], folder: Path) -> "faiss.Index":
-    """Exact search by the inner product of vectors of length 1, which is their cosine."""
+def _build(encode: Encode, texts: Sequence[str], folder: Path, how: Similarity) -> "faiss.Index":
+    """Exact search as the student's vectors are compared."""
     import faiss
 
-    index = faiss.IndexFlatIP(encode(texts[:1]).shape[1])
+    index = faiss.IndexFlat(encode(texts[:1]).shape[1], metric(how))
     with progress(f"index with {folder.name}", len(texts), "texts") as advance:
         for chunk, vectors in encoded(encode, texts, folder):
-            index.add(normalised(vectors).astype(np.float32))
+            index.add(_comparable(vectors, how))
             advance(len(chunk))
     return index
+
+
+def _comparable(vectors: NDArray[np.floating], how: Similarity) -> NDArray[np.float32]:
+    """Vectors (n, d) as the index compares them: of length 1 for cosines."""
+    return (normalised(vectors) if how == "cosine" else vectors).astype(np.float32)
+
+
+def _similarities(scores: NDArray[np.float32], how: Similarity) -> NDArray[np.float32]:
+    """What faiss calls scores, as similarities: it gives distances, those of Euclid squared."""
+    if how == "euclidean":
+        return -np.sqrt(np.maximum(scores, 0))
+    return -scores if how == "manhattan" else scores
 
 
 def _write(place: Path, key: str, index: "faiss.Index") -> None:

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
+from pipeline.params.teacher import Similarity
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -16,6 +17,12 @@ NO_PROMPTS = {"text": "", "query": "", "document": ""}
 SETTINGS = "config_sentence_transformers.json"
 REFUSED = "refused.json"
 """Instead of a student: why the teacher cannot give it, and what to do, {"reason", "fix"}."""
+WORDS: dict[Similarity, str] = {
+    "cosine": "their cosine",
+    "dot": "their inner product, lengths included",
+    "euclidean": "their Euclidean distance",
+    "manhattan": "their Manhattan distance",
+}
 
 
 class Saveable(Protocol):
@@ -26,7 +33,13 @@ class Saveable(Protocol):
         ...
 
 
-def write(student: Saveable, card: str, folder: Path, prompts: Mapping[str, str] | None = None) -> None:
+def write(
+    student: Saveable,
+    card: str,
+    folder: Path,
+    prompts: Mapping[str, str] | None = None,
+    similarity: Similarity = "cosine",
+) -> None:
     """Write a student's folder and its model card, whole or not at all.
 
     Args:
@@ -34,17 +47,41 @@ def write(student: Saveable, card: str, folder: Path, prompts: Mapping[str, str]
         card: the model card.
         folder: where to.
         prompts: what the student has before the texts of each role; `encode` puts that of `text`.
+        similarity: compares its vectors.
     """
+    stated: dict[str, Any] = {}
+    if prompts and any(prompts.values()):
+        stated["prompts"] = {**NO_PROMPTS, **prompts}
+        stated["default_prompt_name"] = "text" if prompts.get("text") else None
+    if similarity != "cosine":
+        stated["similarity_fn_name"] = similarity
     with atomic_folder(folder) as temporary:
         student.save(temporary)
-        if prompts and any(prompts.values()):
-            default = "text" if prompts.get("text") else None
-            settings = _settings(temporary) | {
-                "prompts": {**NO_PROMPTS, **prompts},
-                "default_prompt_name": default,
-            }
-            write_text(temporary / SETTINGS, f"{json.dumps(settings, indent=2)}\n")
-        (temporary / CARD).write_text(card, encoding="utf-8")
+        if stated:
+            settings = json.dumps(_settings(temporary) | stated, indent=2)
+            write_text(temporary / SETTINGS, f"{settings}\n")
+        (temporary / CARD).write_text(card + compared_by(similarity), encoding="utf-8")
+
+
+def similarity(folder: Path) -> Similarity:
+    """How the vectors of a sentence-transformers folder, or of an ONNX folder of `export`, are compared.
+
+    Raises:
+        UserError: the folder names a function that nobody has.
+    """
+    for name, key in ((SETTINGS, "similarity_fn_name"), ("config.json", "similarity")):
+        if (folder / name).exists():
+            found = json.loads((folder / name).read_text(encoding="utf-8")).get(key) or "cosine"
+            if found not in get_args(Similarity):
+                known = ", ".join(get_args(Similarity))
+                raise UserError(f"{folder / name}: {key} is {found!r}; set it to one of {known}")
+            return cast("Similarity", found)
+    return "cosine"
+
+
+def compared_by(how: Similarity) -> str:
+    """A card's section on how vectors are compared; empty where that is the cosine."""
+    return "" if how == "cosine" else f"\n## Similarity\n\nCompare vectors by {WORDS[how]}.\n"
 
 
 def prompts(folder: Path) -> dict[str, str]:

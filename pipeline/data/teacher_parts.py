@@ -1,6 +1,11 @@
-"""What the teacher leaves for students: teacher/ holds tokenizer, config, weights and vocabulary vectors."""
+"""What the teacher leaves for students: tokenizer, config and weights; vocabulary vectors for some of them.
+
+teacher/            a transformers folder
+vocabulary/READER/  needed.json; where it says so, tokenizer.json and vocabulary.parquet
+"""
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,12 +25,33 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 VOCABULARY = "vocabulary.parquet"
+TOKENIZER = "tokenizer.json"
+ENCODER = ("config.json", "model.safetensors")
+NEEDED = "needed.json"
+NOBODY = {"needed": False}
 VIEW = "vector"
 OTHER = "take another model"
 AGAIN = "run `dvc repro -f teacher_parts`"
 
 
-def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
+def write_reader(vectors: NDArray[np.floating] | None, parts: Path, folder: Path) -> None:
+    """Write vocabulary/READER.
+
+    Args:
+        vectors: as `write_vocabulary` takes them; None: the reader does not need them.
+        parts: the teacher's, whose tokenizer goes along.
+        folder: vocabulary/READER.
+    """
+    folder.mkdir()
+    (folder / NEEDED).write_text(
+        json.dumps(NOBODY if vectors is None else {"needed": True}) + "\n", encoding="utf-8"
+    )
+    if vectors is not None:
+        shutil.copyfile(parts / TOKENIZER, folder / TOKENIZER)
+        write_vocabulary(vectors, folder)
+
+
+def write_vocabulary(vectors: NDArray[np.floating], folder: Path) -> None:
     """Keep the vocabulary's vectors (V, d), row i being token id i, as float16."""
     kind = pa.list_(pa.field("item", pa.float16(), nullable=False), vectors.shape[1])
     columns = {
@@ -36,8 +62,17 @@ def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
 
 
 def read_vocabulary(folder: Path) -> NDArray[np.float32]:
-    """The vocabulary's vectors (V, d), row i being token id i."""
-    _check(folder)
+    """The vocabulary's vectors (V, d), row i being token id i.
+
+    Raises:
+        UserError: they are missing or damaged, or params.yaml had no reader of them.
+    """
+    if (folder / NEEDED).exists() and json.loads((folder / NEEDED).read_text(encoding="utf-8")) == NOBODY:
+        raise UserError(
+            f"{folder} holds no vocabulary vectors: nothing in params.yaml read them when it was made; "
+            "run `dvc repro teacher_parts`"
+        )
+    _check(folder, VOCABULARY)
     try:
         column = pq.read_table(folder / VOCABULARY, columns=[VIEW])[VIEW].combine_chunks()
         return column.flatten().to_numpy().reshape(-1, column.type.list_size).astype(np.float32)
@@ -47,7 +82,7 @@ def read_vocabulary(folder: Path) -> NDArray[np.float32]:
 
 def read_encoder(folder: Path) -> "PreTrainedModel":
     """The teacher's encoder, in float32."""
-    _check(folder)
+    _check(folder, *ENCODER)
     return load_encoder(folder, AGAIN)
 
 
@@ -135,8 +170,8 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
     """The teacher's tokenizer, without the padding and truncation that its file may carry."""
     from tokenizers import Tokenizer
 
-    _check(folder)
-    path = folder / "tokenizer.json"
+    _check(folder, TOKENIZER)
+    path = folder / TOKENIZER
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises no narrower one
@@ -146,11 +181,6 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
     return tokenizer
 
 
-def _check(folder: Path) -> None:
-    missing = [
-        name
-        for name in ("config.json", "tokenizer.json", "model.safetensors", VOCABULARY)
-        if not (folder / name).exists()
-    ]
-    if missing:
-        raise UserError(f"{folder} lacks {', '.join(missing)}; run `dvc repro -f teacher_parts`")
+def _check(folder: Path, *names: str) -> None:
+    if missing := [name for name in names if not (folder / name).exists()]:
+        raise UserError(f"{folder} lacks {', '.join(missing)}; {AGAIN}")

@@ -1,7 +1,7 @@
 """A sentence-transformers model, fed with length-sorted batches, packed where it can be."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -23,7 +23,10 @@ for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_cache, "64")
 
 TEXTS_AT_A_TIME = 16_384
-"""Texts that are held as tokens, some kilobytes each, at a time."""
+"""Most texts that are held as tokens at a time."""
+CHARACTERS_AT_A_TIME = 1 << 22
+"""Most characters of them, but for a single text. A token takes some 155 bytes until its text is encoded, one
+that is cut off too: 160 MB at 4 characters a token, 650 MB at one."""
 TOKENS_PER_BATCH = 4096
 """Padded tokens that go through a model at a time, where nobody says otherwise."""
 
@@ -49,9 +52,10 @@ class PackedModel:
         sentence = int(module.get_embedding_dimension() or hidden)
         self.dims = {"sentence": sentence, "token_mean": hidden, "cls": hidden}
         self._tokenizer = _bulk_tokenizer(module, max_length)
-        encoder = encoder_of(module).model
-        packs = can_pack(encoder) and _hands_on_the_last_layer(encoder_of(module))
-        self._packed = PackedEncoder(encoder) if packs else None
+        first = encoder_of(module)
+        packs = can_pack(first.model) and _hands_on_the_last_layer(first)
+        self._packed = PackedEncoder(first.model) if packs else None
+        self._preprocess = first.preprocess if preprocesses(first) else None
 
     @torch.inference_mode()
     def encode(
@@ -65,27 +69,50 @@ class PackedModel:
             prompt: is put before every text.
         """
         found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
-        for start in range(0, len(texts), TEXTS_AT_A_TIME):
-            encodings = self.tokenise([prompt + text for text in texts[start : start + TEXTS_AT_A_TIME]])
-            lengths = np.array([len(encoding.ids) for encoding in encodings])
-            for batch in length_sorted_batches(lengths, self.tokens_per_batch):
-                outputs = self._outputs([encodings[row] for row in batch], prompt)
+        for start, stop in windows(texts):
+            for batch, features in self._batches(texts[start:stop], prompt):
+                outputs = self._outputs(features)
                 for view in views:
                     # A model that says `truncate_dim` gives the first dimensions of its sentence vectors.
                     found[view][start + batch] = _view(view, outputs)[:, : self.dims[view]].cpu().numpy()
         return found
 
+    def _batches(
+        self, texts: Sequence[str], prompt: str
+    ) -> Iterator[tuple[NDArray[np.int_], dict[str, Any]]]:
+        """Row numbers of each batch, and what the model's first module takes for it."""
+        encodings = self.tokenise([prompt + text for text in texts])
+        lengths = np.array([len(encoding.ids) for encoding in encodings])
+        if self._preprocess is None:
+            for batch in length_sorted_batches(lengths, self.tokens_per_batch):
+                yield batch, self._features([encodings[row] for row in batch], prompt)
+            return
+        del encodings
+        around = self._preprocessed([""], prompt)["input_ids"].shape[1]  # a chat template's tokens, say
+        for batch in length_sorted_batches(lengths + around, self.tokens_per_batch):
+            yield batch, self._preprocessed([texts[row] for row in batch], prompt)
+
+    def _preprocessed(self, texts: list[str], prompt: str) -> dict[str, Any]:
+        """A padded batch as sentence-transformers makes it."""
+        assert self._preprocess
+        features = {
+            name: value.to(self.module.device) if isinstance(value, torch.Tensor) else value
+            for name, value in self._preprocess(texts, prompt=prompt or None).items()
+        }
+        special = torch.tensor(self.module.tokenizer.all_special_ids, device=self.module.device)
+        known = torch.isin(features["input_ids"], special) | (features["attention_mask"] == 0)
+        return {**features, "special_tokens_mask": known.long()}
+
     def tokenise(self, texts: Sequence[str]) -> list[Encoding]:
         """Their tokens, with special ones, cut at the model's length."""
         return self._tokenizer.encode_batch_fast(list(texts))
 
-    def _outputs(self, encodings: list[Encoding], prompt: str) -> dict[str, Any]:
+    def _outputs(self, features: dict[str, Any]) -> dict[str, Any]:
         """All that the model's modules give for a batch, after the encoder in float32."""
-        features = self._features(encodings, prompt)
+        mask = features["attention_mask"].bool()
         special = features.pop("special_tokens_mask")
         encoder, *others = self.module
         if self._packed:
-            mask = features["attention_mask"].bool()
             hidden = self._packed(features["input_ids"][mask], mask.sum(1).tolist())
             tokens = hidden.new_zeros(*mask.shape, hidden.shape[1], dtype=torch.float32)
             tokens[mask] = hidden.float()  # masked_scatter_ is single-threaded
@@ -96,7 +123,7 @@ class PackedModel:
         hidden_states = features["token_embeddings"]
         for module in others:  # some write token_embeddings anew
             features = module(features)
-        return {**features, "hidden_states": hidden_states, "special_tokens_mask": special}
+        return {**features, "hidden_states": hidden_states, "special_tokens_mask": special, "mask": mask}
 
     def _features(self, encodings: list[Encoding], prompt: str) -> dict[str, Any]:
         """A padded batch as the model's first module takes it."""
@@ -122,6 +149,18 @@ class PackedModel:
         return features
 
 
+def windows(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where stretches of texts begin and end that are held as tokens together."""
+    start = characters = 0
+    for row, text in enumerate(texts):
+        characters += len(text)
+        if row > start and (row - start == TEXTS_AT_A_TIME or characters > CHARACTERS_AT_A_TIME):
+            yield start, row
+            start, characters = row, len(text)
+    if start < len(texts):
+        yield start, len(texts)
+
+
 def length_sorted_batches(lengths: NDArray[np.int_], tokens: int) -> list[NDArray[np.int_]]:
     """Row numbers in batches of at most `tokens` padded tokens (one row at least), longest first.
 
@@ -141,7 +180,8 @@ def _view(view: str, outputs: dict[str, torch.Tensor]) -> torch.Tensor:
         return outputs["sentence_embedding"]
     hidden = outputs["hidden_states"]
     if view == "cls":
-        return hidden[:, 0]
+        first = outputs["mask"].int().argmax(1)  # where padding comes first, it is not the first column
+        return hidden[torch.arange(len(hidden), device=hidden.device), first]
     kept = (1 - outputs["special_tokens_mask"]).unsqueeze(-1).to(hidden.dtype)
     # A text of special tokens alone has no token to average: its mean is the zero vector.
     return (hidden * kept).sum(1) / kept.sum(1).clamp(min=1)
@@ -152,11 +192,20 @@ def encoder_of(model: "SentenceTransformer") -> "TransformerModule":
     return cast("TransformerModule", model[0])
 
 
+def preprocesses(first: "TransformerModule") -> bool:
+    """Whether sentence-transformers does more to a text than to put a prompt before it and to tokenise it.
+
+    It wraps texts with a chat template (the modality `message`), or has settings for the tokenizer
+    (`processing_kwargs`). Such texts take its own `preprocess`.
+    """
+    return "message" in first.modality_config or bool(first.processing_kwargs)
+
+
 def _hands_on_the_last_layer(first: "TransformerModule") -> bool:
     """Whether the modules after the encoder get its last hidden states and nothing else."""
-    text = first.modality_config["text"]
+    used = first.modality_config["message" if "message" in first.modality_config else "text"]
     return (
-        text["method_output_name"] == "last_hidden_state"
+        used["method_output_name"] == "last_hidden_state"
         and first.module_output_name == "token_embeddings"
         and not first.model.config.output_hidden_states
     )

@@ -62,10 +62,10 @@ def main(
     needed = pl.Series(np.union1d(evaluation.text_ids(measure.tasks), compared["text_id"].to_numpy()))
     used = table.filter(pl.col("text_id").is_in(needed.implode()))
     model = student_folder.read(finetuned, f"finetune@{name}")
-    prompts = student_folder.prompts(finetuned)
+    prompts, similarity = student_folder.prompts(finetuned), student_folder.similarity(finetuned)
     ids, content = used["text_id"].to_numpy(), texts.with_prompts(used, prompts)["text"].to_list()
     prompted = texts.with_prompts(compared, prompts)["text"].to_list()
-    trained = Embeddings(ids, model.encode(content, prompt="", batch_size=BATCH_SIZE))
+    trained = Embeddings(ids, model.encode(content, prompt="", batch_size=BATCH_SIZE), similarity)
     reference = trained.of(compared["text_id"].to_numpy())
     trained_score = measure.score(trained, reference, reference)
     if measure.tasks and not trained_score > 0:
@@ -84,7 +84,7 @@ def main(
             fitted = pca.read(pca_folder, block.view)
             router.write(finetuned, block, params.teacher, fitted, teacher_view, folder / "router")
         for format_name in chosen:
-            found = Embeddings(ids, encode(folder / format_name, format_name, content))
+            found = Embeddings(ids, encode(folder / format_name, format_name, content), similarity)
             vectors, shown = found.of(compared["text_id"].to_numpy()), prompted
             tolerance, apart = settings.tolerance(format_name), parity.difference(vectors, reference)
             parity.check_vectors(format_name, apart, shown, tolerance)
@@ -112,6 +112,7 @@ def main(
             metrics.read(scores, f"evaluate@{name}"),
             licences(params.teacher, block),
         )
+        readme += student_folder.compared_by(similarity)
         (folder / student_folder.CARD).write_text(readme, encoding="utf-8")
     summary: dict[str, Any] = {"parity_texts": len(compared), "score": trained_score, **measure.said}
     metrics.write(

@@ -46,6 +46,7 @@ def export(model: "SentenceTransformer") -> OnnxFolder:
         max_length=longest,
         pad_id=0 if static else _pad_id(model),
         dim=dim or 0,
+        similarity=model.similarity_fn_name,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.core.errors import UserError
+from pipeline.params.teacher import Similarity
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -51,6 +52,8 @@ class OnnxFolder:
     max_length: int | None
     pad_id: int
     dim: int
+    similarity: Similarity = "cosine"
+    """How its vectors are compared: in config.json where it is not the cosine."""
 
     def write(self, folder: Path, name: str = "model.onnx") -> None:
         """Write the three files into `folder`, the graph under this name."""
@@ -67,6 +70,8 @@ class OnnxFolder:
             "pad_id": self.pad_id,
             "special_tokens": self.special_tokens,
         }
+        if self.similarity != "cosine":
+            config["similarity"] = self.similarity
         (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 

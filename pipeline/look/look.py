@@ -1,27 +1,38 @@
 """look: which students the teacher can give, by its config and tokenizer, before anything is encoded."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.core.registry import implementation
 from pipeline.data import teacher_facts
 from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.params.corpus import Documents
 from pipeline.params.load import Params, load
+from pipeline.prepare import window
 from pipeline.train.students.shared.verdict import Possible, Refused, verdict
+
+if TYPE_CHECKING:
+    from pipeline.teacher.shared.unweighted import Reading
 
 
 def main(
     out: Annotated[Path, typer.Option(help="data/teacher_facts.json")],
+    tokenizer: Annotated[Path, typer.Option(help="Folder of the tokenizer that passages are measured by")],
+    readers: Annotated[Path, typer.Option(help="JSON: reader of vocabulary vectors -> whether it reads any")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
     """Write what the teacher is, and fail if no student can be made of it.
 
-    The facts are the teacher's alone: an edit of students changes nothing in them.
+    Each file holds little, so that what depends on it runs again for few edits: the facts are the teacher's
+    alone, the tokenizer is there only if a source is cut into passages, and few edits of students change who
+    reads vocabulary vectors.
     """
     params = load(params_file)
     facts = look(params)
@@ -31,6 +42,8 @@ def main(
         if isinstance(refused, Refused):
             say(f"look: the teacher cannot give {refused}")
     teacher_facts.write(facts, out)
+    window.write(_window(params), tokenizer)
+    write_text(readers, json.dumps(vocabulary_readers(params), indent=2, sort_keys=True) + "\n")
 
 
 def look(params: Params) -> TeacherFacts:
@@ -41,6 +54,20 @@ def look(params: Params) -> TeacherFacts:
     """
     found: TeacherFacts = implementation("teacher.kinds", params.teacher.kind).look(params.teacher)
     return found
+
+
+def vocabulary_readers(params: Params) -> dict[str, bool]:
+    """Kind of a student or method of augmentation -> whether it reads the teacher's vocabulary vectors."""
+    kinds = {block.kind: block.reads_vocabulary for block in params.students.values()}
+    return kinds | {method: getattr(block, "reads_vocabulary", False) for method, block in params.augment}
+
+
+def _window(params: Params) -> window.Window | None:
+    """What passages are measured by; None where no source is cut into any."""
+    if not any(isinstance(one, Documents) and one.split == "passages" for one in params.corpus.sources):
+        return None
+    reading: Reading = implementation("teacher.kinds", params.teacher.kind).reading(params.teacher)
+    return window.Window(reading.tokenizer or window.word_tokenizer(), reading.max_length, reading.prompt)
 
 
 def verdicts(params: Params, facts: TeacherFacts) -> dict[str, Possible | Refused]:

@@ -33,6 +33,11 @@ class WordNetAugment(Block):
     gates: TextGates = TextGates()
     """Which of the new texts are kept."""
 
+    @property
+    def reads_vocabulary(self) -> bool:
+        """Whether the teacher's vocabulary vectors are needed."""
+        return self.enabled and self.context is not None
+
     @model_validator(mode="after")
     def _options_are_of_the_engine(self) -> Self:
         if self.engine == "nlpaug" and (self.tagger == "nltk" or self.context is not None):

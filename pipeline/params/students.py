@@ -1,7 +1,7 @@
 """`students:`: one block a student."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -70,6 +70,9 @@ class StudentBlock(Block):
     """Where it starts."""
     finetune: Finetune | None
     """null: the distilled weights are final."""
+
+    reads_vocabulary: ClassVar[bool] = False
+    """Whether a student of this kind starts from the teacher's vocabulary vectors instead of its layers."""
 
     @property
     def width(self) -> int:
@@ -208,6 +211,8 @@ class StaticStudent(StudentBlock):
     kind: Literal["static"]
     init: StaticInit
     train: StaticTrain
+
+    reads_vocabulary: ClassVar[bool] = True
 
 
 Student = Annotated[

@@ -9,6 +9,8 @@ from pipeline.params.base import Block, Count, Positive, Role, Seed, without_fol
 
 View = Literal["sentence", "token_mean", "cls"]
 Storage = Literal["float16", "int8"]
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
+"""How a model's vectors are compared, in sentence-transformers' words: distances count as negative."""
 
 
 class Prompts(Block):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 TOKENIZER, WINDOW = "tokenizer.json", "window.json"
-STAGE = "tokenizer"
+STAGE = "look"
 
 
 @dataclass(frozen=True)

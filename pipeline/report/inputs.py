@@ -42,6 +42,8 @@ class StudentMetrics(_Read):
     dims: dict[str, int]
     views: dict[str, str] = {}
     """Which of the teacher's vectors `teacher` and `teacher_pca` are."""
+    similarity: dict[str, str] = {}
+    """How `teacher` and `finetuned` compare vectors; empty where both do by the cosine."""
     builtin: tuple[str, ...]
     """Tasks that are proxies made from WordNet."""
     main: dict[str, str]

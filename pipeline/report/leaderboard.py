@@ -104,6 +104,8 @@ def _tasks(students: Sequence[StudentMetrics]) -> tuple[Task, ...]:
 def _row(
     metrics: StudentMetrics, variant: str, shown: str, size: Size | None, tasks: tuple[Task, ...]
 ) -> Row:
+    if (how := metrics.similarity.get(variant, "cosine")) != "cosine":
+        shown = f"{shown}, compared by {how}"
     return Row(
         model=TEACHER if variant in REFERENCES else metrics.student,
         variant=shown,

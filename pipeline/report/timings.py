@@ -9,10 +9,9 @@ from pipeline.report.numbers import NOTHING, number
 
 METHOD, TEXTS, STUDENT = "method", "text set", "student"
 STAGES = {
-    "tokenizer": None,
+    "look": None,
     "prepare": None,
     "augment": METHOD,
-    "look": None,
     "members": None,
     "encode": TEXTS,
     "teacher_parts": None,

@@ -23,7 +23,7 @@ from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.vectors import collapse, pca
 from pipeline.vectors.sets import published
-from pipeline.vectors.targets import reduction
+from pipeline.vectors.targets import reduced_similarity, reduction
 
 
 class Scored(NamedTuple):
@@ -97,6 +97,9 @@ def main(
         "dims": {model: found.dim for model, found in by_model.items()},
         "views": {"teacher": teacher_view, "teacher_pca": block.view},
     }
+    compared = {model: one.similarity for model, one in models.items()}
+    if set(compared.values()) != {"cosine"}:
+        shape["similarity"] = compared
     in_use = {
         **_search(block, models, test, params, vector_set, teacher_view, pca_folder),
         **_budget(block, models, test, params),
@@ -115,12 +118,15 @@ def _teacher(
     pca_folder: Path,
 ) -> tuple[Embeddings, Embeddings]:
     """The view that stands for the teacher, and the one that the student learns, reduced to its dimension."""
-    full = target = Embeddings(ids, _vectors_of(vector_set, teacher_view, ids))
+    full = target = Embeddings(
+        ids, _vectors_of(vector_set, teacher_view, ids), vector_set.similarity(teacher_view)
+    )
     if view != teacher_view:
-        target = Embeddings(ids, _vectors_of(vector_set, view, ids))
+        target = Embeddings(ids, _vectors_of(vector_set, view, ids), vector_set.similarity(view))
     if dim < target.vectors.shape[1]:
         fitted = pca.read(pca_folder, view)
-        target = Embeddings(ids, fitted.reduce(target.vectors, min(dim, fitted.rank)))
+        reduced = fitted.reduce(target.vectors, min(dim, fitted.rank))
+        target = Embeddings(ids, reduced, reduced_similarity(target.similarity, fitted))
     return full, target
 
 

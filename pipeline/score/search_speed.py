@@ -58,7 +58,8 @@ def _models(
     """The texts' vectors of the teacher, then of each student."""
     ids = table["text_id"].to_numpy()
     teacher = published.open_set(eval_vectors, teacher_view)
-    yield "teacher", Embeddings(ids, np.concatenate([*teacher.of(ids, teacher_view)]))
+    vectors = np.concatenate([*teacher.of(ids, teacher_view)])
+    yield "teacher", Embeddings(ids, vectors, teacher.similarity(teacher_view))
     for name in params.students:
         if student_folder.refusal(students / name):
             continue

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from pipeline.core.atomic import disk_errors
 from pipeline.params.search import Index
+from pipeline.params.teacher import Similarity
 from pipeline.score.evaluation import indexes
 from pipeline.score.evaluation.indexes import Row
 from pipeline.score.rounds import spread
 from pipeline.tasks import ranking
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.tasks.ranking import Unit
+from pipeline.tasks.ranking import Searchable
 
 QUERIES = 1000
 """Most queries that are searched for in one timed call: HPD gives the time of as many."""
@@ -44,10 +45,11 @@ class Sides:
 
     file: Path
     """Of the documents."""
-    queries: Unit
+    queries: Searchable
+    similarity: Similarity
 
     @property
-    def documents(self) -> Unit:
+    def documents(self) -> Searchable:
         """(n, d), read as they are asked for."""
         return np.load(self.file, mmap_mode="r")
 
@@ -86,11 +88,13 @@ def measure(
         with threadpool_limits(plan.threads):
             for spec, model in cells:
                 sides = vectors[model]
-                _time(spec, _read(sides.documents[:WARM_UP], room), sides.queries[:WARM_UP])
+                _time(spec, _read(sides.documents[:WARM_UP], room), sides.queries[:WARM_UP], sides.similarity)
             for _ in range(plan.rounds):
                 for measured, (spec, model) in zip(seconds, cells, strict=True):
                     sides = vectors[model]
-                    measured.append(_time(spec, _read(sides.documents, room), sides.queries))
+                    measured.append(
+                        _time(spec, _read(sides.documents, room), sides.queries, sides.similarity)
+                    )
         for measured, (spec, model) in zip(seconds, cells, strict=True):
             build, search = np.median(measured, axis=0)
             queries = len(vectors[model].queries)
@@ -120,22 +124,25 @@ def _stored(
         for name, task in collections.items():
             file = folder / f"{next(numbers)}.npy"
             with disk_errors(file):
-                np.save(file, ranking.unit(embeddings, task.documents))
-            found[name][model] = Sides(file, ranking.unit(embeddings, task.queries[:QUERIES]))
+                np.save(file, ranking.searchable(embeddings, task.documents))
+            queries = ranking.searchable(embeddings, task.queries[:QUERIES])
+            found[name][model] = Sides(file, queries, embeddings.similarity)
         del embeddings  # before the next model's are made
     return found
 
 
-def _read(stored: Unit, room: NDArray[np.float32]) -> Unit:
+def _read(stored: Searchable, room: NDArray[np.float32]) -> Searchable:
     """A copy (n, d) in `room`."""
     copy = room[: stored.size].reshape(stored.shape)
     copy[:] = stored
     return copy
 
 
-def _time(spec: Index, documents: Unit, queries: Unit) -> tuple[float, float]:
+def _time(
+    spec: Index, documents: Searchable, queries: Searchable, how: Similarity = "cosine"
+) -> tuple[float, float]:
     """Seconds to build an index, and to search it: the means of as many as take LEAST_SECONDS."""
-    build, index = _mean(lambda: indexes.build(spec, documents))
+    build, index = _mean(lambda: indexes.build(spec, documents, how))
     return build, _mean(lambda: indexes.search(index, queries))[0]
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.params.teacher import Similarity
+
 Ids = NDArray[np.uint64]
 
 
@@ -14,6 +16,8 @@ class Embeddings:
 
     ids: Ids
     vectors: NDArray[np.floating]
+    similarity: Similarity = "cosine"
+    """How the model compares them."""
 
     def of(self, wanted: Ids) -> NDArray[np.floating]:
         """The vectors of these ids, in their order; every id must be there."""

@@ -5,13 +5,12 @@ import polars as pl
 
 from pipeline.tasks import ranking
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.tasks.ranking import TIE
 
 HEADLINE = "recall@1"
 
 
 def resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
-    """Whether each query is resolved: whether the entity nearest to it by cosine is a match (SimTDE, 4.2).
+    """Whether each query is resolved: whether the entity nearest to it is a match (SimTDE, 4.2).
 
     Every subset, a language for example, is searched on its own; its candidates are its distinct entities.
     A query with several matches is resolved by any of them. One whose nearest match ties with another entity
@@ -67,13 +66,14 @@ def _resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
     )
     # One more than the matches of any query, so that every query finds another entity, if there is one.
     depth = max(map(len, answers["right_id"])) + 1
-    queries = ranking.unit(embeddings, answers["left_id"].to_numpy())
-    found = ranking.exact(ranking.unit(embeddings, candidates), queries, depth)
+    queries = ranking.searchable(embeddings, answers["left_id"].to_numpy())
+    entities = ranking.searchable(embeddings, candidates)
+    found = ranking.exact(entities, queries, depth, embeddings.similarity)
     match = np.stack(
         [
             np.isin(candidates[rows], ids)
             for rows, ids in zip(found.rows, answers["right_id"].to_list(), strict=True)
         ]
     )
-    nearest, nearest_other = (np.where(mask, found.cosines, -np.inf).max(axis=1) for mask in (match, ~match))
-    return answers.select("subset", "left_id", resolved=nearest > nearest_other + TIE)
+    nearest, nearest_other = (np.where(mask, found.scores, -np.inf).max(axis=1) for mask in (match, ~match))
+    return answers.select("subset", "left_id", resolved=nearest > nearest_other + found.tie)

@@ -2,15 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.params.teacher import Similarity
 from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.tasks.embeddings import Embeddings, Ids
 from pipeline.vectors.geometry import normalised
+
+if TYPE_CHECKING:
+    import faiss
 
 TOP = 10
 """Documents of a query that count, but for recalls that look further."""
@@ -18,11 +23,12 @@ DEPTH = TOP + 1
 """Documents that are looked up: a query's own one, which is no find, may be among them."""
 ROWS_AT_A_TIME = 65_536
 TIE = 1e-6
-"""Cosines no further apart count as equal; the search is in single precision."""
+"""Scores no further apart, relative to the largest that there may be, count as equal: the search is in single
+precision."""
 
 Rows = NDArray[np.int64]
-Unit = NDArray[np.float32]
-"""Vectors of length 1: their inner product is their cosine."""
+Searchable = NDArray[np.float32]
+"""Vectors as an index takes them: of length 1 where they are compared by their cosine."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +47,15 @@ class Collection:
 
 @dataclass(frozen=True)
 class Found:
-    """The nearest documents of each query, by falling cosine."""
+    """The nearest documents of each query, by falling score."""
 
-    cosines: NDArray[np.float32]
-    """(queries, depth), or as many as there are documents."""
+    scores: NDArray[np.float32]
+    """(queries, depth), or as many as there are documents: cosines, inner products, or negative distances,
+    those of Euclid squared."""
     rows: Rows
     """Their rows among the documents; -1 where a search found no more."""
+    tie: float = TIE
+    """Scores no further apart count as equal."""
 
 
 def collection(pairs: pl.DataFrame) -> Collection:
@@ -69,8 +78,10 @@ def collection(pairs: pl.DataFrame) -> Collection:
     return Collection(queries, documents, relevance, frozenset(own.iter_rows()))
 
 
-def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
-    """The vectors (n, d) of these texts at length 1; a zero vector stays zero."""
+def searchable(embeddings: Embeddings, wanted: Ids) -> Searchable:
+    """The vectors (n, d) of these texts, at length 1 for cosines; a zero vector stays zero."""
+    if embeddings.similarity != "cosine":
+        return embeddings.of(wanted).astype(np.float32)
     found = np.empty((len(wanted), embeddings.vectors.shape[1]), np.float32)
     for start in range(0, len(wanted), ROWS_AT_A_TIME):  # in double precision
         rows = slice(start, start + ROWS_AT_A_TIME)
@@ -78,22 +89,52 @@ def unit(embeddings: Embeddings, wanted: Ids) -> Unit:
     return found
 
 
-def exact(documents: Unit, queries: Unit, depth: int = DEPTH) -> Found:
+def exact(
+    documents: Searchable, queries: Searchable, depth: int = DEPTH, how: Similarity = "cosine"
+) -> Found:
     """The nearest documents of each query, all being looked at. (documents, d), (queries, d)."""
     import faiss
 
-    index = faiss.IndexFlatIP(documents.shape[1])
+    index = faiss.IndexFlat(documents.shape[1], metric(how))
     index.add(documents)
-    return Found(*index.search(queries, min(depth, len(documents))))
+    found = search(index, queries, depth)
+    return replace(found, tie=TIE * _largest(documents, queries, how))
+
+
+def metric(how: Similarity) -> int:
+    """Faiss' number of what compares `searchable` vectors."""
+    import faiss
+
+    distances = {"euclidean": faiss.METRIC_L2, "manhattan": faiss.METRIC_L1}
+    return int(distances.get(how, faiss.METRIC_INNER_PRODUCT))
+
+
+def search(index: "faiss.Index", queries: Searchable, depth: int) -> Found:
+    """What an index finds for queries (n, d), `depth` documents each or all that there are."""
+    import faiss
+
+    values, rows = index.search(queries, min(depth, index.ntotal))
+    return Found(values if index.metric_type == faiss.METRIC_INNER_PRODUCT else -values, rows)
+
+
+def _largest(documents: Searchable, queries: Searchable, how: Similarity) -> float:
+    """A bound of the scores' magnitude; 1 for cosines."""
+    if how == "cosine":
+        return 1.0
+    norm = 1 if how == "manhattan" else 2
+    one, other = (
+        float(np.linalg.norm(side, ord=norm, axis=1).max(initial=0)) for side in (documents, queries)
+    )
+    return {"dot": one * other, "euclidean": (one + other) ** 2, "manhattan": one + other}[how]
 
 
 def ranked(task: Collection, found: Found) -> dict[str, dict[str, float]]:
-    """Query -> document -> cosine, of what a search found and what is not passed over."""
+    """Query -> document -> score, of what a search found and what is not passed over."""
     run: dict[str, dict[str, float]] = {}
-    for query, rows, cosines in zip(task.queries, found.rows, found.cosines, strict=True):
+    for query, rows, scores in zip(task.queries, found.rows, found.scores, strict=True):
         run[str(query)] = {
-            str(document): float(cosine)
-            for document, cosine in zip(task.documents[rows[rows >= 0]], cosines[rows >= 0], strict=True)
+            str(document): float(value)
+            for document, value in zip(task.documents[rows[rows >= 0]], scores[rows >= 0], strict=True)
             if (int(query), int(document)) not in task.passed_over
         }
     return run

@@ -16,15 +16,15 @@ RECALLS = (1, 10, DEPTH)
 
 
 def search(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[Collection, Found]:
-    """The task, and the documents nearest to each of its queries, by exact search by cosine.
+    """The task, and the documents nearest to each of its queries, by exact search.
 
     Args:
         pairs: left_id (query, or null), right_id (document), score (relevance). Documents: all right sides.
         embeddings: vectors of queries and documents.
     """
     task = ranking.collection(pairs)
-    documents, queries = (ranking.unit(embeddings, ids) for ids in (task.documents, task.queries))
-    return task, ranking.exact(documents, queries, DEPTH + 1)
+    documents, queries = (ranking.searchable(embeddings, ids) for ids in (task.documents, task.queries))
+    return task, ranking.exact(documents, queries, DEPTH + 1, embeddings.similarity)
 
 
 def scores(task: Collection, by_query: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:

@@ -1,34 +1,35 @@
-"""Semantic textual similarity: do cosines rank pairs as people do?"""
+"""Semantic textual similarity: does a model rank pairs as people do?"""
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors.geometry import cosines
+from pipeline.vectors.geometry import similarities
 
 HEADLINE = "spearman"
 
 
 def similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> NDArray[np.float64]:
-    """The cosine of each pair, (pairs,).
+    """The similarity of each pair, by the model's own function, (pairs,).
 
     Args:
         pairs: left_id, right_id.
         embeddings: vectors of both sides.
     """
-    return cosines(embeddings.of(pairs["left_id"].to_numpy()), embeddings.of(pairs["right_id"].to_numpy()))
+    left, right = (embeddings.of(pairs[side].to_numpy()) for side in ("left_id", "right_id"))
+    return similarities(left, right, embeddings.similarity)
 
 
 def scores(pairs: pl.DataFrame, similarity: NDArray[np.float64]) -> dict[str, float]:
-    """Spearman's correlation of cosines and scores by both conventions.
+    """Spearman's correlation of similarities and scores by both conventions.
 
     `spearman` puts all pairs together (the papers' "all"), `spearman_mean` is the mean over the subsets;
     `pearson` is over all pairs. A constant side has no rank order: its correlation is 0.
 
     Args:
         pairs: score, subset.
-        similarity: their cosines, (pairs,).
+        similarity: their similarities, (pairs,).
     """
     from scipy.stats import pearsonr
 

@@ -142,7 +142,9 @@ def _publish(
                 vectors = composition.joined(params.teacher, halves, shares).astype(np.float16, copy=False)
                 part = ids[shard.start : shard.stop]
                 write_shard(part, {view: vectors}, folder / view / shard.name, storage)
-            published.write_manifest(folder / view, recipe, vectors.shape[1], rows, storage)
+            # What a model says of its similarity, it says of the vectors that its own pipeline returns.
+            similarity = filled.similarity if view == "sentence" else "cosine"
+            published.write_manifest(folder / view, recipe, vectors.shape[1], rows, storage, similarity)
 
 
 if __name__ == "__main__":

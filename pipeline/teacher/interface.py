@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pipeline.params.base import Role
+from pipeline.params.teacher import Similarity
 from pipeline.teacher.shared.cut import Cut
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 
 class Teacher(Protocol):
@@ -25,6 +27,8 @@ class Teacher(Protocol):
     """By role, everything that decides its vectors: model, weights, lengths, precision and `prompt`, which
     alone may differ from role to role."""
 
+    similarity: Similarity
+    """How its `sentence` vectors are compared."""
     module: nn.Module | None
     """Its parameters, where it has any."""
     folders: tuple[Path, ...]
@@ -40,8 +44,8 @@ class Teacher(Protocol):
         """How much of the texts in a role `encode` does not read; None where that is not known."""
         ...
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save tokenizer, config and weights as a transformers folder; return vocabulary vectors (V, d)."""
+    def save_parts(self, folder: Path) -> Vocabulary:
+        """Save tokenizer, config and weights as a transformers folder; return what encodes single tokens."""
         ...
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:

@@ -27,6 +27,8 @@ from pipeline.train.loop.world import World
 from pipeline.train.students.shared.interface import LearnsVocabulary
 from pipeline.train.students.shared.verdict import Refused, verdict
 from pipeline.vectors import collapse
+from pipeline.vectors.pca import read as read_pca
+from pipeline.vectors.targets import student_similarity
 
 
 def main(
@@ -36,6 +38,9 @@ def main(
     vectors: Annotated[Path, typer.Option(help="Folder of vector sets")],
     teacher: Annotated[Path, typer.Option(help="The teacher's parts")],
     facts: Annotated[Path, typer.Option(help="What the teacher is, by `look`")],
+    vocabulary: Annotated[
+        Path, typer.Option(help="Its vocabulary vectors, if this kind of student reads them")
+    ],
     pca: Annotated[Path, typer.Option(help="Folder of one PCA a view")],
     out: Annotated[Path, typer.Option(help="The trained student")],
     untrained: Annotated[Path, typer.Option(help="The student before training")],
@@ -57,7 +62,9 @@ def main(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
     with under(f"students.{name}"):
-        learner = implementation("train.students.kinds", block.kind).build(block, teacher)
+        learner = implementation("train.students.kinds", block.kind).build(
+            block, vocabulary if block.reads_vocabulary else teacher
+        )
         if isinstance(learner, LearnsVocabulary):
             learner.learn_vocabulary(
                 lambda: chain.from_iterable(
@@ -65,6 +72,9 @@ def main(
                 )
             )
     world.follow(learner.module)
+    similarity = student_similarity(
+        opened.dev.vectors.similarity(block.view), block, read_pca(pca, block.view)
+    )
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {
@@ -89,7 +99,7 @@ def main(
     learner.fit_projection(train.tokens, train.targets)
     world.follow(learner.module)
     if world.leads:
-        student_folder.write(learner, card, untrained, opened.prompts)
+        student_folder.write(learner, card, untrained, opened.prompts, similarity)
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
     rows, seed = len(train), block.train.seed
@@ -115,7 +125,7 @@ def main(
     fix = f"lower students.{name}.train.lr or change its loss"
     targets = collapse.describe(first)
     collapse.check_collapse(health, f"the vectors of {name}", fix, targets)
-    student_folder.write(learner, card, out, opened.prompts)
+    student_folder.write(learner, card, out, opened.prompts, similarity)
     curves.write(points, "dev_value", 1, curve)
     best = min(points, key=lambda point: point.dev_value)
     floor = trainer.mean_predictor_loss()

@@ -17,6 +17,7 @@ from pipeline.data.common import metrics, texts
 from pipeline.data.common.tables import read_table
 from pipeline.params.load import load
 from pipeline.params.students import Finetune
+from pipeline.params.teacher import Similarity
 from pipeline.prepare import dev as dev_file
 from pipeline.prepare import pairs
 from pipeline.prepare.dev import DevTasks
@@ -91,7 +92,9 @@ def main(
     learner.module.to(world.device)
     key = f"students.{name}.finetune.precision"
     bfloat16 = takes_bfloat16(block.finetune.precision, learner.module, world, checkpoint, key)
-    dev_score = _DevScore(learner, dev_tasks, prompts, bfloat16=bfloat16)
+    # Contrast looks at directions alone. Weights whose lengths it spoils lose on dev, and are not kept.
+    similarity = student_folder.similarity(distilled)
+    dev_score = _DevScore(learner, dev_tasks, prompts, similarity, bfloat16=bfloat16)
     if projection:
         before = dev_score()
         append_projection(learner, finetuning.tokens, projection)
@@ -105,7 +108,7 @@ def main(
         shipped = block.model_copy(update={"dim": projection or block.dim})
         data = block.finetune.data if best.step > 0 else ()
         card = model_card(name, block.kind, shipped, params.teacher, params.augment.enabled, data)
-        student_folder.write(learner, card, out, prompts)
+        student_folder.write(learner, card, out, prompts, similarity)
     else:
         _copy(distilled, out)
     curves.write(points, "dev_score", -1, curve)
@@ -144,8 +147,17 @@ def _summary(
 class _DevScore:
     """Mean headline metric over the dev tasks, with the student as it is at the moment."""
 
-    def __init__(self, learner: Student, tasks: DevTasks, prompts: dict[str, str], *, bfloat16: bool) -> None:
+    def __init__(
+        self,
+        learner: Student,
+        tasks: DevTasks,
+        prompts: dict[str, str],
+        similarity: Similarity,
+        *,
+        bfloat16: bool,
+    ) -> None:
         self._learner, self._tasks, self._bfloat16 = learner, tasks, bfloat16
+        self._similarity = similarity
         self._ids = tasks.texts["text_id"].to_numpy()
         self._tokens = learner.tokenise(texts.with_prompts(tasks.texts, prompts)["text"].to_list())
         self._main = {
@@ -157,7 +169,7 @@ class _DevScore:
         with torch.no_grad(), autocast(self._learner.module, bfloat16=self._bfloat16):
             parts = [self._learner.encode(part).vectors.float().cpu() for part in self._tokens.in_parts()]
         vectors = np.concatenate([part.numpy() for part in parts])
-        embeddings = Embeddings(self._ids, vectors)
+        embeddings = Embeddings(self._ids, vectors, self._similarity)
         scores = evaluation.score_tasks(self._tasks.pairs, self._tasks.scoring, embeddings)
         return evaluation.average(scores, self._main)
 

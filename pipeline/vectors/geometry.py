@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.params.teacher import Similarity
+
 Vectors = NDArray[np.floating]
 
 AGREEMENT_ROWS = 1000
@@ -41,6 +43,28 @@ def effective_rank(vectors: Vectors) -> float:
 def cosines(left: Vectors, right: Vectors) -> NDArray[np.float64]:
     """Cosine of each row of `left` with the same row of `right`. (n, d), (n, d) -> (n,)."""
     return np.einsum("nd,nd->n", normalised(left), normalised(right))
+
+
+def similarities(left: Vectors, right: Vectors, how: Similarity) -> NDArray[np.float64]:
+    """Similarity of each row of `left` with the same row of `right`, in float64. (n, d), (n, d) -> (n,)."""
+    if how == "cosine":
+        return cosines(left, right)
+    one, other = left.astype(np.float64), right.astype(np.float64)
+    if how == "dot":
+        return np.einsum("nd,nd->n", one, other)
+    return -np.linalg.norm(one - other, ord=1 if how == "manhattan" else 2, axis=1)
+
+
+def all_similarities(left: Vectors, right: Vectors, how: Similarity) -> NDArray[np.float64]:
+    """Similarity of each row of `left` with each of `right`, in float64. (n, d), (m, d) -> (n, m)."""
+    if how == "cosine":
+        return normalised(left) @ normalised(right).T
+    one, other = left.astype(np.float64), right.astype(np.float64)
+    if how == "dot":
+        return one @ other.T
+    from scipy.spatial.distance import cdist
+
+    return -cdist(one, other, "cityblock" if how == "manhattan" else "euclidean")
 
 
 def agreement(vectors: Vectors, teacher: Vectors) -> float:

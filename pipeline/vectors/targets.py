@@ -6,7 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.params.students import StudentBlock
+from pipeline.params.teacher import Similarity
 from pipeline.vectors.pca import Pca
+
+FOLLOWS_LENGTHS = "mse"
+"""The kind of loss by which a student learns its targets' lengths; all others compare directions."""
 
 Reduction = Callable[[NDArray[np.floating]], NDArray[np.float32]]
 """Teacher vectors (n, d) to targets (n, dim)."""
@@ -28,3 +32,33 @@ def reduction(student: StudentBlock, fitted: Pca) -> Reduction:
             return lambda found: found.astype(np.float32)
         return lambda found: found.astype(np.float32) - fitted.mean.astype(np.float32)
     return lambda found: fitted.reduce(found, student.width, whiten=train.whiten, shrinkage=train.shrinkage)
+
+
+def reduced_similarity(similarity: Similarity, fitted: Pca) -> Similarity:
+    """How principal components are compared: as the teacher does if they keep that, else by their cosine.
+
+    A rotation keeps inner products and distances, but no Manhattan distance; a shift by the mean keeps
+    distances, but no inner product.
+    """
+    kept = similarity == "euclidean" or (similarity == "dot" and not fitted.mean.any())
+    return similarity if kept else "cosine"
+
+
+def student_similarity(similarity: Similarity, student: StudentBlock, fitted: Pca) -> Similarity:
+    """How a student's vectors are compared, given how the teacher's are.
+
+    As the teacher does where the student learns its targets as they are, lengths included, and they keep what
+    the teacher measures. Otherwise the student's lengths mean nothing: by their cosine.
+
+    Args:
+        similarity: the teacher's.
+        student: its block; a static one is saved with vectors of length 1.
+        fitted: the PCA of its view.
+    """
+    loss, train = student.loss, student.train
+    kinds = {term.loss.kind for term in loss.terms} if loss.kind == "sum" else {loss.kind}
+    if FOLLOWS_LENGTHS not in kinds or train.whiten or student.reads_vocabulary:
+        return "cosine"
+    if train.target == "full" or (student.width == fitted.dim and not train.matryoshka):
+        return "cosine" if similarity == "dot" and train.centre else similarity
+    return reduced_similarity(similarity, fitted)

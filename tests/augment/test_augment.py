@@ -37,7 +37,7 @@ def augment(folder, nltk_data, method="wordnet", enabled=True, gates=None):
         method,
         corpus=folder / "corpus.parquet",
         wordnet=nltk_data,
-        teacher=folder / "teacher",
+        vocabulary=folder / "teacher",
         out=folder / "out.parquet",
         metrics=folder / "out.json",
         params_file=folder / "params.yaml",

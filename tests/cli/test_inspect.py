@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from published_sets import write_set
 from safetensors.numpy import save_file
+from small_students import vectors_of
 from typer.testing import CliRunner, Result
 
 from pipeline.cli.__main__ import app
@@ -142,11 +143,14 @@ def test_principal_components(tmp_path: Path) -> None:
 
 
 def test_teacher_parts(tmp_path: Path, teacher: hashing.Hashing) -> None:
-    teacher_parts.write_vocabulary(teacher.save_parts(tmp_path), tmp_path)
-    result = inspect(tmp_path)
+    vectors = vectors_of(teacher.save_parts(tmp_path / "parts"))
+    result = inspect(tmp_path / "parts")
     assert result.stdout.splitlines()[0].endswith("teacher's parts")
     assert fact(result, "dimension") == "32"
-    assert fact(result, "vocabulary rows") == "77 (row groups: 1)"
+    teacher_parts.write_reader(vectors, tmp_path / "parts", tmp_path / "static")
+    result = inspect(tmp_path / "static")
+    assert result.stdout.splitlines()[0].endswith("vocabulary vectors")
+    assert fact(result, "rows") == "77 (row groups: 1)"
 
 
 def test_metrics(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from refusals import refuses
 from safetensors.torch import load_file, save_file
+from small_students import vectors_of
 from transformers import BertModel
 
 from pipeline.data import teacher_parts
@@ -21,7 +22,7 @@ READERS = [teacher_parts.read_encoder, teacher_parts.read_tokenizer, teacher_par
 def written(tmp_path_factory):
     """The hashing teacher's parts and its vocabulary vectors."""
     folder = tmp_path_factory.mktemp("parts") / "teacher"
-    vocabulary = Hashing(HashingTeacher(kind="hashing", dim=8)).save_parts(folder)
+    vocabulary = vectors_of(Hashing(HashingTeacher(kind="hashing", dim=8)).save_parts(folder))
     teacher_parts.write_vocabulary(vocabulary, folder)
     return folder, vocabulary
 
@@ -92,8 +93,9 @@ def test_the_tokenizer_neither_pads_nor_cuts(folder):
     assert lengths == [4, 52]
 
 
-@pytest.mark.parametrize("read", READERS)
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("name", "read"), zip(FILES, [READERS[0], READERS[1], READERS[0], READERS[2]], strict=True)
+)
 def test_a_missing_file_is_named_with_the_stage(folder, name, read):
     (folder / name).unlink()
     with refuses(folder, name, "`dvc repro -f teacher_parts`"):
@@ -101,8 +103,19 @@ def test_a_missing_file_is_named_with_the_stage(folder, name, read):
 
 
 def test_a_missing_folder_lacks_them_all(tmp_path):
-    with refuses(tmp_path / "none", *FILES, "`dvc repro -f teacher_parts`"):
+    with refuses(tmp_path / "none", "config.json", "model.safetensors", "`dvc repro -f teacher_parts`"):
         teacher_parts.read_encoder(tmp_path / "none")
+
+
+@pytest.mark.parametrize("vectors", [None, np.ones((77, 4))])
+def test_a_reader_has_the_vectors_with_the_tokenizer_or_is_told_that_it_was_none(written, tmp_path, vectors):
+    teacher_parts.write_reader(vectors, written[0], tmp_path / "static")
+    if vectors is None:
+        with refuses(tmp_path / "static", "params.yaml", "`dvc repro teacher_parts`"):
+            teacher_parts.read_vocabulary(tmp_path / "static")
+    else:
+        assert np.array_equal(teacher_parts.read_vocabulary(tmp_path / "static"), vectors)
+        assert teacher_parts.read_tokenizer(tmp_path / "static").get_vocab_size() == 77
 
 
 def cut(path):

@@ -50,7 +50,7 @@ def test_stages_without_time_have_no_share():
 def test_every_method_text_set_and_student_has_its_stages():
     found = timings.addresses(["wordnet", "other"], ["hpd"])
     assert found[:9] == [
-        *("tokenizer", "prepare", "augment@wordnet", "augment@other", "look"),
+        *("look", "prepare", "augment@wordnet", "augment@other", "members"),
         *("encode@corpus", "encode@wordnet", "encode@other", "encode@eval"),
     ]
     assert found[9:15] == [

@@ -154,3 +154,19 @@ def test_a_student_that_is_missing_ends_with_one_message(prepared):
     with refuses("students/tiny", "modules.json", "`dvc repro finetune@tiny`"):
         time()
     assert not Path("search.json").exists()
+
+
+@pytest.mark.parametrize("how", ["dot", "euclidean"])
+def test_a_teachers_own_similarity_scores_it_and_is_in_the_metrics(prepared, how):
+    before = run()
+    assert "similarity" not in before
+    manifest = Path("vectors/sentence/manifest.json")
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "similarity": how}))
+    metrics = run()
+    assert metrics["similarity"] == {"teacher": how, "finetuned": "cosine"}
+    assert metrics["scores"]["finetuned"] == before["scores"]["finetuned"]
+    # The hashing teacher's vectors have length 1: all functions rank them alike.
+    assert metrics["scores"]["teacher"]["find"] == pytest.approx(before["scores"]["teacher"]["find"])
+    alike = [one["scores"]["teacher"]["alike"]["spearman"] for one in (before, metrics)]
+    assert alike[1] == pytest.approx(alike[0], abs=1e-2)  # float16 breaks ties
+    assert {row["model"] for row in time()["searches"]} == {"teacher", "tiny"}

@@ -55,7 +55,7 @@ def test_ivf_finds_the_nearest_in_the_lists_of_the_nearest_centroids():
     pairs, embeddings = retrieval_task()
     spec = IvfIndex(kind="ivf", nlist=6, nprobe=2)
     queries, documents = vectors_of(embeddings)
-    index = indexes.build(spec, ranking.unit(embeddings, embeddings.ids[QUERIES:]))
+    index = indexes.build(spec, ranking.searchable(embeddings, embeddings.ids[QUERIES:]))
     centroids = index.quantizer.reconstruct_n(0, 6)
     of_document = cosines(documents, centroids).argmax(axis=1)
     searched = np.argsort(-cosines(queries, centroids), axis=1)[:, :2]
@@ -73,7 +73,7 @@ def test_ivf_finds_the_nearest_in_the_lists_of_the_nearest_centroids():
 @pytest.mark.parametrize(("documents", "nlist"), [(5, 1), (39, 1), (78, 2), (250, 6)])
 def test_a_small_corpus_has_as_many_lists_as_39_documents(documents, nlist, capfd):
     _, embeddings = retrieval_task(documents=documents, queries=3 if documents > 10 else 0)
-    unit = ranking.unit(embeddings, embeddings.ids[-documents:])
+    unit = ranking.searchable(embeddings, embeddings.ids[-documents:])
     described = indexes.described(IvfIndex(kind="ivf"), unit)
     assert (described["nlist"], described["nprobe"]) == (nlist, min(5, nlist))
     assert indexes.build(IvfIndex(kind="ivf"), unit).nlist == nlist
@@ -122,7 +122,7 @@ def test_one_thread_builds_an_index(monkeypatch):
 @pytest.mark.parametrize("spec", [FLAT, IvfIndex(kind="ivf"), HnswIndex(kind="hnsw")])
 def test_bytes_are_those_of_the_file(spec, tmp_path):
     pairs, embeddings = retrieval_task()
-    index = indexes.build(spec, ranking.unit(embeddings, embeddings.ids[QUERIES:]))
+    index = indexes.build(spec, ranking.searchable(embeddings, embeddings.ids[QUERIES:]))
     faiss.write_index(index, str(tmp_path / "index"))
     size = (tmp_path / "index").stat().st_size
     assert row(spec, pairs, embeddings)["bytes"] == size >= 250 * DIM * 4

@@ -36,7 +36,7 @@ def test_times_are_medians_of_rounds_that_take_turns(monkeypatch, tmp_path):
     seconds = {6: iter([(9, 9), (1, 0.3), (5, 0.9), (2, 0.6)]), 12: iter([(9, 9), (10, 3), (30, 9), (20, 6)])}
     order = []
 
-    def time(spec, documents, queries):
+    def time(spec, documents, queries, how):
         order.append((documents.shape, queries.shape))
         return next(seconds[documents.shape[1]])
 
@@ -56,9 +56,9 @@ def test_threads_are_the_planned_ones_and_are_restored(threads, monkeypatch, tmp
     pairs, embeddings = retrieval_task()
     before, seen, build = faiss.omp_get_max_threads(), set(), indexes.build
 
-    def watched(spec, documents):
+    def watched(*asked):
         seen.add(faiss.omp_get_max_threads())
-        return build(spec, documents)
+        return build(*asked)
 
     monkeypatch.setattr(indexes, "build", watched)
     measure({"find": pairs}, [("tiny", embeddings)], SPECS, Plan(rounds=1, threads=threads), tmp_path)
@@ -80,7 +80,7 @@ def test_the_vectors_timed_are_the_units_of_the_tasks_own_texts(monkeypatch, tmp
     for name, documents in (("find", 250), ("other", 200)):
         tasks[name] = retrieval_task(documents=documents)[0]
 
-    def time(_spec, documents, queries):
+    def time(_spec, documents, queries, how):
         timed.append((documents.ctypes.data, documents.copy(), queries))
         return 1, 1
 
@@ -103,7 +103,7 @@ def test_the_vectors_timed_are_the_units_of_the_tasks_own_texts(monkeypatch, tmp
 
 def test_one_models_vectors_are_held_at_a_time(monkeypatch, tmp_path):
     pairs, embeddings = retrieval_task()
-    alive, unit = [], ranking.unit
+    alive, unit = [], ranking.searchable
 
     def watched(given, wanted):
         made = unit(given, wanted)
@@ -111,7 +111,7 @@ def test_one_models_vectors_are_held_at_a_time(monkeypatch, tmp_path):
             alive.append(weakref.ref(made))
         return made
 
-    monkeypatch.setattr(ranking, "unit", watched)
+    monkeypatch.setattr(ranking, "searchable", watched)
 
     def models():
         for name in ("one", "two", "three"):

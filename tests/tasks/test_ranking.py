@@ -25,7 +25,7 @@ def test_scores_are_trec_evals():
         qrels.setdefault(str(query), {})[str(document)] = int(relevance)
     run = {
         str(query): {str(30 + row): float(cosine) for row, cosine in zip(rows[:10], values[:10], strict=True)}
-        for query, (rows, values) in enumerate(zip(found.rows, found.cosines, strict=True))
+        for query, (rows, values) in enumerate(zip(found.rows, found.scores, strict=True))
     }
     measured = pytrec_eval.RelevanceEvaluator(qrels, {"recip_rank", "recall.10", "ndcg_cut.10"}).evaluate(run)
     expected = {
@@ -63,7 +63,7 @@ def test_unit_vectors_of_some_rows_at_a_time(monkeypatch):
     monkeypatch.setattr(ranking, "ROWS_AT_A_TIME", 3)
     vectors = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float16)
     vectors[5] = 0
-    found = ranking.unit(
+    found = ranking.searchable(
         Embeddings(np.arange(8, dtype=np.uint64), vectors), np.array([7, 1, 5, 2], np.uint64)
     )
     expected = normalize(vectors[[7, 1, 5, 2]].astype(np.float64))

@@ -42,7 +42,7 @@ def test_a_querys_own_document_takes_no_place_of_the_documents_that_are_looked_a
     rows = [(0, depth + beyond, 1), (0, 0, PASSED_OVER), *others]
     assert score(rows, embeddings)[f"recall@{depth}"] == 1 - beyond
     task = ranking.collection(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
-    sides = [ranking.unit(embeddings, wanted) for wanted in (task.documents, task.queries)]
+    sides = [ranking.searchable(embeddings, wanted) for wanted in (task.documents, task.queries)]
     assert ranking.score(task, ranking.exact(*sides))["recall@10"] == (depth + beyond == 10)
 
 

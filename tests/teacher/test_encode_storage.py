@@ -131,8 +131,10 @@ def distilled(folder, storage):
     encode_stage.main(seed, sets / "corpus", params)
     fit_pca.main(seed, sets / "corpus", sets / "pca", sets / "pca.json", params)
     if not parts.exists():
-        look.main(folder / "facts.json", params)
-        teacher_parts_stage.main(parts, folder / "facts.json", params)
+        look.main(folder / "facts.json", folder / "tokenizer", folder / "readers.json", params)
+        teacher_parts_stage.main(
+            parts, folder / "vocabulary", folder / "readers.json", folder / "facts.json", params
+        )
     distill.main(
         "tiny",
         corpus=seed,
@@ -140,6 +142,7 @@ def distilled(folder, storage):
         vectors=sets,
         teacher=parts,
         facts=folder / "facts.json",
+        vocabulary=folder / "vocabulary/static",
         pca=sets / "pca",
         out=sets / "student",
         untrained=sets / "untrained",

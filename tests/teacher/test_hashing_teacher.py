@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from small_students import vectors_of
 
 from pipeline.core.fingerprint import of_folder, of_json
 from pipeline.data import teacher_parts
@@ -68,7 +69,7 @@ def test_a_text_does_not_depend_on_its_company():
 def saved(tmp_path):
     state = torch.random.get_rng_state()
     for name in ("a", "b"):
-        vocabulary = load(dim=8, seed=1).save_parts(tmp_path / name)
+        vocabulary = vectors_of(load(dim=8, seed=1).save_parts(tmp_path / name))
         teacher_parts.write_vocabulary(vocabulary, tmp_path / name)
     assert torch.equal(torch.random.get_rng_state(), state)
     return tmp_path, vocabulary

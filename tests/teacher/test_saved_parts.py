@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from model2vec.distill import distill
+from small_students import vectors_of
 from transformers import AutoModel, AutoTokenizer
 
 from pipeline.data import teacher_parts
@@ -15,7 +16,7 @@ TEXT = "the cat sat on the mat"
 def saved(load, bert, tmp_path_factory):
     """The folder of a teacher's parts, and the vocabulary vectors."""
     folder = tmp_path_factory.mktemp("parts")
-    vocabulary = load(bert, pooling="cls").save_parts(folder)
+    vocabulary = vectors_of(load(bert, pooling="cls").save_parts(folder))
     teacher_parts.write_vocabulary(vocabulary, folder)
     return folder, vocabulary
 
@@ -55,7 +56,7 @@ def test_a_token_that_the_model_has_no_embedding_for_has_zeros(load, bert, tmp_p
     rows = len(tokenizer)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
     tokenizer.save_pretrained(tmp_path / "bert")
-    vocabulary = load(tmp_path / "bert", pooling="cls").save_parts(tmp_path / "parts")
+    vocabulary = vectors_of(load(tmp_path / "bert", pooling="cls").save_parts(tmp_path / "parts"))
     assert vocabulary.shape == (rows + 1, 16)
     assert vocabulary[:rows].any(axis=1).all()
     assert not vocabulary[rows].any()
@@ -82,6 +83,6 @@ def test_vocabulary_vectors_are_model2vecs(saved, bert):
 
 
 def test_lower_precision_leaves_float32_vocabulary_vectors(load, bert, tmp_path, saved):
-    vocabulary = load(bert, pooling="mean", precision="bfloat16").save_parts(tmp_path)
+    vocabulary = vectors_of(load(bert, pooling="mean", precision="bfloat16").save_parts(tmp_path))
     assert vocabulary.dtype == np.float32
     np.testing.assert_allclose(vocabulary, saved[1], atol=0.3)

@@ -248,3 +248,15 @@ def test_a_failure_keeps_the_outs_that_were_there(folder):
     with refuses("data/wordnet/sentence/manifest.json", "`dvc repro encode@wordnet`"):
         distill()
     assert made(folder) == before
+
+
+@pytest.mark.parametrize(("loss", "expected"), [("mse", "euclidean"), ("cosine", "cosine")])
+def test_a_student_that_learns_lengths_is_compared_as_its_teacher(tmp_path, monkeypatch, loss, expected):
+    student = {**TRANSFORMER, "loss": {"kind": loss}}
+    write_project(tmp_path / "project", student)
+    monkeypatch.chdir(tmp_path / "project")
+    for manifest in Path("data").rglob("manifest.json"):
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "similarity": "euclidean"}))
+    distill()
+    for folder in ("untrained", "distilled"):
+        assert SentenceTransformer(folder, device="cpu").similarity_fn_name == expected

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from pipeline.params.search import Budget, VectorType
 from pipeline.params.students import Student
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.tasks.ranking import unit
+from pipeline.tasks.ranking import searchable
 
 SHORTEST = 32
 """Where halving a vector ends."""
@@ -33,7 +34,8 @@ def score_tasks(
 ) -> list[Cell]:
     """The headline scores of a student at every prefix and type, the whole vectors first.
 
-    Prefixes are brought to length 1 and then to their type, on both sides of a pair. `trained` is whether the
+    Prefixes are brought to length 1, where cosines compare them, and then to their type, on both sides of a
+    pair. `trained` is whether the
     student was trained for a prefix of this length.
 
     Args:
@@ -119,9 +121,10 @@ def _score(
     """A task's scores; int8 is fitted on its right sides, which are what is stored: documents, entities."""
     ids = evaluation.text_ids({"": pairs})
     right = np.unique(pairs["right_id"].to_numpy())
-    prefixes = unit(Embeddings(embeddings.ids, embeddings.vectors[:, :dim]), ids)
+    prefixes = searchable(replace(embeddings, vectors=embeddings.vectors[:, :dim]), ids)
     vectors = stored(prefixes, prefixes[np.searchsorted(ids, right)], kind)
-    return evaluation.score_tasks({"": pairs}, {"": how}, Embeddings(ids, vectors))[""]
+    similarity = "cosine" if kind == "binary" else embeddings.similarity
+    return evaluation.score_tasks({"": pairs}, {"": how}, Embeddings(ids, vectors, similarity))[""]
 
 
 def _signs(rows: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.score.evaluation.embedding_space import matched
 from pipeline.score.examined import Disagreement, Examples, Nearest, Neighbour, TaskExamples
 from pipeline.tasks.embeddings import Embeddings, Ids
-from pipeline.vectors.geometry import cosines, normalised
+from pipeline.vectors.geometry import all_similarities, similarities
 
 QUERIES = 5
 NEIGHBOURS = 3
@@ -68,26 +68,26 @@ def of_tasks(
 def nearest(
     queries: Ids, candidates: Ids, embeddings: Embeddings, count: int, passed_over: Ids
 ) -> list[list[tuple[int, float]]]:
-    """The candidates nearest to each query by cosine: ids and cosines, nearest first.
+    """The candidates nearest to each query: ids and similarities, nearest first.
 
-    Memory is bounded by BLOCK candidates. Of equal cosines the first candidate is nearer. A query does not
-    find the text that `passed_over` (queries,) names.
+    Memory is bounded by BLOCK candidates. Of equal similarities the first candidate is nearer. A query does
+    not find the text that `passed_over` (queries,) names.
     """
-    rows = normalised(embeddings.of(queries))
-    cosine: NDArray[np.float64] = np.empty((len(queries), 0))
+    rows = embeddings.of(queries)
+    similarity: NDArray[np.float64] = np.empty((len(queries), 0))
     ids: Ids = np.empty((len(queries), 0), np.uint64)
     for start in range(0, len(candidates), BLOCK):
         block = candidates[start : start + BLOCK]
-        found = rows @ normalised(embeddings.of(block)).T
+        found = all_similarities(rows, embeddings.of(block), embeddings.similarity)
         found[block == passed_over[:, None]] = -np.inf
-        cosine = np.concatenate([cosine, found], axis=1)
+        similarity = np.concatenate([similarity, found], axis=1)
         ids = np.concatenate([ids, np.tile(block, (len(queries), 1))], axis=1)
-        order = np.argsort(-cosine, axis=1, kind="stable")[:, :count]
-        cosine = np.take_along_axis(cosine, order, axis=1)
+        order = np.argsort(-similarity, axis=1, kind="stable")[:, :count]
+        similarity = np.take_along_axis(similarity, order, axis=1)
         ids = np.take_along_axis(ids, order, axis=1)
     return [
         [(int(one), float(value)) for one, value in zip(*row, strict=True) if value > -np.inf]
-        for row in zip(ids, cosine, strict=True)
+        for row in zip(ids, similarity, strict=True)
     ]
 
 
@@ -196,8 +196,8 @@ def _disagreements(
 
 
 def _ranked(model: Embeddings, left: Ids, right: Ids) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Cosines of pairs, and their ranks from the nearest pair on."""
+    """Similarities of pairs, and their ranks from the nearest pair on."""
     from scipy.stats import rankdata
 
-    cosine = cosines(model.of(left), model.of(right))
-    return cosine, rankdata(-cosine, method="min").astype(np.int64)
+    similarity = similarities(model.of(left), model.of(right), model.similarity)
+    return similarity, rankdata(-similarity, method="min").astype(np.int64)

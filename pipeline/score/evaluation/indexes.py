@@ -7,9 +7,10 @@ import numpy as np
 import polars as pl
 
 from pipeline.params.search import FlatIndex, HnswIndex, Index, IvfIndex
+from pipeline.params.teacher import Similarity
 from pipeline.tasks import ranking
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.tasks.ranking import DEPTH, TIE, TOP, Collection, Found, Unit
+from pipeline.tasks.ranking import DEPTH, TOP, Collection, Found, Searchable
 
 if TYPE_CHECKING:
     import faiss
@@ -29,7 +30,7 @@ def score_tasks(
     Returns:
         Rows of task, model, index, nlist and nprobe or m, ef_construction and ef_search, documents, dim,
         bytes (the index as faiss saves it), mrr@10, recall@10, ndcg@10 and exact@10: the share of the ten
-        nearest documents that are among the ten found, by cosine, so that of documents that tie any will do.
+        nearest documents that are among the ten found, so that of documents that tie any will do.
     """
     from threadpoolctl import threadpool_limits
 
@@ -44,10 +45,10 @@ def score_tasks(
 
 
 def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index]) -> Iterator[Row]:
-    documents, queries = (ranking.unit(embeddings, ids) for ids in (task.documents, task.queries))
-    exact = ranking.exact(documents, queries)
+    documents, queries = (ranking.searchable(embeddings, ids) for ids in (task.documents, task.queries))
+    exact = ranking.exact(documents, queries, how=embeddings.similarity)
     for spec in specs:
-        index = build(spec, documents)
+        index = build(spec, documents, embeddings.similarity)
         found = search(index, queries)
         yield {
             **described(spec, documents),
@@ -57,7 +58,7 @@ def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index]) -> I
         }
 
 
-def described(spec: Index, documents: Unit) -> Row:
+def described(spec: Index, documents: Searchable) -> Row:
     """An index's kind and settings, and the number and dimension of the documents in it."""
     settings = spec.model_dump(exclude={"kind"})
     if isinstance(spec, IvfIndex):
@@ -66,36 +67,35 @@ def described(spec: Index, documents: Unit) -> Row:
     return {"index": spec.kind, **settings, "documents": len(documents), "dim": documents.shape[1]}
 
 
-def build(spec: Index, documents: Unit) -> "faiss.Index":
-    """An index of documents (n, d) by cosine."""
+def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "faiss.Index":
+    """An index of documents (n, d), compared as their model does."""
     import faiss
 
-    dim = documents.shape[1]
+    dim, metric = documents.shape[1], ranking.metric(how)
     index: Any
     match spec:
         case FlatIndex():
-            index = faiss.IndexFlatIP(dim)
+            index = faiss.IndexFlat(dim, metric)
         case IvfIndex():
             settings = described(spec, documents)
-            quantizer = faiss.IndexFlatIP(dim)
-            index = faiss.IndexIVFFlat(quantizer, dim, settings["nlist"], faiss.METRIC_INNER_PRODUCT)
+            quantizer = faiss.IndexFlat(dim, metric)
+            index = faiss.IndexIVFFlat(quantizer, dim, settings["nlist"], metric)
             index.nprobe = settings["nprobe"]
             index.cp.min_points_per_centroid = (
                 1  # a single list of fewer is right, and no cause for a warning
             )
             index.train(documents)
         case HnswIndex():
-            index = faiss.IndexHNSWFlat(dim, spec.m, faiss.METRIC_INNER_PRODUCT)
+            index = faiss.IndexHNSWFlat(dim, spec.m, metric)
             index.hnsw.efConstruction = spec.ef_construction
             index.hnsw.efSearch = spec.ef_search
     index.add(documents)
     return index
 
 
-def search(index: "faiss.Index", queries: Unit) -> Found:
+def search(index: "faiss.Index", queries: Searchable) -> Found:
     """The nearest documents of queries (n, d)."""
-    cosines, rows = index.search(queries, min(DEPTH, index.ntotal))
-    return Found(cosines, rows)
+    return ranking.search(index, queries, DEPTH)
 
 
 def saved_bytes(index: "faiss.Index") -> int:
@@ -106,6 +106,6 @@ def saved_bytes(index: "faiss.Index") -> int:
 
 
 def _share_of_nearest(found: Found, exact: Found) -> float:
-    nearest = exact.cosines[:, :TOP]
-    kept = (found.rows[:, :TOP] >= 0) & (found.cosines[:, :TOP] >= nearest[:, -1:] - TIE)
+    nearest = exact.scores[:, :TOP]
+    kept = (found.rows[:, :TOP] >= 0) & (found.scores[:, :TOP] >= nearest[:, -1:] - exact.tie)
     return float(np.mean(kept))

@@ -40,7 +40,7 @@ def embeddings(folder: Path, stage: str, table: pl.DataFrame, precision: machine
         model.encode, prompt="", batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
     )
     shown = texts.with_prompts(table, student_folder.prompts(folder))["text"].to_list()
-    return Embeddings(table["text_id"].to_numpy(), encode(shown))
+    return Embeddings(table["text_id"].to_numpy(), encode(shown), student_folder.similarity(folder))
 
 
 def packed(model: "SentenceTransformer", precision: machine.Precision, key: str) -> Encode | None:

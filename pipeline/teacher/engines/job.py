@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import Encode, Teacher, single_teachers
+from pipeline.params.teacher import Encode, Similarity, Teacher, single_teachers
 from pipeline.teacher.shared.cut import NONE, Cut, added, most
 from pipeline.teacher.shared.members import load_members, own_views, told_of
 from pipeline.teacher.store import filling
@@ -44,6 +44,8 @@ class Filled:
     """Each teacher's, by role."""
     dims: list[dict[str, int]]
     """Of the views wanted of each teacher, as its store has them; none where there are no rows."""
+    similarity: Similarity
+    """Of the only teacher; an ensemble's is the cosine."""
     cut: tuple[int, int, int] | None
     """The `Cut` of these rows' texts, stored or not, by the teacher that cuts most; None where one does not
     know."""
@@ -86,25 +88,26 @@ class Worker:
     def fill(self, name: str, advance: Advance = lambda _: None) -> Filled:
         """Make the teachers' stores hold the vectors of a shard."""
         shard = self._shards[name]
-        filled, cuts = Filled(shard.rows, [], [teacher.recipes for teacher in self._teachers], [], None), []
+        encoded, dims, cuts = list[int](), list[dict[str, int]](), list[Cut | None]()
         advance = _shared(advance, len(self._teachers))
         for key, teacher, views, stores in zip(
             self._keys, self._teachers, self._views, self._stores, strict=True
         ):
-            encoded, dims = 0, dict[str, int]()
+            encoded.append(0)
+            dims.append({})
             of_parts: list[Cut | None] = [NONE]
             for part in self._parts(shard):
                 store, encode = stores[part.role], partial(teacher.encode, role=part.role)
                 with told_of(key):
-                    encoded += filling.fill_shard(part.ids, part.texts, views, store, encode, advance)
+                    encoded[-1] += filling.fill_shard(part.ids, part.texts, views, store, encode, advance)
                 # Not asked of the teacher: an API would be sent a text for it.
                 found = {view: store.dim(part.ids, view) for view in views}
-                dims |= {view: dim for view, dim in found.items() if dim is not None}
+                dims[-1] |= {view: dim for view, dim in found.items() if dim is not None}
                 of_parts.append(teacher.cut(part.texts, part.role))
-            filled.encoded.append(encoded)
-            filled.dims.append(dims)
             cuts.append(added(of_parts))
-        return replace(filled, cut=most(cuts))
+        similarity = self._teachers[0].similarity if len(self._teachers) == 1 else "cosine"
+        recipes = [teacher.recipes for teacher in self._teachers]
+        return Filled(shard.rows, encoded, recipes, dims, similarity, most(cuts))
 
     def _parts(self, shard: Shard) -> Iterator["Part"]:
         """The texts of a shard, a role at a time."""
@@ -132,7 +135,8 @@ def total(parts: Iterable[Filled]) -> Filled:
         {view: dim for one in of_one for view, dim in one.items()}
         for of_one in zip(*(part.dims for part in found), strict=True)
     ]
-    return Filled(rows, encoded, found[-1].recipes, dims, added(part.cut for part in found))
+    cut = added(part.cut for part in found)
+    return Filled(rows, encoded, found[-1].recipes, dims, found[-1].similarity, cut)
 
 
 def _lacking(part: "Part", views: Sequence[str], store: VectorStore) -> Iterator[list[str]]:

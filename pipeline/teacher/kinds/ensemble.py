@@ -17,11 +17,12 @@ from pipeline.data.common.texts import ROLES
 from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import EnsembleTeacher, single_teachers
+from pipeline.params.teacher import EnsembleTeacher, Similarity, single_teachers
 from pipeline.teacher.shared import composition
 from pipeline.teacher.shared.cut import Cut, most
 from pipeline.teacher.shared.members import load_members, own_views, told_of
 from pipeline.teacher.shared.unweighted import Reading
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from torch import nn
@@ -82,6 +83,8 @@ def _dims(params: EnsembleTeacher, of_members: Sequence[Mapping[str, int]]) -> d
 class Ensemble:
     """The members' normalised vectors, weighted and side by side."""
 
+    similarity: Similarity = "cosine"
+
     def __init__(self, params: EnsembleTeacher, members: "list[interface.Teacher]", fitted: Path) -> None:
         self.params = params
         self.members = members
@@ -136,8 +139,8 @@ class Ensemble:
         """How much of the texts in a role the member does not read that cuts most."""
         return most([member.cut(texts, role) for member in self.members])
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save the parts of the member from which students start; return its vocabulary vectors."""
+    def save_parts(self, folder: Path) -> Vocabulary:
+        """Save the parts of the member from which students start; return what encodes its tokens."""
         return self.members[self.params.parts_member].save_parts(folder)
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:

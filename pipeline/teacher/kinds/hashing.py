@@ -15,9 +15,10 @@ from pipeline.data.common.texts import ROLES
 from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import HashingTeacher
+from pipeline.params.teacher import HashingTeacher, Similarity
 from pipeline.teacher.shared.cut import NONE, Cut
 from pipeline.teacher.shared.unweighted import Reading
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import BertConfig, PreTrainedTokenizerFast
@@ -49,6 +50,7 @@ def reading(_params: HashingTeacher) -> Reading:
 class Hashing:
     """A text's vector is the sum of its words' random directions; every view gives the same."""
 
+    similarity: Similarity = "cosine"
     module = None
     folders = ()
 
@@ -73,12 +75,12 @@ class Hashing:
             vectors[row] = total / np.linalg.norm(total)
         return dict.fromkeys(views, vectors)
 
-    def cut(self, _texts: Sequence[str]) -> Cut:
+    def cut(self, _texts: Sequence[str], _role: Role = "text") -> Cut:
         """Nothing: all words are read."""
         return NONE
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save a two-layer BERT of seeded random weights over single letters; return its token directions."""
+    def save_parts(self, folder: Path) -> Vocabulary:
+        """Save a two-layer BERT of seeded random weights over single letters; a token has its direction."""
         import torch
         from transformers import BertModel
 
@@ -88,7 +90,11 @@ class Hashing:
             BertModel(_config(len(tokenizer))).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         tokens = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
-        return np.stack([self._direction(token) for token in tokens])
+        return Vocabulary(
+            {**self.recipes["text"], "vocabulary": 1},
+            len(tokens),
+            lambda ids: np.stack([self._direction(tokens[token]) for token in ids]),
+        )
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors."""

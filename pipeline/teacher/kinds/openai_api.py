@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.progress import say
 from pipeline.data.common.texts import ROLES
+from pipeline.data.locate import weights_hash
 from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
+from pipeline.params.teacher import OpenAiApiTeacher, Similarity, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
 from pipeline.teacher.shared.local_facts import facts_of
 from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
 from pipeline.teacher.shared.unweighted import Reading
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 RECIPE_VERSION = 1
 VIEW = "sentence"
@@ -57,6 +59,7 @@ def reading(params: OpenAiApiTeacher) -> Reading:
 class OpenAiApi:
     """Vectors by length-sorted requests, several at a time; students start from a local model's parts."""
 
+    similarity: Similarity = "cosine"
     module = None
     folders = ()
 
@@ -116,17 +119,18 @@ class OpenAiApi:
             raise Unfinished(_fault(requests), rows, {VIEW: found[rows]})
         return dict.fromkeys(views, found)
 
-    def cut(self, _texts: Sequence[str]) -> None:
+    def cut(self, _texts: Sequence[str], _role: Role = "text") -> None:
         """An API does not say where it cuts."""
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
+    def save_parts(self, folder: Path) -> Vocabulary:
         """The parts of the local model `teacher.parts`, as the transformer teacher saves them."""
         try:
             params = parts_model(self.params)
-            model = load_model(find_teacher(params), params, self._runtime.device)
+            found = find_teacher(params)
+            model = load_model(found, params, self._runtime.device)
         except UserError as error:
             raise UserError(str(error).replace("teacher.model", "teacher.parts")) from None
-        return save_parts(model, folder)
+        return save_parts(model, folder, params, weights_hash(found), self._runtime.tokens_per_batch)
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors: an API has one way to be called."""

@@ -15,10 +15,10 @@ from pipeline.core.progress import say
 from pipeline.data.locate import weights_hash
 from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.encoders import prompts
-from pipeline.encoders.packed_model import PackedModel, encoder_of
+from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import TransformerTeacher
+from pipeline.params.teacher import Similarity, TransformerTeacher
 from pipeline.teacher.shared.cut import Cut, cut
 from pipeline.teacher.shared.local_facts import facts_of
 from pipeline.teacher.shared.local_model import (
@@ -29,6 +29,7 @@ from pipeline.teacher.shared.local_model import (
     save_parts,
 )
 from pipeline.teacher.shared.unweighted import Reading, load_unweighted, stated_prompts
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -72,6 +73,7 @@ class Transformer:
     def __init__(self, params: TransformerTeacher, runtime: Runtime) -> None:
         folder = find_teacher(params)
         self.folders = (folder,)
+        self._params = params
         self.module = load_model(folder, params, runtime.device)
         if params.precision != "float32":
             _tell_if_slower(params.precision, self.module)
@@ -80,6 +82,7 @@ class Transformer:
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
         self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch)
         self.dims = self.model.dims
+        self.similarity: Similarity = self.module.similarity_fn_name
         self._check_pooling(params.model)
         recipe: dict[str, Any] = {
             "version": RECIPE_VERSION,
@@ -90,6 +93,8 @@ class Transformer:
             "max_length": self.max_length,
             "weights": weights_hash(folder, code=params.trust_remote_code),
         }
+        if preprocesses(encoder_of(self.module)):
+            recipe["preprocessing"] = "sentence-transformers"
         if self.module.tokenizer.truncation_side != "right":
             recipe["truncation_side"] = self.module.tokenizer.truncation_side
         self.recipes: dict[str, dict[str, Any]] = {
@@ -126,9 +131,11 @@ class Transformer:
         tokenizer.no_padding()
         return tokenizer
 
-    def save_parts(self, folder: Path) -> NDArray[np.float32]:
-        """Save the encoder as a transformers folder; return every token's vector on its own (model2vec)."""
-        return save_parts(self.module, folder)
+    def save_parts(self, folder: Path) -> Vocabulary:
+        """Save the encoder as a transformers folder; return what encodes tokens on their own (model2vec)."""
+        return save_parts(
+            self.module, folder, self._params, self.recipes["text"]["weights"], self.model.tokens_per_batch
+        )
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors by sentence-transformers' own encode, with its defaults."""
@@ -143,4 +150,14 @@ def _tell_if_slower(precision: Half, model: "SentenceTransformer") -> None:
 
 def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:
     own = model.max_seq_length or model.tokenizer.model_max_length
+    settings: dict[str, Any] = {**encoder_of(model).processing_kwargs}
+    for place in ("common", "text", "chat_template"):
+        if stated := settings.get(place, {}).get("max_length"):
+            own = stated
+            if params.max_length and params.max_length != stated:
+                raise UserError(
+                    f"teacher.max_length is {params.max_length}, but sentence_bert_config.json of "
+                    f"{params.model} sets processing_kwargs.{place}.max_length to {stated}, which counts; "
+                    "remove one of the two"
+                )
     return longest_text(params, own, positions_of(encoder_of(model).model))

@@ -1,8 +1,9 @@
 """A local model, loaded from its folder, and the parts of it that students start from."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +15,19 @@ from pipeline.data.locate import check_modules, find_model
 from pipeline.encoders.packed_model import encoder_of, special_around
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack
 from pipeline.params.teacher import TransformerTeacher
+from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Module
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from sentence_transformers.base.modules import Transformer as TransformerModule
+    from sentence_transformers.base.modules.transformer import ModalityParams
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-SEQUENCES_AT_A_TIME = 1024
-"""Tokens of the vocabulary, each with the special tokens around it, that go through the encoder at a time."""
+TOKEN_VECTORS: "ModalityParams" = {"method": "forward", "method_output_name": "last_hidden_state"}
+"""How a transformers model gives them, as sentence-transformers says it."""
+VOCABULARY_VERSION = 1
+"""Of the way in which a token is encoded on its own."""
 
 UNLIMITED = 10**9
 """Tokens that stand for any number: transformers' tokenizers say 10**30."""
@@ -62,7 +68,13 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
             else:
                 code = {"trust_remote_code": params.trust_remote_code}
                 encoder = TransformerModule(
-                    str(folder), model_kwargs={**weights, **code}, config_kwargs=code, processor_kwargs=code
+                    str(folder),
+                    model_kwargs={**weights, **code},
+                    config_kwargs=code,
+                    processor_kwargs=code,
+                    # Else a tokenizer with a chat template would wrap every text.
+                    modality_config={"text": TOKEN_VECTORS},
+                    module_output_name="token_embeddings",
                 )
                 pooling = Pooling(encoder.get_embedding_dimension(), params.pooling)
                 model = SentenceTransformer(modules=[encoder, pooling], device=where)
@@ -85,6 +97,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
     if not isinstance(model[0], TransformerModule):
         raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
     check_tokenizer(model.tokenizer)
+    _check_preprocessing(encoder_of(model), params.model)
     model[0].to(getattr(torch, params.precision))
     return model.eval()
 
@@ -146,6 +159,33 @@ def longest_text(params: TransformerTeacher, own: int, positions: int | None) ->
     return found
 
 
+def _check_preprocessing(first: "TransformerModule", name: str) -> None:
+    """Refuse what a first module may be told and no vector here would follow.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    where = f"teacher.model: sentence_bert_config.json of {name} sets"
+    if first.transformer_task != "feature-extraction":
+        raise UserError(
+            f"{where} transformer_task {first.transformer_task!r}, which gives no token vectors; set it to "
+            "'feature-extraction', or name an embedding model"
+        )
+    if not {"text", "message"} & first.modality_config.keys():
+        raise UserError(f"{where} a modality_config without 'text' and 'message'; name a model of texts")
+    if first.module_output_name != "token_embeddings":
+        raise UserError(
+            f"{where} module_output_name {first.module_output_name!r}; set it to 'token_embeddings' and add "
+            "a Pooling to modules.json"
+        )
+    for key in ("query_length", "document_length", "query_expansion"):
+        if getattr(first, key) is not None:
+            raise UserError(
+                f"{where} {key}, which treats queries and documents apart; remove it, and set "
+                "teacher.max_length"
+            )
+
+
 def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
     """Read the weights behind the encoder again, in float32: they were rounded to the encoder's precision."""
     listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
@@ -156,35 +196,111 @@ def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
             head.load_torch_weights(str(folder), subfolder=described["path"], model=head)
 
 
-def save_parts(model: "SentenceTransformer", folder: Path) -> NDArray[np.float32]:
-    """Save the encoder as a transformers folder; return each token's vector (V, d) on its own (model2vec).
+def save_parts(
+    model: "SentenceTransformer",
+    folder: Path,
+    params: TransformerTeacher,
+    weights: str,
+    tokens_per_batch: int,
+) -> Vocabulary:
+    """Save the encoder as a transformers folder; return what encodes each token on its own (model2vec).
 
+    A token's vector is the mean of the last hidden states of the token and the special tokens around it.
     Tokens that the encoder has no embedding for (of images, say) have zeros.
+
+    Args:
+        model: as `load_model` gives it.
+        folder: the out folder.
+        params: which model it is, and in what precision.
+        weights: the hash of its files.
+        tokens_per_batch: tokens that go through the encoder at a time.
     """
     encoder, tokenizer = encoder_of(model).model, model.tokenizer
     encoder.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    _keep_settings(encoder, folder)
+    save_tokenizer(tokenizer, folder)
+    size = max(tokenizer.get_vocab().values()) + 1
     before, after = special_around(tokenizer)
-    tokens = max(tokenizer.get_vocab().values()) + 1
-    embedded = min(tokens, getattr(encoder.config, "vocab_size", tokens))
-    sequences = [[*before, token, *after] for token in range(embedded)]
-    found = _means(encoder, sequences, tokenizer.pad_token_id or 0)
-    return np.pad(found, ((0, tokens - embedded), (0, 0)))
+    embedded = min(size, getattr(encoder.config, "vocab_size", size))
+    means = _means(encoder, before, after, tokens_per_batch, tokenizer.pad_token_id or 0)
+
+    def encode(ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        known = ids < embedded
+        found = np.zeros((len(ids), encoder_of(model).get_embedding_dimension()), np.float32)
+        if known.any():
+            found[known] = means(ids[known])
+        return found
+
+    recipe = {
+        "vocabulary": VOCABULARY_VERSION,
+        "kind": params.kind,
+        "model": Path(params.model).name,
+        "weights": weights,
+        "precision": params.precision,
+        "trust_remote_code": params.trust_remote_code,
+    }
+    return Vocabulary(recipe, size, encode)
 
 
-def _means(encoder: "PreTrainedModel", sequences: list[list[int]], pad_id: int) -> NDArray[np.float32]:
-    """Mean last hidden states (n, d) of sequences of one length, as model2vec has them; packed if can be."""
+def save_tokenizer(tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
+    """Save a tokenizer without its chat template, with which sentence-transformers would wrap every text."""
+    template, tokenizer.chat_template = tokenizer.chat_template, None
+    try:
+        tokenizer.save_pretrained(folder)
+    finally:
+        tokenizer.chat_template = template
+
+
+def _keep_settings(encoder: "PreTrainedModel", folder: Path) -> None:
+    """Have a saved config read as the encoder's own.
+
+    Gemma 3 with attention both ways makes w // 2 + 1 of its window w whenever it is read, EmbeddingGemma
+    therefore too.
+
+    Raises:
+        UserError: another setting changes.
+    """
+    path, config = folder / "config.json", encoder.config
+    stated = json.loads(path.read_text(encoding="utf-8"))
+    if (window := getattr(config, "sliding_window", None)) and _read(config, stated).sliding_window != window:
+        stated["sliding_window"] = 2 * (window - 1)
+        path.write_text(json.dumps(stated, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    if getattr(_read(config, stated), "sliding_window", None) != window:
+        raise UserError(
+            f"teacher.model: the sliding_window of a {config.model_type} model changes from {window} when "
+            "its config is saved and read; name another model"
+        )
+
+
+def _read(config: "PretrainedConfig", stated: dict[str, Any]) -> "PretrainedConfig":
+    return type(config).from_dict(dict(stated))
+
+
+def _means(
+    encoder: "PreTrainedModel", before: list[int], after: list[int], tokens: int, pad_id: int
+) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
+    """Token ids (n,) to mean last hidden states (n, d), as model2vec has them; packed where that can be."""
     import torch
 
-    device, length = next(encoder.parameters()).device, len(sequences[0])
-    if not can_pack(encoder):
-        from model2vec.distill.inference import create_embeddings
+    device = next(encoder.parameters()).device
+    length = len(before) + 1 + len(after)
+    packed = PackedEncoder(encoder) if can_pack(encoder) else None
 
-        return create_embeddings(encoder, sequences, str(device), pad_id).astype(np.float32)
-    packed, parts = PackedEncoder(encoder), []
-    with torch.inference_mode():
-        for start in range(0, len(sequences), SEQUENCES_AT_A_TIME):
-            ids = torch.tensor(sequences[start : start + SEQUENCES_AT_A_TIME], device=device)
-            hidden = packed(ids.flatten(), [length] * len(ids)).float()
-            parts.append(hidden.unflatten(0, (len(ids), length)).mean(1).cpu().numpy())
-    return np.concatenate(parts)
+    @torch.inference_mode()
+    def batch(ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        sequences = np.empty((len(ids), length), np.int64)
+        sequences[:] = [*before, 0, *after]
+        sequences[:, len(before)] = ids
+        if packed is None:
+            from model2vec.distill.inference import create_embeddings
+
+            return create_embeddings(encoder, sequences.tolist(), str(device), pad_id).astype(np.float32)
+        # All have one length: whatever their number, no token is padding.
+        hidden = packed(torch.from_numpy(sequences.ravel()).to(device), [length] * len(ids)).float()
+        return hidden.unflatten(0, (len(ids), length)).mean(1).cpu().numpy()
+
+    def means(ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        most = max(1, tokens // length)
+        return np.concatenate([batch(ids[start : start + most]) for start in range(0, len(ids), most)])
+
+    return means

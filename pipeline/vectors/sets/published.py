@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.core import fingerprint
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
-from pipeline.params.teacher import Storage
+from pipeline.params.teacher import Similarity, Storage
 from pipeline.vectors.sets import int8
 from pipeline.vectors.sets.shards import Half, Ids, read_columns
 
@@ -40,6 +40,7 @@ def write_manifest(
     dim: int,
     shards: Mapping[str, int],
     storage: Storage = "float16",
+    similarity: Similarity = "cosine",
 ) -> None:
     """Write what makes the shards in SET/VIEW a view of the set; it comes last.
 
@@ -49,6 +50,7 @@ def write_manifest(
         dim: of the vectors.
         shards: rows of each shard by file name, in the order of their ids.
         storage: the type of the shards' values; what int8 loses is put down.
+        similarity: how the teacher compares them; put down where it is not the cosine.
     """
     view = folder.name
     manifest: dict[str, Any] = {
@@ -65,6 +67,8 @@ def write_manifest(
         footers = [pq.read_metadata(folder / name).metadata for name in shards]
         lost = int8.loss([int8.sums_of(footer, view) for footer in footers])
         manifest |= {"storage": storage, "loss": {view: lost}}
+    if similarity != "cosine":
+        manifest |= {"similarity": similarity}
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
 
 
@@ -92,6 +96,10 @@ class VectorSet:
         """What the teacher has put before the texts of each role that the set has."""
         manifest = next(iter(self.manifests.values()))
         return {role: recipe.get("prompt", "") for role, recipe in by_role(manifest).items()}
+
+    def similarity(self, view: str) -> Similarity:
+        """How the teacher compares the vectors of a view that was opened."""
+        return self.manifests[view].get("similarity", "cosine")
 
     def batches(self, view: str) -> Iterator[tuple[Ids, Half]]:
         """Ids (n,) and vectors (n, d) of one shard at a time, ids ascending over all of them.

