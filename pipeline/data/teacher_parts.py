@@ -13,11 +13,13 @@ from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
 
 VOCABULARY = "vocabulary.parquet"
 VIEW = "vector"
 AGAIN = "run `dvc repro -f teacher_parts`"
+WITH_DECODER = ("t5", "mt5", "umt5", "longt5")
+"""Types of models whose encoder transformers, and so sentence-transformers, loads apart from its decoder."""
 
 
 def write_vocabulary(vectors: NDArray[np.float32], folder: Path) -> None:
@@ -49,19 +51,20 @@ def read_encoder(folder: Path) -> "PreTrainedModel":
 def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     """The encoder of any transformers folder, in float32.
 
-    A pooler that the folder lacks, as those of masked language models do, is random and always the same; so
-    is a decoder, which no student takes.
+    Of T5 and its like it is the encoder alone. A pooler that the folder lacks, as those of masked language
+    models do, is random and always the same; so is a decoder, which no student takes.
 
     Raises:
         UserError: it cannot be loaded, or other weights are missing; `fix` says what to do.
     """
     import torch
-    from transformers import AutoModel
+    from transformers import AutoConfig
 
     try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            encoder, told = AutoModel.from_pretrained(
+            encoder, told = encoder_class(config).from_pretrained(
                 folder,
                 use_safetensors=True,
                 dtype=torch.float32,
@@ -83,6 +86,15 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
             f"{missing[0]} for one; {fix}"
         )
     return encoder
+
+
+def encoder_class(config: "PretrainedConfig") -> "type[PreTrainedModel]":
+    """What loads the encoder of a model with this config; no weights are looked at."""
+    import transformers
+
+    if config.model_type in WITH_DECODER:
+        return getattr(transformers, type(config).__name__.removesuffix("Config") + "EncoderModel")
+    return transformers.AutoModel  # not a model, but it loads as one
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":

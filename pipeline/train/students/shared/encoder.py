@@ -16,6 +16,7 @@ from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.settings import write_settings
 
 TOKENS_AT_A_TIME = 512
 """Padded tokens of one forward pass of a model that cannot be packed: a batch is split by length."""
@@ -103,6 +104,7 @@ class EncoderStudent:
         """Save as a sentence-transformers folder."""
         self._set_tokenizer()  # a resumed training has not tokenised
         self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
+        write_settings(self._transformer.model.config, folder)
 
     def _set_tokenizer(self) -> None:
         """No padding, cut at max_length: whoever tokenised last has left their own."""
