@@ -81,7 +81,9 @@ def main(
         student_folder.write(learner, card, untrained)
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
-    context = LossContext(block.dim, opened.target_dim, len(train), longest, teacher, block.train.seed, table)
+    ids = getattr(learner, "teacher_ids", None)
+    seed = block.train.seed
+    context = LossContext(block.dim, opened.target_dim, len(train), longest, teacher, seed, table, ids)
     learner.module.to(world.device)
     with under(f"students.{name}"):
         objective = distillation.objective(block, context).to(world.device)

@@ -9,11 +9,15 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder, teacher_parts
-from pipeline.data.locate import find_model
+from pipeline.data import student_folder
 from pipeline.params.students import TransformerStudent
 from pipeline.train.students.shared.encoder import EncoderStudent
-from pipeline.train.students.shared.teacher_layers import as_module, keep_layers, narrow_feed_forward
+from pipeline.train.students.shared.teacher_layers import (
+    as_module,
+    keep_layers,
+    narrow_feed_forward,
+    start_of,
+)
 
 
 def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
@@ -23,17 +27,7 @@ def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
         UserError: a layer, a length or a dimension that the encoder does not have is chosen.
     """
     init = params.init
-    if init.model:
-        folder = find_model(init.model, "init.model", revision=init.revision)
-        encoder = teacher_parts.load_encoder(folder, "set init.model to another model")
-    else:
-        folder = teacher_folder
-        encoder = teacher_parts.read_encoder(folder)
-    if hasattr(encoder, "encoder") and hasattr(encoder, "decoder"):
-        raise UserError(
-            f"{folder} holds a {encoder.config.model_type} model, whose encoder has a decoder: no student is "
-            "made of its layers; take the kinds bilstm and static, or name an encoder as init.model"
-        )
+    encoder, folder = start_of(init, teacher_folder)
     if init.layers:
         encoder = keep_layers(encoder, init.layers)
     if init.intermediate:

@@ -4,13 +4,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 from sentence_transformers.base.modules import Transformer as TransformerModule
 from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
+from pipeline.data import teacher_parts
+from pipeline.data.locate import find_model
 from pipeline.encoders.packing.packing import BERT, FAMILIES, Names, first_position
 from pipeline.train.students.shared.settings import settings_of, write_settings
 
@@ -33,6 +35,39 @@ NAMES: Mapping[str, Names] = {**FAMILIES, "AlbertModel": ALBERT, **dict.fromkeys
 """Where the parts of a layer are, by the class of the model, whether or not it takes the packed path."""
 OF_ALL_LAYERS = "relative_attention_bias.weight"
 """T5's first layer keeps the biases of all."""
+
+
+class Start(Protocol):
+    """Where an encoder student starts."""
+
+    @property
+    def model(self) -> str | None:
+        """A pretrained encoder; None: the teacher's parts."""
+        ...
+
+    @property
+    def revision(self) -> str | None:
+        """Of a model of the hub."""
+        ...
+
+
+def start_of(init: Start, teacher_folder: Path) -> tuple["PreTrainedModel", Path]:
+    """The encoder that a student starts from, and its folder.
+
+    Raises:
+        UserError: it cannot be loaded, or is half of a model with a decoder.
+    """
+    if init.model:
+        folder = find_model(init.model, "init.model", revision=init.revision)
+        encoder = teacher_parts.load_encoder(folder, "set init.model to another model")
+    else:
+        folder, encoder = teacher_folder, teacher_parts.read_encoder(teacher_folder)
+    if hasattr(encoder, "encoder") and hasattr(encoder, "decoder"):
+        raise UserError(
+            f"{folder} holds a {encoder.config.model_type} model, whose encoder has a decoder: no student is "
+            "made of its layers; take the kinds bilstm and static, or name an encoder as init.model"
+        )
+    return encoder, folder
 
 
 def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrainedModel":
@@ -84,7 +119,9 @@ def _renumbered(state: Mapping[str, Tensor], place: str, layers: tuple[int, ...]
             renumbered[name] = tensor
             continue
         number, _, inner = name.removeprefix(f"{place}.").partition(".")
-        renumbered |= {f"{place}.{new}.{inner}": tensor for new, old in enumerate(layers) if str(old) == number}
+        renumbered |= {
+            f"{place}.{new}.{inner}": tensor for new, old in enumerate(layers) if str(old) == number
+        }
         if number == "0" and inner.endswith(OF_ALL_LAYERS):
             of_all[f"{place}.0.{inner}"] = tensor
     return {**of_all, **renumbered}
@@ -106,6 +143,16 @@ def _layers_of(encoder: "PreTrainedModel") -> str:
         f"the layers of a {encoder.config.model_type} model are not to be found among its parts; set "
         "init.layers to null, or name another encoder as init.model"
     )
+
+
+def layers_in_turn(encoder: "PreTrainedModel") -> list[nn.Module]:
+    """The layers of an encoder of NAMES as it runs them: one of ALBERT's comes many times."""
+    layers = list(encoder.get_submodule(NAMES[type(encoder).__name__].layers).children())
+    if type(encoder).__name__ != "AlbertModel":
+        return layers
+    count = encoder.config.num_hidden_layers
+    runs = (layers[turn * len(layers) // count] for turn in range(count))
+    return [layer for group in runs for layer in group.get_submodule("albert_layers").children()]
 
 
 def blocks_of(encoder: "PreTrainedModel") -> dict[str, nn.Module]:
