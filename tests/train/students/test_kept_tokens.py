@@ -38,7 +38,17 @@ from pipeline.params.losses import TokenEmbeddingLoss
 from pipeline.train.losses.token_embedding import build as token_embedding
 from pipeline.train.students.kinds import bilstm, compact, static, transformer
 
-ANY = [*SENTENCES, "", " ", "zyzzyva 🤗🏳️‍🌈", "漢字かな 한국어", "מה שלומך  ؟", "a\tb\nc", "<mask> [SEP] </s>", "ꙮ" * 30]
+ANY = [
+    *SENTENCES,
+    "",
+    " ",
+    "zyzzyva 🤗🏳️‍🌈",
+    "漢字かな 한국어",
+    "מה שלומך  ؟",
+    "a\tb\nc",
+    "<mask> [SEP] </s>",
+    "ꙮ" * 30,
+]
 """Texts of the corpus, and of scripts and signs that it lacks."""
 SHAPE = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 HEADS = {"num_key_value_heads": 1, "head_dim": 8}
@@ -145,7 +155,9 @@ def test_the_shipped_student_reads_any_text_as_the_trained_one_does(kind, name, 
     expected = own_vectors(student, texts)
     if kind == "static":
         expected = expected / np.maximum(np.linalg.norm(expected, axis=1, keepdims=True), 1e-12)
-        np.testing.assert_allclose(StaticModel.from_pretrained(tmp_path / "student").encode(texts), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            StaticModel.from_pretrained(tmp_path / "student").encode(texts), expected, atol=1e-5
+        )
     np.testing.assert_allclose(plain.encode(texts), expected, atol=1e-5)
     module, block = blocks(kind, most)
     again = module.load(block, tmp_path / "student")
@@ -156,12 +168,19 @@ def test_the_shipped_student_reads_any_text_as_the_trained_one_does(kind, name, 
 @pytest.mark.parametrize(("kind", "name"), [case for case in CASES if case[0] != "static"])
 def test_texts_of_kept_tokens_have_the_vectors_that_they_had(kind, name, teachers):
     folder = teachers(name)
-    whole, cut = learn(kind, folder, None), learn(kind, folder, len(AutoTokenizer.from_pretrained(folder)) - 8)
+    whole, cut = (
+        learn(kind, folder, None),
+        learn(kind, folder, len(AutoTokenizer.from_pretrained(folder)) - 8),
+    )
     names = AutoTokenizer.from_pretrained(folder).convert_ids_to_tokens
     same = []
     for text in [word for sentence in SENTENCES for word in sentence.split()]:
         ids = cut.tokenise([text]).ids
-        assert "".join(names(cut.teacher_ids[ids].tolist())) == "".join(names(whole.tokenise([text]).ids.tolist())) or name == "bert"
+        assert (
+            "".join(names(cut.teacher_ids[ids].tolist()))
+            == "".join(names(whole.tokenise([text]).ids.tolist()))
+            or name == "bert"
+        )
         if cut.teacher_ids[ids].tolist() == whole.tokenise([text]).ids.tolist():
             same.append(text)
     assert len(same) > 5

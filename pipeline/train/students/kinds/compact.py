@@ -45,8 +45,23 @@ def build(params: CompactStudent, teacher_folder: Path) -> "Compact":
     """
     init = params.init
     start, folder = start_of(init, teacher_folder)
-    narrow = holder(start)
-    hidden = start.config.hidden_size
+    kept, encoder, head = _arranged(params, start)
+    holder(start).copy(kept, encoder)
+    if init.table == "svd":
+        tables = Tables(start)
+        holder(start).project(tables, encoder, directions(tables.words, init.table_dim))
+    model = SentenceTransformer(modules=[as_module(encoder, folder, init.max_length), *head], device="cpu")
+    return Compact(init, model, teacher_folder)
+
+
+def _arranged(
+    params: CompactStudent, start: "PreTrainedModel"
+) -> tuple["PreTrainedModel", "PreTrainedModel", list[nn.Module]]:
+    """An encoder with the layers that are kept, the student's of random weights, and the modules after it.
+
+    On torch's meta device it takes no memory, and refuses as well.
+    """
+    init, narrow, hidden = params.init, holder(start), start.config.hidden_size
     if init.table_dim >= hidden:
         raise UserError(f"init.table_dim is {init.table_dim}; take less than the encoder's width, {hidden}")
     own = cast("nn.Embedding", start.get_input_embeddings()).embedding_dim
@@ -59,15 +74,11 @@ def build(params: CompactStudent, teacher_folder: Path) -> "Compact":
         kept = narrow_feed_forward(kept, init.intermediate)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.train.seed)
-        encoder = narrow.build(kept, init.table_dim)
-        modules: list[nn.Module] = [Pooling(hidden, "mean")]
+        encoder = narrow.empty(kept, init.table_dim)
+        head: list[nn.Module] = [Pooling(hidden, "mean")]
         if init.projection != "none":
-            modules.append(Dense(hidden, params.dim, bias=True, activation_function=nn.Identity()))
-    if init.table == "svd":
-        tables = Tables(start)
-        narrow.project(tables, encoder, directions(tables.words, init.table_dim))
-    model = SentenceTransformer(modules=[as_module(encoder, folder, init.max_length), *modules], device="cpu")
-    return Compact(init, model, teacher_folder)
+            head.append(Dense(hidden, params.dim, bias=True, activation_function=nn.Identity()))
+    return kept, encoder, head
 
 
 def holder(encoder: "PreTrainedModel") -> "ModuleType":

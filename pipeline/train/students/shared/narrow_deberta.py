@@ -33,16 +33,14 @@ def empty(teacher: "PreTrainedModel", table_dim: int) -> "DebertaModel | Deberta
     return cast("DebertaModel | DebertaV2Model", type(teacher)(narrow).eval())
 
 
-def build(teacher: "PreTrainedModel", table_dim: int) -> "DebertaModel | DebertaV2Model":
-    """A DeBERTa with the encoder's layers; its embeddings are random, but for their norm."""
-    student = empty(teacher, table_dim)
+def copy(teacher: "PreTrainedModel", student: "PreTrainedModel") -> None:
+    """Give a DeBERTa the encoder's layers, and the norm of its embeddings."""
     if type(teacher).__name__ == "MPNetModel":
         copy_mpnet(cast("MPNetModel", teacher), cast("DebertaV2Model", student))
-        return student
+        return
     own = ("embeddings.word_", "embeddings.position_", "embeddings.token_type_", "embeddings.embed_proj.")
     kept = {name: tensor for name, tensor in teacher.state_dict().items() if not name.startswith(own)}
     student.load_state_dict(kept, strict=False)
-    return student
 
 
 def project(teacher: Tables, student: "PreTrainedModel", axes: Tensor) -> None:

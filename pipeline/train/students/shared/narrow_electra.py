@@ -44,15 +44,8 @@ def empty(teacher: "PreTrainedModel", table_dim: int) -> "ElectraModel":
     return ElectraModel(config(teacher, table_dim)).eval()
 
 
-def build(teacher: "PreTrainedModel", table_dim: int) -> "ElectraModel":
-    """Such an ELECTRA with the encoder's layers; its embeddings are random."""
-    student = empty(teacher, table_dim)
-    copy_layers(teacher, student)
-    return student
-
-
 @torch.no_grad()
-def copy_layers(teacher: "PreTrainedModel", student: "ElectraModel") -> None:
+def copy(teacher: "PreTrainedModel", student: "ElectraModel") -> None:
     """Give the student the weights of all of the teacher's encoder layers."""
     names = NAMES[type(teacher).__name__]
     for source, target in zip(layers_in_turn(teacher), student.encoder.layer, strict=True):
