@@ -75,8 +75,9 @@ def test_the_teacher_is_left_whole(bert):
     [
         MPNetModel(MPNetConfig(**SMALL)),
         DistilBertModel(DistilBertConfig(vocab_size=20, dim=16, n_layers=4, n_heads=2, hidden_dim=32)),
+        GPT2Model(GPT2Config(vocab_size=20, n_embd=16, n_layer=2, n_head=2)),
     ],
-    ids=["mpnet", "distilbert"],
+    ids=["mpnet", "distilbert", "gpt2"],
 )
 def test_other_families_are_cut_alike(other):
     torch.testing.assert_close(hidden_states(keep_layers(other, (0, 1))), hidden_states(other)[:3])
