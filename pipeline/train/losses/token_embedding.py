@@ -104,6 +104,6 @@ def mean_square(student: Tensor, teacher: Tensor) -> Tensor:
         raise UserError(
             f"loss.kind is token_embedding: the student's embeddings are {tuple(student.shape)}, the "
             f"teacher's {tuple(teacher.shape)}; it takes a student that reads the teacher's tokens at the "
-            "teacher's width (kind: compact, or transformer without init.model), or choose another loss"
+            "teacher's width (kind: compact or transformer, without init.model), or choose another loss"
         )
     return (student - teacher.to(student)).square().sum() / max(student.numel(), 1)
