@@ -132,6 +132,19 @@ def test_the_saved_student_is_the_trained_one(name, tmp_path):
         assert (again / file).read_bytes() == (tmp_path / "student" / file).read_bytes()
 
 
+@pytest.mark.parametrize("name", ["gpt2", "qwen3"])
+def test_a_tokenizer_that_pads_on_the_left_does_not_move_positions(name, tmp_path):
+    folder = teacher(name, tmp_path / "teacher")
+    tokenizer = letter_tokenizer()
+    tokenizer.padding_side = "left"
+    tokenizer.save_pretrained(folder)
+    block = transformer_block(dim=16, layers=LAYERS, init={"projection": "none", "max_length": 64})
+    student = transformer.build(block, folder)
+    student.save(tmp_path / "student")
+    plain = SentenceTransformer(str(tmp_path / "student"), device="cpu")
+    np.testing.assert_allclose(plain.encode(TEXTS), own_vectors(student, TEXTS), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("groups", "layers", "runs"), [(1, (1, 3), (0, 0)), (2, (1, 3), (0, 1)), (2, (2, 3), (1, 1))]
 )
@@ -162,6 +175,14 @@ def test_t5s_first_layer_hands_on_the_biases_of_all(tmp_path):
             states = whole.encoder.block[layer](states, position_bias=bias)[0]
         expected = whole.encoder.final_layer_norm(states)
         torch.testing.assert_close(kept(IDS).last_hidden_state, expected)
+
+
+def test_transformers_4_knows_the_tokenizers_class(tmp_path):
+    folder = teacher("qwen3", tmp_path / "teacher")
+    transformer.build(transformer_block(layers=LAYERS, init={"max_length": 64}), folder).save(tmp_path / "s")
+    assert json.loads((tmp_path / "s" / "tokenizer_config.json").read_text())["tokenizer_class"] == (
+        "PreTrainedTokenizerFast"
+    )
 
 
 @pytest.mark.parametrize("window", [8, 9, 512])

@@ -21,6 +21,7 @@ from pipeline.params.students import BilstmInit, BilstmStudent
 from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.settings import write_tokenizer_class
 from pipeline.train.students.shared.word_vectors import read_word_vectors, table_of, word_tokenizer
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class Bilstm:
     def save(self, folder: Path) -> None:
         """Save as a sentence-transformers folder."""
         self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
+        write_tokenizer_class(folder)
 
     def _pooled(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
         """Pooled states (n, 2 units) and word vectors (T, d)."""

@@ -19,7 +19,7 @@ from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_tabl
 from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
-from pipeline.train.students.shared.settings import write_settings
+from pipeline.train.students.shared.settings import write_settings, write_tokenizer_class
 from pipeline.train.students.shared.teacher_layers import as_module
 from pipeline.train.students.shared.token_rows import keep_rows, pinned
 
@@ -134,6 +134,7 @@ class EncoderStudent:
         self._set_tokenizer()  # a resumed training has not tokenised
         self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
         write_settings(self._transformer.model.config, folder)
+        write_tokenizer_class(folder)
 
     def _set_tokenizer(self) -> None:
         """No padding, cut at max_length: whoever tokenised last has left their own."""

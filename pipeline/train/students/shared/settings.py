@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 FILE = "config.json"
+TOKENIZER_CLASSES = {"TokenizersBackend": "PreTrainedTokenizerFast"}
+"""transformers 5 writes the one and reads both; transformers 4 knows the other alone."""
 HALVED = "sliding_window"
 """Gemma 3 with attention both ways makes w // 2 + 1 of it whenever its settings are read."""
 
@@ -41,6 +43,15 @@ def write_settings(config: "PretrainedConfig", folder: Path) -> None:
         file = folder / FILE
         told = {**json.loads(file.read_text(encoding="utf-8")), **changed}
         file.write_text(json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def write_tokenizer_class(folder: Path) -> None:
+    """Have a saved folder name its tokenizer's class as all versions of transformers know it."""
+    for file in folder.rglob("tokenizer_config.json"):
+        told = json.loads(file.read_text(encoding="utf-8"))
+        if known := TOKENIZER_CLASSES.get(told.get("tokenizer_class", "")):
+            told = json.dumps({**told, "tokenizer_class": known}, indent=2, ensure_ascii=False)
+            file.write_text(told + "\n", encoding="utf-8")
 
 
 def _read(config: "PretrainedConfig", settings: dict[str, Any]) -> dict[str, Any]:

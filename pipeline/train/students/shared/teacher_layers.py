@@ -224,6 +224,7 @@ def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: in
             f"init.model: {tokenizer_folder} has no tokenizer.json (only fast tokenizers are supported); "
             "name another model"
         )
+    tokenizer.padding_side = "right"  # as in training: GPT-2 counts positions from where the padding begins
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     with tempfile.TemporaryDirectory() as folder:

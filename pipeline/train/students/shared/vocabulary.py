@@ -10,9 +10,6 @@ from pipeline.train.students.shared.corpus_words import kept_tokens, with_tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-CLASS = "PreTrainedTokenizerFast"
-"""It reads tokenizer.json as it is; a family's own class may put its own rules in."""
-
 
 def learn(
     tokenizer: "PreTrainedTokenizerBase",
@@ -28,6 +25,8 @@ def learn(
     Raises:
         UserError: the tokens that are always kept are more than `most`.
     """
+    if most is None or most >= size:
+        return None
     special = [*tokenizer.all_special_ids, *needed]
     return kept_tokens(_plain(tokenizer), size, texts, most, special)
 
@@ -41,7 +40,8 @@ def cut(tokenizer: "PreTrainedTokenizerBase", kept: list[int]) -> "PreTrainedTok
     from transformers import PreTrainedTokenizerFast
 
     names = {name: value for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
-    found = PreTrainedTokenizerFast(
+    # It reads tokenizer.json as it is; a family's own class may put its own rules in.
+    return PreTrainedTokenizerFast(
         tokenizer_object=with_tokens(_plain(tokenizer), kept),
         model_input_names=tokenizer.model_input_names,
         model_max_length=tokenizer.model_max_length,
@@ -49,8 +49,6 @@ def cut(tokenizer: "PreTrainedTokenizerBase", kept: list[int]) -> "PreTrainedTok
         truncation_side=tokenizer.truncation_side,
         **names,
     )
-    found.init_kwargs["tokenizer_class"] = CLASS
-    return found
 
 
 def _plain(tokenizer: "PreTrainedTokenizerBase") -> Tokenizer:
