@@ -1,7 +1,7 @@
 """What the teacher leaves for students: teacher/ holds tokenizer, config, weights and vocabulary vectors."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import AutoModel, PretrainedConfig, PreTrainedModel
 
 VOCABULARY = "vocabulary.parquet"
 VIEW = "vector"
@@ -62,9 +62,10 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
 
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        loader = cast("Any", encoder_class(config))  # what it gives with loading info has no type
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            encoder, told = encoder_class(config).from_pretrained(
+            encoder, told = loader.from_pretrained(
                 folder,
                 use_safetensors=True,
                 dtype=torch.float32,
@@ -88,13 +89,14 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     return encoder
 
 
-def encoder_class(config: "PretrainedConfig") -> "type[PreTrainedModel]":
-    """What loads the encoder of a model with this config; no weights are looked at."""
+def encoder_class(config: "PretrainedConfig") -> "type[PreTrainedModel] | type[AutoModel]":
+    """The class that loads the encoder of a model with this config, AutoModel for most."""
     import transformers
 
     if config.model_type in WITH_DECODER:
-        return getattr(transformers, type(config).__name__.removesuffix("Config") + "EncoderModel")
-    return transformers.AutoModel  # not a model, but it loads as one
+        name = type(config).__name__.removesuffix("Config") + "EncoderModel"
+        return cast("type[PreTrainedModel]", getattr(transformers, name))
+    return transformers.AutoModel
 
 
 def read_tokenizer(folder: Path) -> "Tokenizer":

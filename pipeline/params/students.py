@@ -237,8 +237,8 @@ def _init_faults(student: Student) -> Iterator[str]:
         for name in ("lowercase", "max_words"):
             if getattr(student.init, name) != BilstmInit.model_fields[name].default:
                 yield f"init.{name} is of a file of word vectors; set `embeddings: file`, or remove it"
-    encoder = isinstance(student, TransformerStudent | CompactStudent)
-    if encoder and student.init.revision and not student.init.model:
+    init = student.init
+    if isinstance(init, TransformerInit | CompactInit) and init.revision and not init.model:
         yield "init.revision is that of init.model, which is not given; give it, or remove revision"
 
 

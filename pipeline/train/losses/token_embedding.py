@@ -67,8 +67,8 @@ class EmbeddingBlock(Loss):
         there = batch.embedded.device
         self._encoders[0].to(there)
         with torch.no_grad():
-            ids = batch.tokens.ids if self._ids is None else self._ids[batch.tokens.ids]
-            ids = torch.from_numpy(ids).long().to(there)
+            theirs = batch.tokens.ids if self._ids is None else self._ids[batch.tokens.ids]
+            ids = torch.from_numpy(theirs).long().to(there)
             targets = self._teacher.embedded(ids, batch.tokens.lengths.tolist())
         return mean_square(batch.embedded, targets)
 

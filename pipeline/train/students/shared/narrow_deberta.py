@@ -83,12 +83,13 @@ def config_of_mpnet(teacher: "PreTrainedModel", table_dim: int) -> "DebertaV2Con
 
 
 @torch.no_grad()
-def copy_mpnet(teacher: "MPNetModel", student: "DebertaV2Model") -> None:
+def copy_mpnet(mpnet: "MPNetModel", deberta: "DebertaV2Model") -> None:
     """Give a DeBERTa-v2 an MPNet's layers, its biases and the norm of its embeddings."""
+    teacher, student = cast("Any", mpnet), cast("Any", deberta)  # their parts' types are not told
     student.embeddings.LayerNorm.load_state_dict(teacher.embeddings.LayerNorm.state_dict())
     heads, width = teacher.config.num_attention_heads, teacher.config.hidden_size
     student.encoder.rel_embeddings.weight.zero_()
-    student.encoder.rel_embeddings.weight[:, :heads] = biases(teacher)
+    student.encoder.rel_embeddings.weight[:, :heads] = biases(mpnet)
     # What a head's last dimension takes of the vector of a distance: the bias of that head.
     lasts = torch.arange(1, heads + 1) * (width // heads) - 1
     reads = torch.zeros(width, width)
@@ -116,7 +117,8 @@ def copy_mpnet(teacher: "MPNetModel", student: "DebertaV2Model") -> None:
 
 def biases(teacher: "MPNetModel") -> Tensor:
     """What MPNet adds at query minus key = -FARTHEST ... FARTHEST - 1, (2 FARTHEST, heads)."""
-    square = teacher.encoder.compute_position_bias(torch.empty(1, FARTHEST + 1, 1))[0]  # (heads, query, key)
+    made = cast("Any", teacher).encoder.compute_position_bias(torch.empty(1, FARTHEST + 1, 1))
+    square: Tensor = made[0]  # (heads, query, key)
     return torch.cat([square[:, 0, 1:].flip(1), square[:, :-1, 0]], dim=1).T
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipeline.encoders.packing.packing import BERT, Names, first_position
 from pipeline.train.students.shared.narrow_tables import Tables, directions
@@ -68,7 +68,7 @@ def fit(teacher: Tables, student: "ElectraModel", ids: Tensor, places: Tensor, p
     project(teacher, student, directions(teacher.sums(ids, places), student.config.embedding_size))
     inputs = student.embeddings(input_ids=ids[None], position_ids=places[None])[0]
     weights, bias = ridge(inputs.numpy(), teacher.outputs(ids, places).numpy(), penalty)
-    back = cast("nn.Linear", student.embeddings_project)
+    back = student.embeddings_project
     back.weight.copy_(torch.from_numpy(weights.T))
     back.bias.copy_(torch.from_numpy(bias))
 
