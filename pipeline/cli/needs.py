@@ -16,7 +16,7 @@ from pipeline.data.locate import PACKAGE, find_model
 from pipeline.params.augment import BackTranslationAugment, TranslationStep
 from pipeline.params.corpus import Documents
 from pipeline.params.load import Params
-from pipeline.params.students import TransformerInit
+from pipeline.params.students import CompactInit, TransformerInit
 from pipeline.params.teacher import (
     EnsembleTeacher,
     HashingTeacher,
@@ -83,7 +83,7 @@ def students(params: Params) -> list[Finding]:
     """The models and layers that students start from; nothing is loaded or downloaded."""
     found = list(_layers(params))
     for name, block in params.students.items():
-        if not isinstance(block.init, TransformerInit) or not block.init.model:
+        if not isinstance(block.init, TransformerInit | CompactInit) or not block.init.model:
             continue
         model, key = block.init.model, f"students.{name}.init.model"
         try:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
 VOCABULARY = "vocabulary.parquet"
 TOKENIZER = "tokenizer.json"
@@ -32,6 +32,8 @@ NOBODY = {"needed": False}
 VIEW = "vector"
 OTHER = "take another model"
 AGAIN = "run `dvc repro -f teacher_parts`"
+WITH_DECODER = ("t5", "mt5", "umt5", "longt5")
+"""Types of models whose encoder transformers, and so sentence-transformers, loads apart from its decoder."""
 
 
 def write_reader(vectors: NDArray[np.floating] | None, parts: Path, folder: Path) -> None:
@@ -89,18 +91,20 @@ def read_encoder(folder: Path) -> "PreTrainedModel":
 def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     """The encoder of any transformers folder, in float32.
 
-    A pooler that the folder lacks, as those of masked language models do, is random and always the same; so
-    is a decoder, which no student takes.
+    Of T5 and its like it is the encoder alone. A pooler that the folder lacks, as those of masked language
+    models do, is random and always the same; so is a decoder, which no student takes.
 
     Raises:
         UserError: it cannot be loaded, or other weights are missing; `fix` says what to do.
     """
     import torch
-    from transformers import AutoModel
+    from transformers import AutoConfig
 
     with _told(folder, fix), torch.random.fork_rng(devices=[]):
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        loader = cast("Any", encoder_class(config))  # what it gives with loading info has no type
         torch.manual_seed(0)
-        encoder, told = AutoModel.from_pretrained(
+        encoder, told = loader.from_pretrained(
             folder,
             use_safetensors=True,
             dtype=torch.float32,
@@ -117,6 +121,16 @@ def load_encoder(folder: Path, fix: str) -> "PreTrainedModel":
     return encoder
 
 
+def encoder_class(config: "PreTrainedConfig") -> "type[PreTrainedModel] | type[AutoModel]":
+    """The class that loads the encoder of a model with this config, AutoModel for most."""
+    import transformers
+
+    if config.model_type in WITH_DECODER:
+        name = type(config).__name__.removesuffix("Config") + "EncoderModel"
+        return cast("type[PreTrainedModel]", getattr(transformers, name))
+    return transformers.AutoModel
+
+
 def empty_encoder(config: Path | Mapping[str, Any]) -> "PreTrainedModel":
     """The encoder that `load_encoder` gives, but without weights: on torch's meta device.
 
@@ -127,10 +141,15 @@ def empty_encoder(config: Path | Mapping[str, Any]) -> "PreTrainedModel":
         UserError: no student can be made of such an encoder.
     """
     import torch
-    from transformers import AutoModel
 
     with _told(_name(config), OTHER), torch.device("meta"):
-        return AutoModel.from_config(read_config(config), trust_remote_code=False, dtype=torch.float32)
+        settings = read_config(config)
+        made = cast("Any", encoder_class(settings))
+        if hasattr(made, "from_config"):
+            return cast(
+                "PreTrainedModel", made.from_config(settings, trust_remote_code=False, dtype=torch.float32)
+            )
+        return cast("PreTrainedModel", made(settings))
 
 
 def read_config(config: Path | Mapping[str, Any]) -> "PreTrainedConfig":

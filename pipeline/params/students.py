@@ -100,6 +100,9 @@ class TransformerInit(LayeredInit):
     """Ridge penalty, relative to the mean variance of the pooled outputs."""
     activation: Literal["none", "tanh"] = "none"
     """After the projection: HPD's paper has none, its released code a tanh."""
+    tokens: Count | None = None
+    """Most tokens of the vocabulary that are kept: the most frequent ones in the training texts,
+    special ones, and all letters or bytes, of which rarer words are made. null: all."""
     max_length: Annotated[int, Field(ge=3)] = 128
     """Tokens a text, special tokens included; longer texts are cut."""
 
@@ -114,6 +117,11 @@ class TransformerStudent(StudentBlock):
 class CompactInit(LayeredInit):
     """Where a compact student starts: narrow embeddings, some of the teacher's layers (SimTDE)."""
 
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """A pretrained encoder instead of the teacher's: a folder, `package:NAME/PATH` or a hub id. null: the
+    teacher's parts."""
+    revision: str | None = None
+    """Commit, branch or tag of a hub model."""
     table_dim: Annotated[Count | Share, allowed("a number from 1 on, a share between 0 and 1")]
     """Dimension of the token embeddings, or the share of the encoder's own that it is."""
     intermediate: Count | None = None
@@ -128,6 +136,9 @@ class CompactInit(LayeredInit):
     tokens."""
     ridge_lambda: Positive = 1e-3
     """Ridge penalty, relative to the mean variance of the inputs."""
+    tokens: Count | None = None
+    """Most tokens of the vocabulary that are kept: the most frequent ones in the training texts,
+    special ones, and all letters or bytes, of which rarer words are made. null: all."""
     max_length: Annotated[int, Field(ge=3)] = 128
     """Tokens a text, special tokens included; longer texts are cut."""
 
@@ -164,6 +175,9 @@ class BilstmInit(StudentInit):
     """Texts are lowercased, and the file's words too; of those that become equal, the first counts."""
     max_words: Count = 100_000
     """Words of the file that are kept, those that the file has first."""
+    tokens: Count | None = None
+    """Most tokens of the teacher's vocabulary that are kept: the most frequent ones in the training texts,
+    special ones, and all letters or bytes, of which rarer words are made. null: all."""
     projection: Literal["ridge", "random"] = "ridge"
     """`ridge` solves the output layer on a sample of cached texts; `random` is the paper's."""
     activation: Literal["none", "tanh"] = "tanh"
@@ -234,11 +248,14 @@ def _init_faults(student: Student) -> Iterator[str]:
         yield f"init.layers is {list(layers)}; name each layer once"
     if isinstance(student, BilstmStudent) and (student.init.embeddings == "file") != bool(student.init.path):
         yield "init.path goes with `embeddings: file`, and the other way round"
+    if isinstance(student, BilstmStudent) and student.init.embeddings == "file" and student.init.tokens:
+        yield "init.tokens is of the teacher's vocabulary; set init.max_words for a file's, and remove it"
     if isinstance(student, BilstmStudent) and student.init.embeddings == "teacher":
         for name in ("lowercase", "max_words"):
             if getattr(student.init, name) != BilstmInit.model_fields[name].default:
                 yield f"init.{name} is of a file of word vectors; set `embeddings: file`, or remove it"
-    if isinstance(student, TransformerStudent) and student.init.revision and not student.init.model:
+    init = student.init
+    if isinstance(init, TransformerInit | CompactInit) and init.revision and not init.model:
         yield "init.revision is that of init.model, which is not given; give it, or remove revision"
 
 

@@ -102,8 +102,8 @@ def main(
         student_folder.write(learner, card, untrained, opened.prompts, similarity)
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
-    rows, seed = len(train), block.train.seed
-    context = LossContext(block.width, opened.target_dim, rows, longest, teacher, seed, table)
+    rows, seed, ids = len(train), block.train.seed, getattr(learner, "teacher_ids", None)
+    context = LossContext(block.width, opened.target_dim, rows, longest, teacher, seed, table, ids)
     learner.module.to(world.device)
     with under(f"students.{name}"):
         objective = distillation.objective(block, context).to(world.device)

@@ -45,6 +45,16 @@ def test_settings_that_a_student_cannot_follow(kind, train, named):
             {"layers": [0], "revision": "v1"},
             ("init.revision", "init.model", "remove revision"),
         ),
+        (
+            "compact",
+            {"layers": [0], "table_dim": 4, "revision": "v1"},
+            ("init.revision", "init.model", "remove revision"),
+        ),
+        (
+            "bilstm",
+            {"embeddings": "file", "path": "words.txt", "tokens": 9},
+            ("init.tokens", "set init.max_words"),
+        ),
     ],
 )
 def test_an_option_that_would_do_nothing(kind, init, named):

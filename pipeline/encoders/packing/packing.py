@@ -6,6 +6,7 @@ through it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby
@@ -96,8 +97,17 @@ FAMILIES: Mapping[str, Names] = {
 def word_table(encoder: "PreTrainedModel") -> Tensor:
     """Word vectors (V, d) in the space that the encoder's first layer reads: ELECTRA projects them."""
     table = cast("nn.Embedding", encoder.get_input_embeddings()).weight
-    project = getattr(encoder, "embeddings_project", None)
+    project = to_width(encoder)
     return project(table) if project else table
+
+
+def to_width(encoder: nn.Module) -> nn.Linear | None:
+    """What brings narrow embeddings to the width of the layers; None where they have it."""
+    for name in ("embeddings_project", "encoder.embedding_hidden_mapping_in", "embeddings.embed_proj"):
+        with suppress(AttributeError):
+            if found := attrgetter(name)(encoder):  # of ELECTRA, ALBERT, DeBERTa
+                return cast("nn.Linear", found)
+    return None
 
 
 def first_position(model: "PreTrainedModel") -> int:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.data.tokens.tokens import Tokens
@@ -49,6 +51,8 @@ class LossContext:
     token_table: Callable[[], Tensor] | None = None
     """The student's word vectors (V, d) in the space that its first layer reads, differentiable; called for
     every batch. None where the student has no such table."""
+    teacher_ids: NDArray[np.int64] | None = None
+    """(V,) the teacher's ids of the student's tokens; None where they are the same."""
 
 
 class Loss(nn.Module):

@@ -54,6 +54,7 @@ class EmbeddingBlock(Loss):
         # Neither is a submodule: what torch counts among this loss' weights is trained and saved.
         self._encoders: tuple[nn.Module] = (encoder,)
         self._teacher = PackedEncoder(encoder)
+        self._ids = context.teacher_ids
 
     def forward(self, batch: Batch) -> Tensor:
         """Mean over all tokens and dimensions of the squared difference, ().
@@ -66,7 +67,8 @@ class EmbeddingBlock(Loss):
         there = batch.embedded.device
         self._encoders[0].to(there)
         with torch.no_grad():
-            ids = torch.from_numpy(batch.tokens.ids).long().to(there)
+            theirs = batch.tokens.ids if self._ids is None else self._ids[batch.tokens.ids]
+            ids = torch.from_numpy(theirs).long().to(there)
             targets = self._teacher.embedded(ids, batch.tokens.lengths.tolist())
         return mean_square(batch.embedded, targets)
 
@@ -82,7 +84,8 @@ class Table(Loss):
         if context.token_table is None:
             raise UserError("loss.reading is table, and this kind of student has none; set it to block")
         self._student = context.token_table
-        self._teacher = word_table(encoder).detach()
+        table = word_table(encoder).detach()
+        self._teacher = table if context.teacher_ids is None else table[torch.from_numpy(context.teacher_ids)]
 
     def forward(self, batch: Batch) -> Tensor:
         """Mean over the vocabulary and all dimensions of the squared difference, ()."""
@@ -101,6 +104,6 @@ def mean_square(student: Tensor, teacher: Tensor) -> Tensor:
         raise UserError(
             f"loss.kind is token_embedding: the student's embeddings are {tuple(student.shape)}, the "
             f"teacher's {tuple(teacher.shape)}; it takes a student that reads the teacher's tokens at the "
-            "teacher's width (kind: compact, or transformer without init.model), or choose another loss"
+            "teacher's width (kind: compact or transformer, without init.model), or choose another loss"
         )
     return (student - teacher.to(student)).square().sum() / max(student.numel(), 1)

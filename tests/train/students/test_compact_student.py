@@ -9,7 +9,9 @@ from small_students import TEXTS, compact_block, own_vectors, targets, write_enc
 from transformers import AutoTokenizer, BertConfig, BertModel, ElectraModel
 
 from pipeline.train.students.kinds import compact
+from pipeline.train.students.shared import narrow_electra
 from pipeline.train.students.shared.encoder import EncoderStudent
+from pipeline.train.students.shared.narrow_tables import directions
 
 HELD = [family for family in FAMILIES if family != "mpnet"]
 IDS = torch.tensor([[2, 7, 9, 30, 3]])
@@ -72,17 +74,11 @@ def test_all_positions_of_the_teacher_are_there(family, kept):
     assert positions == family[0].config.max_position_embeddings - first
 
 
-def test_a_family_whose_layers_do_not_fit(tmp_path):
-    write_encoder(small_encoder("mpnet"), tmp_path)
-    with refuses("mpnet", "ELECTRA"):
-        compact.build(compact_block(), tmp_path)
-
-
 @pytest.mark.parametrize("count", [1, 5, 12])
 def test_directions_are_the_first_right_singular_vectors(count):
     rows = np.random.default_rng(0).standard_normal((40, 12)) * np.arange(1, 13) + 3
     left, scale, right = np.linalg.svd(rows, full_matrices=False)
-    axes = compact.directions(torch.from_numpy(rows), count).double().numpy()
+    axes = directions(torch.from_numpy(rows), count).double().numpy()
     expected = (left[:, :count] * scale[:count]) @ right[:count]
     np.testing.assert_allclose(rows @ axes @ axes.T, expected, atol=1e-4)
     np.testing.assert_allclose(axes.T @ axes, np.eye(count), atol=1e-6)
@@ -186,6 +182,6 @@ def test_the_papers_sizes(teacher, table_dim, layers, millions):
     shape = {"hidden_size": hidden, "num_attention_heads": heads, "intermediate_size": inner}
     with torch.device("meta"):
         cut = BertModel(BertConfig(num_hidden_layers=layers, **shape))
-        student = ElectraModel(compact.electra_config(cut, table_dim))
+        student = ElectraModel(narrow_electra.config(cut, table_dim))
     pooler = hidden * hidden + hidden
     assert round((student.num_parameters() + pooler) / 1e6, 1) == millions

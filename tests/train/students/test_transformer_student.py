@@ -12,6 +12,8 @@ from small_students import TEXTS, bilstm_block, own_vectors, targets, transforme
 from transformers import (
     AutoModel,
     AutoTokenizer,
+    BartConfig,
+    BartModel,
     BertConfig,
     BertModel,
     BloomConfig,
@@ -19,8 +21,6 @@ from transformers import (
     CanineTokenizer,
     DebertaV2Config,
     DebertaV2Model,
-    T5Config,
-    T5EncoderModel,
 )
 
 from pipeline.teacher.kinds.hashing import letter_tokenizer
@@ -164,11 +164,11 @@ def test_a_model_of_its_own_with_a_slow_tokenizer_is_refused(tmp_path, parts):
 
 
 def test_an_encoder_with_a_decoder_gives_no_layers_but_its_words(tmp_path):
-    config = T5Config(
-        vocab_size=len(letter_tokenizer()), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2
-    )
-    folder = write_encoder(T5EncoderModel(config), tmp_path)  # as sentence-transformers loads it
-    with refuses(" t5 ", "bilstm and static", "init.model"):
+    shape = {"encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = BartConfig(vocab_size=len(letter_tokenizer()), d_model=16, **shape, **heads)
+    folder = write_encoder(BartModel(config), tmp_path)
+    with refuses(folder, " bart ", "bilstm and static", "init.model"):
         transformer.build(transformer_block(), folder)
     student = bilstm.build(bilstm_block(), folder)
     assert own_vectors(student, TEXTS).shape == (len(TEXTS), 8)

@@ -1,5 +1,6 @@
 """Word vectors, a bidirectional LSTM, pooling and a bias-free output layer (SRA)."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -18,8 +19,10 @@ from pipeline.data import student_folder, teacher_parts
 from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import BilstmInit, BilstmStudent
+from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.settings import write_tokenizer_class
 from pipeline.train.students.shared.teacher_layers import numbers_of
 from pipeline.train.students.shared.word_vectors import (
     SPECIAL,
@@ -52,9 +55,7 @@ def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
     _check_ends(init, len(ends))
     lstm, output = _trained_from_scratch(params, table.shape[1])
     width = lstm.get_embedding_dimension()
-    words = WordEmbeddings(
-        tokenizer, torch.from_numpy(table), update_embeddings=True, max_seq_length=init.max_length
-    )
+    words = _word_embeddings(init, tokenizer, torch.from_numpy(table))
     pooling = [Pooling(width, "max" if init.pooling == "max" else "mean")]
     if init.pooling == "last":
         pooling = [_leaving(ends, len(table)), *pooling]
@@ -112,12 +113,19 @@ class Bilstm:
     is half of both last states, plus what each direction makes of its first token: a constant.
     """
 
+    teacher_ids: NDArray[np.int64] | None = None
+    """(V,) the ids that the tokens had before some were left out; None where none were."""
+
     def __init__(self, params: BilstmStudent, model: SentenceTransformer) -> None:
-        self.module: nn.Module = model
+        self._params = params
         self._init = params.init
+        self._set(model)
+
+    def _set(self, model: SentenceTransformer) -> None:
+        self.module: nn.Module = model
         self._model = model
         self._words = cast("WordEmbeddings", model[0])
-        self._words.emb_layer.sparse = params.train.sparse
+        self._words.emb_layer.sparse = self._params.train.sparse
         self._lstm = cast("LSTM", model[1])
         self._after = 1 + next(at for at, module in enumerate(model) if isinstance(module, Pooling))
         self._pooling = cast("Pooling", model[self._after - 1])
@@ -127,6 +135,20 @@ class Bilstm:
             weights = model[2].emb_layer.weight.requires_grad_(False)
             self._only = weights.flatten().numpy().nonzero()[0]
         self._tokenizer = model.tokenizer.tokenizer.backend_tokenizer
+
+    def learn_vocabulary(self, texts: Callable[[], Iterable[list[str]]]) -> None:
+        """Keep the `init.tokens` most frequent tokens: others are made of those, by the tokenizer's rules."""
+        tokenizer, table = self._model.tokenizer.tokenizer, self._words.emb_layer.weight.detach()
+        kept = vocabulary.learn(tokenizer, len(table), texts(), self._init.tokens)
+        if kept is None:
+            return
+        fewer = vocabulary.cut(tokenizer, kept)
+        modules: list[nn.Module] = list(self._model)
+        modules[0] = _word_embeddings(self._init, fewer, table[kept])
+        if isinstance(modules[2], WordWeights):
+            modules[2] = _leaving(fewer("")["input_ids"], len(kept))
+        self.teacher_ids = np.array(kept)
+        self._set(SentenceTransformer(modules=modules, device="cpu"))
 
     def tokenise(self, texts: list[str]) -> Tokens:
         """Token ids with special tokens; of a longer text, the first max_length."""
@@ -161,6 +183,7 @@ class Bilstm:
     def save(self, folder: Path) -> None:
         """Save as a sentence-transformers folder."""
         self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
+        write_tokenizer_class(folder)
 
     def _pooled(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
         """Pooled states (n, 2 units) and word vectors (T, d)."""
@@ -222,6 +245,10 @@ def _one_way(lstm: nn.LSTM, words: Tensor, lengths: Lengths, *, backward: bool) 
         row[word[inside]] = computed + np.flatnonzero(inside)
         computed += inside.size
     return embedding(torch.from_numpy(row), torch.cat(outputs))
+
+
+def _word_embeddings(init: BilstmInit, tokenizer: "PreTrainedTokenizerBase", table: Tensor) -> WordEmbeddings:
+    return WordEmbeddings(tokenizer, table, update_embeddings=True, max_seq_length=init.max_length)
 
 
 def _leaving(kept: list[int], rows: int) -> WordWeights:

@@ -1,7 +1,7 @@
-"""Narrow token embeddings under some of the teacher's layers (SimTDE): a stock ELECTRA with mean pooling."""
+"""Narrow token embeddings under some of an encoder's layers (SimTDE): a stock ELECTRA or DeBERTa."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -9,96 +9,115 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import Pooling
-from torch import Tensor, nn
+from torch import nn
 
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder, teacher_parts
+from pipeline.data import student_folder
 from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.data.tokens.tokens import Tokens
-from pipeline.encoders.packing.packing import (
-    BERT,
-    FAMILIES,
-    MPNET,
-    Names,
-    PackedEncoder,
-    can_pack,
-    first_position,
-)
+from pipeline.encoders.packing.packing import can_pack
 from pipeline.params.students import CompactInit, CompactStudent
+from pipeline.train.students.shared import narrow_deberta, narrow_electra
 from pipeline.train.students.shared.encoder import EncoderStudent
-from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.narrow_tables import Tables, directions
 from pipeline.train.students.shared.teacher_layers import (
+    DEBERTA,
     as_module,
     check_module,
+    empty_start,
     keep_layers,
+    left_out,
     narrow_feed_forward,
     numbers_of,
+    start_of,
 )
 
 if TYPE_CHECKING:
-    from transformers import ElectraConfig, ElectraModel, PreTrainedModel
+    from types import ModuleType
+
+    from transformers import PreTrainedModel
 
 MOST_TOKENS = 65_536
 """Of the sample that the embeddings are fitted on."""
 
 
 def build(params: CompactStudent, teacher_folder: Path) -> "Compact":
-    """The student before training: the teacher's layers, and embeddings from the SVD of its word table.
+    """The student before training: an encoder's layers, and embeddings from the SVD of its word table.
 
     Raises:
-        UserError: the teacher's layers do not fit into ELECTRA, or a layer, a length or a dimension is chosen
-            that it does not have.
+        UserError: no stock architecture holds the encoder's layers under narrow embeddings, or a layer, a
+            length or a dimension is chosen that it does not have.
     """
     init = params.init
-    teacher = teacher_parts.read_encoder(teacher_folder)
-    kept, encoder, head = _arranged(params, teacher)
-    copy_layers(kept, _names(teacher), encoder)
+    start, folder = start_of(init, teacher_folder)
+    kept, encoder, head = _arranged(params, start)
+    holder(start).copy(kept, encoder)
     if init.table == "svd":
-        embeddings = TeacherEmbeddings(teacher)
-        embeddings.project(encoder, directions(embeddings.words, init.table_width))
-    model = SentenceTransformer(
-        modules=[as_module(encoder, teacher_folder, init.max_length), *head], device="cpu"
-    )
+        tables = Tables(start)
+        holder(start).project(tables, encoder, directions(tables.words, init.table_width))
+    model = SentenceTransformer(modules=[as_module(encoder, folder, init.max_length), *head], device="cpu")
     return Compact(init, model, teacher_folder)
 
 
 def weigh(params: CompactStudent, teacher: TeacherFacts) -> int:
-    """How many numbers `build` starts from, by the teacher's config.
+    """How many numbers `build` starts from, by the encoder's config.
 
     Raises:
         UserError: as `build`.
     """
     with torch.device("meta"):
-        _, encoder, head = _arranged(params, teacher_parts.empty_encoder(teacher.config))
+        _, encoder, head = _arranged(params, empty_start(params.init, teacher))
     check_module(encoder, params.init.max_length)
-    return numbers_of(encoder, *head)
+    return numbers_of(encoder, *head) - left_out(encoder, params.init.tokens)
 
 
 def _arranged(
-    params: CompactStudent, teacher: "PreTrainedModel"
-) -> tuple["PreTrainedModel", "ElectraModel", list[nn.Module]]:
-    """The teacher with the layers that are kept, the student's encoder, and the modules after it."""
-    from transformers import ElectraModel
+    params: CompactStudent, start: "PreTrainedModel"
+) -> tuple["PreTrainedModel", "PreTrainedModel", list[nn.Module]]:
+    """An encoder with the layers that are kept, the student's of random weights, and the modules after it.
 
-    init = params.init
-    _names(teacher)
-    kept = keep_layers(teacher, init.kept) if init.kept else teacher
+    On torch's meta device it takes no memory, and refuses as well.
+    """
+    init, narrow, hidden = params.init, holder(start), start.config.hidden_size
+    if init.table_width >= hidden:
+        raise UserError(f"init.table_dim is {init.table_width}; take less than the encoder's width, {hidden}")
+    own = cast("nn.Embedding", start.get_input_embeddings()).embedding_dim
+    if init.table == "svd" and init.table_width > own:
+        raise UserError(
+            f"init.table_dim is {init.table_width}, the encoder's embeddings allow {own} or less; lower it"
+        )
+    if init.projection == "none" and params.width != hidden:
+        raise UserError(
+            f"dim is {params.width}, the encoder's {hidden}; set it to auto, or set init.projection"
+        )
+    kept = keep_layers(start, init.kept) if init.kept else start
     if init.intermediate:
         kept = narrow_feed_forward(kept, init.intermediate)
-    if init.table == "svd":
-        _check_table(init.table_width, cast("nn.Embedding", teacher.get_input_embeddings()).embedding_dim)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.train.seed)
-        encoder = ElectraModel(electra_config(kept, init.table_width)).eval()
-        hidden = encoder.config.hidden_size
+        encoder = narrow.empty(kept, init.table_width)
         head: list[nn.Module] = [Pooling(hidden, "mean")]
         if init.projection != "none":
             head.append(Dense(hidden, params.width, bias=True, activation_function=nn.Identity()))
-        elif params.width != hidden:
-            raise UserError(
-                f"dim is {params.width}, the teacher's {hidden}; set it to auto, or set init.projection"
-            )
     return kept, encoder, head
+
+
+def holder(encoder: "PreTrainedModel") -> "ModuleType":
+    """What builds a stock model that holds this encoder's layers under narrow embeddings.
+
+    Raises:
+        UserError: there is none.
+    """
+    name = type(encoder).__name__
+    if name in DEBERTA or name == "MPNetModel":
+        return narrow_deberta
+    if name == "AlbertModel" or can_pack(encoder):
+        return narrow_electra
+    raise UserError(
+        f"no stock model holds the layers of a {encoder.config.model_type} model under narrow embeddings, "
+        "which is what `kind: compact` builds; use `kind: transformer` with `init.tokens`, or name a BERT, "
+        "RoBERTa, XLM-R, CamemBERT, MPNet, DistilBERT, ELECTRA, ALBERT or DeBERTa as init.model"
+    )
 
 
 def load(params: CompactStudent, folder: Path) -> "Compact":
@@ -107,139 +126,33 @@ def load(params: CompactStudent, folder: Path) -> "Compact":
 
 
 class Compact(EncoderStudent):
-    """An ELECTRA with mean pooling and perhaps a Dense layer, in training."""
+    """A narrow encoder with mean pooling and perhaps a Dense layer, in training."""
 
     def __init__(self, init: CompactInit, model: SentenceTransformer, teacher_folder: Path | None) -> None:
         super().__init__(init, model)
-        self._table = init.table
+        self._start = init
         self._teacher_folder = teacher_folder
 
     @torch.no_grad()
     def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
-        """Fit the embeddings to the teacher's on texts, then the output layer to the targets (n, dim).
+        """Fit the embeddings to the encoder's on texts, then the output layer to the targets (n, dim).
 
         The SVD of the word table takes a token of every text and one of no text as equally important, and
         knows nothing of positions. Here the directions are found again from the sums of word, position and
-        type embeddings of the texts' tokens, and the projection to the teacher's embedding block is solved.
+        type embeddings of the texts' tokens, and the projection to the encoder's embedding block is solved.
         """
-        if self._teacher_folder and self._table == "svd":
-            teacher = TeacherEmbeddings(teacher_parts.read_encoder(self._teacher_folder))
+        if self._teacher_folder and self._start.table == "svd":
+            start, _ = start_of(self._start, self._teacher_folder)
             within = int(np.searchsorted(tokens.offsets, MOST_TOKENS, side="right")) - 1
             sample = tokens.select(np.arange(min(len(tokens), self._init.ridge_rows, max(within, 1))))
-            teacher.fit(cast("ElectraModel", self._transformer.model), sample, self._init.ridge_lambda)
+            ids = torch.from_numpy(sample.ids.astype(np.int64))
+            places = np.arange(len(ids)) - np.repeat(sample.offsets[:-1], sample.lengths)
+            tokens_kept = None if self.teacher_ids is None else torch.from_numpy(self.teacher_ids)
+            holder(start).fit(
+                Tables(start, tokens_kept),
+                self._transformer.model,
+                ids,
+                torch.from_numpy(places),
+                self._init.ridge_lambda,
+            )
         super().fit_projection(tokens, targets)
-
-
-class TeacherEmbeddings:
-    """The tables of a teacher's embedding block, as ELECTRA numbers them, and what the block gives."""
-
-    def __init__(self, teacher: "PreTrainedModel") -> None:
-        block = cast("Any", teacher).embeddings  # its parts differ from family to family
-        self._block = PackedEncoder(teacher, training=True).embedded
-        self._projection = getattr(teacher, "embeddings_project", None)
-        self.words: Tensor = block.word_embeddings.weight.detach()
-        self._positions: Tensor = block.position_embeddings.weight.detach()[first_position(teacher) :]
-        types = getattr(block, "token_type_embeddings", None)
-        self._types: Tensor = types.weight.detach() if types else self.words.new_zeros(1, self.words.shape[1])
-
-    @torch.no_grad()
-    def project(self, student: "ElectraModel", axes: Tensor) -> None:
-        """Give a student the tables in the coordinates of `axes` (d, k), and the way back."""
-        tables = student.embeddings
-        tables.word_embeddings.weight.copy_(self.words @ axes)
-        tables.position_embeddings.weight.copy_(self._positions @ axes)
-        tables.token_type_embeddings.weight.copy_(self._types @ axes)
-        back = self._projection.weight @ axes if self._projection else axes
-        student.embeddings_project.weight.copy_(back)
-
-    @torch.no_grad()
-    def fit(self, student: "ElectraModel", tokens: Tokens, penalty: float) -> None:
-        """Bring a student's projected embeddings as close to the block's as these tokens allow.
-
-        Directions from the uncentred SVD of the sums that the block normalises; the projection by ridge
-        regression from the student's normalised sums.
-        """
-        ids = torch.from_numpy(tokens.ids.astype(np.int64))
-        lengths = tokens.lengths
-        places = torch.from_numpy(np.arange(len(ids)) - np.repeat(tokens.offsets[:-1], lengths))
-        sums = self.words[ids] + self._positions[places] + self._types[0]
-        self.project(student, directions(sums, student.config.embedding_size))
-        inputs = student.embeddings(input_ids=ids[None], position_ids=places[None])[0]
-        wanted = self._block(ids, lengths.tolist())
-        weights, bias = ridge(inputs.numpy(), wanted.numpy(), penalty)
-        student.embeddings_project.weight.copy_(torch.from_numpy(weights.T))
-        student.embeddings_project.bias.copy_(torch.from_numpy(bias))
-
-
-def directions(rows: Tensor, count: int) -> Tensor:
-    """The first right singular vectors V_k (d, count) of a matrix (n, d): rows @ V_k is U_k S_k."""
-    wide = rows.double()
-    # The same as the SVD's, in a fraction of its time: n is the size of a vocabulary.
-    _, vectors = torch.linalg.eigh(wide.T @ wide)
-    return vectors.flip(1)[:, :count].float()
-
-
-def _check_table(table_dim: int, embedded: int) -> None:
-    if table_dim > embedded:
-        raise UserError(
-            f"init.table_dim is {table_dim}, the teacher's embeddings allow {embedded} or less; lower it"
-        )
-
-
-def electra_config(teacher: "PreTrainedModel", table_dim: int) -> "ElectraConfig":
-    """The configuration of an ELECTRA with narrow embeddings that takes this teacher's layers.
-
-    Raises:
-        UserError: the embeddings would not be narrower than the layers.
-    """
-    from transformers import ElectraConfig
-
-    config = teacher.config
-    if table_dim >= config.hidden_size:
-        raise UserError(
-            f"init.table_dim is {table_dim}; take less than the teacher's width, {config.hidden_size}"
-        )
-    return ElectraConfig(
-        vocab_size=config.vocab_size,
-        embedding_size=table_dim,
-        hidden_size=config.hidden_size,
-        num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads,
-        intermediate_size=getattr(config, "intermediate_size", None) or config.hidden_dim,
-        hidden_act=getattr(config, "hidden_act", None) or config.activation,
-        max_position_embeddings=config.max_position_embeddings - first_position(teacher),
-        type_vocab_size=getattr(config, "type_vocab_size", 1),
-        layer_norm_eps=getattr(config, "layer_norm_eps", 1e-12),  # DistilBERT's is fixed
-        pad_token_id=config.pad_token_id,
-    )
-
-
-@torch.no_grad()
-def copy_layers(teacher: "PreTrainedModel", names: Names, student: "ElectraModel") -> None:
-    """Give the student the weights of all of the teacher's encoder layers."""
-    sources = teacher.get_submodule(names.layers).children()
-    for source, target in zip(sources, student.encoder.layer, strict=True):
-        for theirs, ours in zip(_parts(names), _parts(BERT), strict=True):
-            target.get_submodule(ours).load_state_dict(source.get_submodule(theirs).state_dict())
-
-
-def _parts(names: Names) -> tuple[str, ...]:
-    norms = (names.attended_norm, names.outer_norm)
-    return (*names.query_key_value, names.attended, names.inner, names.outer, *norms)
-
-
-def _names(teacher: "PreTrainedModel") -> Names:
-    """Where the teacher keeps the parts of its layers.
-
-    Raises:
-        UserError: its layers compute what ELECTRA's do not.
-    """
-    names = FAMILIES.get(type(teacher).__name__)
-    # MPNet's layers need its relative positions.
-    if names is None or names is MPNET or not can_pack(teacher):
-        raise UserError(
-            f"the layers of a {teacher.config.model_type} model do not fit into ELECTRA, which is what "
-            "`kind: compact` builds; use `kind: transformer`, or a BERT, ELECTRA, RoBERTa, XLM-R, CamemBERT "
-            "or DistilBERT teacher"
-        )
-    return names

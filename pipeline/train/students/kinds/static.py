@@ -20,7 +20,7 @@ from pipeline.data.tokens.mapped import in_parts
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import StaticStudent
 from pipeline.train.students.shared.corpus_words import (
-    frequent_tokens,
+    kept_tokens,
     pieces_of,
     split_words,
     with_tokens,
@@ -126,24 +126,17 @@ class Static:
 
     def keep_tokens(self, texts: Iterable[list[str]]) -> None:
         """Keep the `init.tokens` most frequent tokens: others are made of those, by the tokenizer's rules."""
-        most, table = self.params.init.tokens, self._folded()
-        if most is None or most >= len(table):
+        table = self._folded()
+        kept = kept_tokens(self._tokenizer, len(table), texts, self.params.init.tokens)
+        if kept is None:
             return
-        counts = np.zeros(len(table), np.int64)
-        for part in texts:
-            counts += np.bincount(self.tokenise(part).ids, minlength=len(table))
-        kept = frequent_tokens(self._tokenizer, counts, most)
         after = self.params.train.regularise
         if after and after.pca and (used := self._used[kept].sum()) <= table.shape[1]:
             raise UserError(
-                f"init.tokens is {most}, which leaves {used} tokens in use; a PCA to {table.shape[1]} "
-                f"dimensions needs {table.shape[1] + 1}: raise it, lower dim, or set train.regularise.pca: "
-                "false"
+                f"init.tokens is {self.params.init.tokens}, which leaves {used} tokens in use; a PCA to "
+                f"{table.shape[1]} dimensions needs {table.shape[1] + 1}: raise it, lower dim, or set "
+                "train.regularise.pca: false"
             )
-        covered = counts[kept].sum() / max(counts.sum(), 1)
-        say(
-            f"init.tokens: {len(kept):,} of {len(table):,} tokens stay, which are {covered:.2%} of the texts'"
-        )
         self._set(table[kept], with_tokens(self._tokenizer, kept))
 
     def tokenise(self, texts: list[str]) -> Tokens:

@@ -10,18 +10,19 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder, teacher_parts
-from pipeline.data.locate import find_model
+from pipeline.data import student_folder
 from pipeline.data.teacher_facts import TeacherFacts
 from pipeline.params.students import TransformerStudent
 from pipeline.train.students.shared.encoder import EncoderStudent
 from pipeline.train.students.shared.teacher_layers import (
     as_module,
     check_module,
-    fast_tokenizer,
+    empty_start,
     keep_layers,
+    left_out,
     narrow_feed_forward,
     numbers_of,
+    start_of,
     width_of,
 )
 
@@ -36,12 +37,7 @@ def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
         UserError: a layer, a length or a dimension that the encoder does not have is chosen.
     """
     init = params.init
-    if init.model:
-        folder = find_model(init.model, "init.model", revision=init.revision)
-        encoder = teacher_parts.load_encoder(folder, "set init.model to another model")
-    else:
-        folder = teacher_folder
-        encoder = teacher_parts.read_encoder(folder)
+    encoder, folder = start_of(init, teacher_folder)
     encoder, head = _arranged(params, encoder)
     modules = [as_module(encoder, folder, init.max_length), *head]
     return EncoderStudent(init, SentenceTransformer(modules=modules, device="cpu"))
@@ -55,15 +51,9 @@ def weigh(params: TransformerStudent, teacher: TeacherFacts) -> int:
     """
     init = params.init
     with torch.device("meta"):
-        if init.model:
-            folder = find_model(init.model, "init.model", revision=init.revision)
-            fast_tokenizer(folder)
-            encoder = teacher_parts.empty_encoder(folder)
-        else:
-            encoder = teacher_parts.empty_encoder(teacher.config)
-        encoder, head = _arranged(params, encoder)
+        encoder, head = _arranged(params, empty_start(init, teacher))
     check_module(encoder, init.max_length)
-    return numbers_of(encoder, *head)
+    return numbers_of(encoder, *head) - left_out(encoder, init.tokens)
 
 
 def _arranged(
@@ -71,11 +61,6 @@ def _arranged(
 ) -> tuple["PreTrainedModel", list[nn.Module]]:
     """The encoder with the layers that are kept, and the modules after it."""
     init = params.init
-    if hasattr(encoder, "encoder") and hasattr(encoder, "decoder"):
-        raise UserError(
-            f"the encoder of a {encoder.config.model_type} model has a decoder, and no student is made of "
-            "its layers; take the kinds bilstm and static, or name an encoder as init.model"
-        )
     if init.kept:
         encoder = keep_layers(encoder, init.kept)
     if init.intermediate:

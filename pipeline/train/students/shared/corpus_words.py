@@ -11,6 +11,8 @@ from skeletoken.models import BPE, Unigram
 from tokenizers import Tokenizer
 
 from pipeline.core.errors import UserError
+from pipeline.core.progress import say
+from pipeline.data.tokens.tokens import tokenise
 
 DISTINCT = 1 << 20
 """Words counted at a time, some 200 MB."""
@@ -94,7 +96,39 @@ def pieces_of(word: str, tokenizer: Tokenizer) -> list[int]:
     return [piece.id for piece in tokenizer.model.tokenize(word)]
 
 
-def frequent_tokens(tokenizer: Tokenizer, counts: NDArray[np.integer], most: int) -> list[int]:
+def kept_tokens(
+    tokenizer: Tokenizer,
+    size: int,
+    texts: Iterable[list[str]],
+    most: int | None,
+    needed: Iterable[int] = (),
+) -> list[int] | None:
+    """The ids of the tokens that `init.tokens` keeps of a table of `size` rows, ascending; None: all.
+
+    Args:
+        tokenizer: the table's, without truncation.
+        size: rows of the table.
+        texts: some at a time; not read where all are kept.
+        most: tokens.
+        needed: ids that are kept in any case.
+
+    Raises:
+        UserError: the tokens that are always kept are more than that.
+    """
+    if most is None or most >= size:
+        return None
+    counts = np.zeros(size, np.int64)
+    for part in texts:
+        counts += np.bincount(tokenise(tokenizer, part, special=False).ids, minlength=size)
+    kept = frequent_tokens(tokenizer, counts, most, needed)
+    covered = counts[kept].sum() / max(counts.sum(), 1)
+    say(f"init.tokens: {len(kept):,} of {size:,} tokens stay, which are {covered:.2%} of the texts'")
+    return kept
+
+
+def frequent_tokens(
+    tokenizer: Tokenizer, counts: NDArray[np.integer], most: int, needed: Iterable[int] = ()
+) -> list[int]:
     """The ids of the `most` most frequent tokens, ascending, without those that the texts do not have.
 
     Among them in any case: special tokens, and what all other words can be made of, letters or bytes. A BPE
@@ -104,24 +138,27 @@ def frequent_tokens(tokenizer: Tokenizer, counts: NDArray[np.integer], most: int
         tokenizer: what the counts are of.
         counts: (V,) how often the texts have each token.
         most: tokens.
+        needed: ids that are kept in any case.
 
     Raises:
         UserError: the tokens that are always kept are more than that.
     """
     names = [tokenizer.id_to_token(token) for token in range(len(counts))]
     merged = _merges(tokenizer)
-    kept = _always_kept(tokenizer, merged) & set(names)
+    kept = (_always_kept(tokenizer, merged) | {names[token] for token in needed}) & set(names) - {None}
     if len(kept) > most:
         raise UserError(f"init.tokens is {most}; the vocabulary's letters alone are {len(kept)}; raise it")
     for token in np.argsort(-counts, kind="stable"):
-        wanted, needed = [names[token]], set()
+        if not counts[token] or len(kept) == most:
+            break
+        wanted, more = [names[token]], set()
         while wanted:
             name = wanted.pop()
-            if name is not None and name not in kept and name not in needed:
-                needed.add(name)
+            if name is not None and name not in kept and name not in more:
+                more.add(name)
                 wanted += merged.get(name, ())
-        if counts[token] and len(kept) + len(needed) <= most:
-            kept |= needed
+        if len(kept) + len(more) <= most:
+            kept |= more
     return [token for token, name in enumerate(names) if name in kept]
 
 

@@ -1,5 +1,7 @@
 """A student made of an encoder, mean pooling and an optional projection: transformer and compact."""
 
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -14,8 +16,12 @@ from torch import Tensor, nn
 from pipeline.data.tokens.mapped import positions
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
+from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.settings import write_settings, write_tokenizer_class
+from pipeline.train.students.shared.teacher_layers import as_module
+from pipeline.train.students.shared.token_rows import keep_rows, pinned
 
 TOKENS_AT_A_TIME = 512
 """Padded tokens of one forward pass of a model that cannot be packed: a batch is split by length."""
@@ -46,6 +52,11 @@ class Init(Protocol):
         """Tokens a text."""
         ...
 
+    @property
+    def tokens(self) -> int | None:
+        """Most tokens that are kept of the vocabulary; None: all."""
+        ...
+
 
 class EncoderStudent:
     """A sentence-transformers model of an encoder, mean pooling and perhaps a Dense layer, in training.
@@ -53,17 +64,36 @@ class EncoderStudent:
     What is trained are the very modules that are saved. Encoders of the known families run packed.
     """
 
+    teacher_ids: NDArray[np.int64] | None = None
+    """(V,) the ids that the tokens had before some were left out; None where none were."""
+
     def __init__(self, init: Init, model: SentenceTransformer) -> None:
+        self._init = init
+        self._set(model)
+
+    def _set(self, model: SentenceTransformer) -> None:
         # Distillation is a regression on fixed targets: dropout would be noise, and a resumed run would
         # need its state.
         self.module: nn.Module = model.eval()
-        self._init = init
         self._model = model
         self._transformer = cast("TransformerModule", model[0])
         encoder = self._transformer.model
         self._packed = PackedEncoder(encoder, training=True) if can_pack(encoder) else None
         self._tokenizer = model.tokenizer.backend_tokenizer
         self._pad = model.tokenizer.pad_token_id or 0
+
+    def learn_vocabulary(self, texts: Callable[[], Iterable[list[str]]]) -> None:
+        """Keep the `init.tokens` most frequent tokens: others are made of those, by the tokenizer's rules."""
+        encoder, tokenizer = self._transformer.model, self._model.tokenizer
+        table = cast("nn.Embedding", encoder.get_input_embeddings())
+        kept = vocabulary.learn(tokenizer, len(table.weight), texts(), self._init.tokens, pinned(encoder))
+        if kept is None:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            vocabulary.cut(tokenizer, kept).save_pretrained(folder)
+            fewer = as_module(keep_rows(encoder, kept), Path(folder), self._init.max_length)
+        self.teacher_ids = np.array(kept)
+        self._set(SentenceTransformer(modules=[fewer, *list(self._model)[1:]], device="cpu"))
 
     def tokenise(self, texts: list[str]) -> Tokens:
         """Token ids with special tokens, cut at max_length."""
@@ -103,6 +133,8 @@ class EncoderStudent:
         """Save as a sentence-transformers folder."""
         self._set_tokenizer()  # a resumed training has not tokenised
         self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
+        write_settings(self._transformer.model.config, folder)
+        write_tokenizer_class(folder)
 
     def _set_tokenizer(self) -> None:
         """No padding, cut at max_length: whoever tokenised last has left their own."""
