@@ -34,6 +34,8 @@ CODE = "pipeline/"
 ALL_OF = {"train.losses"}
 """Families of which a stage depends on every implementation: a sum may be of any losses. A stage that is run
 once, for all students, depends on every kind of them."""
+OF_EVERY_KIND = {"pipeline/look/look.py": {"teacher.kinds"}}
+"""Stages that look at several kinds in one run: at each member of an ensemble."""
 MEMBERS = "data/members"
 """Changes when the code of a kind does that a member of an ensemble has, for dvc.yaml cannot name several."""
 IN_FOLDERS = {"augment"}
@@ -114,7 +116,7 @@ def needed(entry: str, chosen: dict[str, str], root: Path) -> set[str]:
     """
     start = closure(entry, root)
     files = set(start)
-    hashed = selected_families(start, root, by="code_digest")
+    hashed = selected_families(start, root, by="code_digest") | OF_EVERY_KIND.get(entry, set())
     for family in selected_families(start, root):
         others = kinds(family, root)
         if family in ALL_OF | hashed or chosen.get(family) is None:

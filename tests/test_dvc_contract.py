@@ -102,7 +102,7 @@ def test_a_new_file_of_a_folder_that_its_stages_do_not_import_is_found(copy):
 
 
 def test_a_dependency_on_what_a_stage_does_not_import_is_found(copy):
-    edit(copy / "dvc.yaml", "- pipeline/select/fit_pca.py", "- pipeline/select")
+    edit(copy / "dvc.yaml", "pipeline/select/fit_pca.py,", "pipeline/select,")
     unused = ["drift", "gate", "members", "mine", "mining"]
     assert dvc_contract.faults(copy) == [
         *(
@@ -180,7 +180,7 @@ def test_every_init_is_empty(repository):
 
 
 def test_dvc_yaml_and_its_lock_stay_small(repository):
-    """The lock names the code of each stage: at most 390 entries for each five students."""
+    """The lock names the code of each stage: at most 400 entries for each five students."""
     students = load(repository / "params.yaml").students
     shared, of_students = 0, 0
     for name, stage in stages_of(repository).items():
@@ -189,7 +189,7 @@ def test_dvc_yaml_and_its_lock_stay_small(repository):
             of_students += code
         else:
             shared += code
-    assert shared + 5 * of_students / len(students) <= 390
+    assert shared + 5 * of_students / len(students) <= 400
     text = (repository / "dvc.yaml").read_text()
     assert len(text.splitlines()) <= 420
     assert len(re.findall(r"^ +- pipeline/", text, flags=re.MULTILINE)) <= 160

@@ -12,7 +12,7 @@ from torch import nn
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder
 from pipeline.data.locate import find_model
-from pipeline.encoders import prompts
+from pipeline.teacher.shared import prompts
 from pipeline.params.students import Student
 from pipeline.params.teacher import Teacher, TransformerTeacher
 from pipeline.score.evaluation.asymmetric import left_out

@@ -1,7 +1,7 @@
 """What every block of params.yaml has in common."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -24,6 +24,7 @@ class Block(BaseModel):
 
 Role = Literal["text", "query", "document"]
 """What a text is for: queries search documents, `text` is all else. A teacher has a prompt for each."""
+ROLES: tuple[Role, ...] = get_args(Role)
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]

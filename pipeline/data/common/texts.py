@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -14,11 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipeline.core.errors import UserError
 from pipeline.data.common.tables import Schema, check_table, read_table, readable, write_table
-from pipeline.params.base import Role
 
-ROLES: tuple[Role, ...] = get_args(Role)
 LABELLED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
-"""corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name; role is one of ROLES."""
+"""corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name; role is a `Role`."""
 CORPUS_SCHEMA = {**LABELLED_SCHEMA, "source": pl.String, "split": pl.String}
 """corpus/corpus.parquet: unlabelled texts; split is train or dev."""
 AUGMENTED_SCHEMA = {**LABELLED_SCHEMA, "parent_id": pl.UInt64, "method": pl.String}

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.registry import implementation
-from pipeline.data.common.texts import ROLES
 from pipeline.data.teacher_facts import TeacherFacts
-from pipeline.params.base import Role
+from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import EnsembleTeacher, Similarity, single_teachers
 from pipeline.teacher.shared import composition

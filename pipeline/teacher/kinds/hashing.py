@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.data import teacher_facts
-from pipeline.data.common.texts import ROLES
 from pipeline.data.teacher_facts import TeacherFacts
-from pipeline.params.base import Role
+from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher, Similarity
 from pipeline.teacher.shared.cut import NONE, Cut

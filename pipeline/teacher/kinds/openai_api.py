@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.progress import say
-from pipeline.data.common.texts import ROLES
 from pipeline.data.locate import weights_hash
 from pipeline.data.teacher_facts import TeacherFacts
-from pipeline.params.base import Role
+from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, Similarity, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
-from pipeline.data.common.texts import ROLES, in_role, roles
-from pipeline.params.base import Role
+from pipeline.data.common.texts import in_role, roles
+from pipeline.params.base import ROLES, Role
 from pipeline.teacher.store.store import VectorStore
 from pipeline.vectors.sets.shards import Half, Ids
 
