@@ -15,6 +15,7 @@ from transformers import (
     DebertaModel,
     DebertaV2Config,
     DebertaV2Model,
+    ElectraModel,
     GPT2Config,
     GPT2Model,
     ModernBertConfig,
@@ -97,6 +98,22 @@ def test_the_student_computes_what_the_chosen_layers_of_the_teacher_do(name, len
         expected = keep_layers(teacher, (0, 2)).eval()(ids).last_hidden_state
         found = student(ids).last_hidden_state
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("layers", "held"), [((2,), ElectraModel), ((1, 2), DebertaV2Model)])
+def test_few_of_mpnets_layers_do_without_its_biases(layers, held, tmp_path):
+    teacher = small("mpnet")
+    student = student_of(teacher, tmp_path, layers=layers).module[0].model
+    assert type(student) is held
+    if held is ElectraModel:
+        kept = keep_layers(teacher, layers).eval()
+        kept.encoder.relative_attention_bias.weight.data.zero_()
+        states = torch.randn(1, 9, 16, generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            expected = kept.encoder(states, return_dict=True).last_hidden_state
+            torch.testing.assert_close(
+                student.encoder(states).last_hidden_state, expected, rtol=1e-4, atol=1e-4
+            )
 
 
 @pytest.mark.parametrize("name", [name for name in TEACHERS if "albert" in name])
