@@ -14,11 +14,11 @@ from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.progress import say
 from pipeline.data.locate import weights_hash
 from pipeline.data.teacher_facts import TeacherFacts
-from pipeline.teacher.shared import prompts
 from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Similarity, TransformerTeacher
+from pipeline.teacher.shared import prompts
 from pipeline.teacher.shared.cut import Cut, cut
 from pipeline.teacher.shared.local_facts import facts_of
 from pipeline.teacher.shared.local_model import (
