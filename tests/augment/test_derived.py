@@ -6,7 +6,7 @@ from refusals import refuses
 
 from pipeline.augment import derived
 from pipeline.augment.derived import new_texts
-from pipeline.data.common.texts import AUGMENTED_SCHEMA, text_id
+from pipeline.data.common.texts import AUGMENTED_SCHEMA, LABELLED_SCHEMA, text_id
 from pipeline.params.gates import TextGates
 
 PARENT = "A large dog chased the small cat."
@@ -26,8 +26,8 @@ def judged(made, corpus=CORPUS, **gates):
 
 
 def frame(rows):
-    columns = {"text_id": [text_id(text) for text in rows], "text": list(rows)}
-    return pl.DataFrame(columns, schema={"text_id": pl.UInt64, "text": pl.String})
+    columns = {"text_id": [text_id(text) for text in rows], "text": list(rows), "role": "text"}
+    return pl.DataFrame(columns, schema=LABELLED_SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_any_cut_into_parts_gives_the_same(monkeypatch):
 
 
 def test_two_texts_of_one_id(monkeypatch):
-    monkeypatch.setattr(derived, "ids", lambda texts: pl.Series("text_id", [7] * len(texts), dtype=pl.UInt64))
+    monkeypatch.setattr(derived, "ids", lambda texts, roles: pl.Series("text_id", [7] * len(texts), dtype=pl.UInt64))
     with refuses("text_id 7", "'one four'", "'one three'"):
         judged([("one two", "one three"), ("one two", "one four")])
 

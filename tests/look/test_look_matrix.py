@@ -41,7 +41,6 @@ places, texts = json.load(open("asked.json"))
 np.savez("loaded.npz", *(SentenceTransformer(place, device="cpu").encode(texts) for place in places))
 """
 STRANGE = [*TEXTS, "", "naïve 日本 🙂 Ünïcödé", "a " * 100]
-WRAPPED = "sentence-transformers wraps texts in the chat template that a student's tokenizer is saved with"
 
 
 class Judged(NamedTuple):
@@ -150,20 +149,8 @@ def loaded(judged, tmp_path_factory) -> dict[tuple[str, str], np.ndarray]:
         return {pair: arrays[f"arr_{row}"] for row, pair in enumerate(pairs)}
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        pytest.param(
-            name,
-            kind,
-            marks=pytest.mark.xfail(reason=WRAPPED, strict=True)
-            if (name, kind) == ("chat template", "transformer")
-            else (),
-        )
-        for name in TEACHERS
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", TEACHERS)
 def test_the_saved_student_is_the_trained_one(judged, loaded, name, kind):
     student = judged[name].built[kind]
     if isinstance(student, UserError):

@@ -42,7 +42,7 @@ def document(words: int, first: int = 0) -> str:
 @pytest.fixture(scope="module")
 def window() -> Window:
     """MiniLM's, with a prompt."""
-    read = transformer.reading(TransformerTeacher(kind="transformer", model=MINILM, prompt="passage: "))
+    read = transformer.reading(TransformerTeacher(kind="transformer", model=MINILM, prompts={"text": "passage: "}))
     return Window(read.tokenizer, read.max_length, read.prompt)
 
 
@@ -247,5 +247,5 @@ def test_the_window_is_written_and_read_and_its_lack_names_the_stage(tmp_path, w
     assert window_file.read(tmp_path / "there") == window
     window_file.write(None, tmp_path / "none")
     for folder in ("none", "nowhere"):
-        with pytest.raises(UserError, match=rf"{folder}.*dvc repro -f tokenizer"):
+        with pytest.raises(UserError, match=rf"{folder}.*dvc repro -f look"):
             window_file.read(tmp_path / folder)

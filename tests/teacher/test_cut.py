@@ -29,7 +29,7 @@ TEXTS = [
 
 
 def expected(teacher, texts, prompt: str = "") -> Cut:
-    tokenizer = AutoTokenizer.from_pretrained(teacher.folder)
+    tokenizer = AutoTokenizer.from_pretrained(teacher.folders[0])
     lengths = np.array([len(tokenizer(prompt + text, truncation=False)["input_ids"]) for text in texts])
     over = lengths[lengths > teacher.max_length]
     return Cut(len(over), int(over.sum()), int((over - teacher.max_length).sum()))
@@ -37,7 +37,7 @@ def expected(teacher, texts, prompt: str = "") -> Cut:
 
 @pytest.mark.parametrize(("length", "prompt"), [(256, None), (32, None), (8, "passage: "), (3, None)])
 def test_it_equals_the_whole_texts_tokens_minus_the_window(load, length, prompt):
-    teacher = load(MINILM, max_length=length, prompt=prompt)
+    teacher = load(MINILM, max_length=length, prompts={"text": prompt})
     found = teacher.cut(TEXTS)
     assert found == expected(teacher, TEXTS, prompt or "")
     assert (found.texts > 0) == (length < 256)

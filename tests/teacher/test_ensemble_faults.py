@@ -81,7 +81,7 @@ def test_a_fault_of_a_member_names_its_key(corpus_folder, member, key):
 
 def test_values_that_are_not_finite_name_the_member(corpus_folder, monkeypatch):
     monkeypatch.setattr(
-        Hashing, "encode", lambda _, texts, views: {v: np.full((len(texts), 12), np.nan) for v in views}
+        Hashing, "encode", lambda _, texts, views, role: {v: np.full((len(texts), 12), np.nan) for v in views}
     )
     with refuses("'sentence'", "teacher.members.1.teacher.precision"):
         run(BERT, HASHING)

@@ -80,7 +80,7 @@ def test_a_missing_or_broken_key_is_told_before_a_request(api, server, monkeypat
 )
 def test_a_key_in_the_params_is_refused_without_showing_it(wrong):
     teacher = {"kind": "openai_api", "url": "https://host/v1", "model": "m", "parts": "p", **wrong}
-    with refuses("params.yaml", f"teacher.{next(iter(wrong))} ") as told:
+    with refuses("params.yaml", f"teacher.{next(iter(wrong))}: ") as told:
         check(small_params(teacher=teacher), "params.yaml")
     assert "Very" not in str(told.value)
 

@@ -48,8 +48,8 @@ def test_a_plain_model_without_pooling_says_what_to_set(load, bert):
 
 
 def test_a_model_with_a_pooling_of_its_own_takes_no_other(load, minilm):
-    with refuses("teacher.pooling", "'cls'", minilm.folder, "leave teacher.pooling"):
-        load(minilm.folder, pooling="cls")
+    with refuses("teacher.pooling", "'cls'", minilm.folders[0], "leave teacher.pooling"):
+        load(minilm.folders[0], pooling="cls")
 
 
 def test_more_tokens_than_positions(load, bert):

@@ -113,7 +113,7 @@ def test_vectors_are_sentence_transformers(load, tmp_path, setting, monkeypatch)
     teacher = load(folder, tokens_per_batch=80)
     assert_equal(teacher, folder)
     changes = "message" in setting or "processing_kwargs" in settings
-    assert (teacher.recipe.get("preprocessing") == "sentence-transformers") == changes
+    assert (teacher.recipes["text"].get("preprocessing") == "sentence-transformers") == changes
 
 
 def test_the_template_changes_vectors_that_the_store_would_else_share(load, tmp_path):
@@ -168,7 +168,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(load, tmp_path, key):
 
 def test_two_lengths_that_contradict_each_other_are_both_named(load, tmp_path):
     folder = saved_model(tmp_path, processing_kwargs={"text": {"max_length": 9}})
-    assert load(folder).recipe["max_length"] == 9
+    assert load(folder).recipes["text"]["max_length"] == 9
     assert load(folder, max_length=9).max_length == 9
     with pytest.raises(
         UserError, match=r"teacher\.max_length is 12.*processing_kwargs\.text\.max_length.* 9"

@@ -166,12 +166,12 @@ def test_a_shard_at_fault_names_itself_and_the_stage(folder, fault):
 
 def test_sets_of_one_teacher_go_together_and_others_do_not(folder):
     mine, whole = published.open_set(folder, "cls"), published.open_set(folder)
-    other = published.VectorSet(folder.with_name("wordnet"), {"cls": {"fingerprint": "g", "rows": 1}})
+    other = published.VectorSet(folder.with_name("wordnet"), {"cls": {"recipe": {"model": "g"}, "rows": 1}})
     published.same_recipe(mine)
     published.same_recipe(whole, mine, whole)
     with refuses(folder / "cls", folder.with_name("wordnet") / "cls", "`dvc repro encode`"):
         published.same_recipe(whole, mine, other)
-    empty = published.VectorSet(folder, {"cls": {"fingerprint": "none", "rows": 0}})
+    empty = published.VectorSet(folder, {"cls": {"recipe": {}, "rows": 0}})
     published.same_recipe(mine, empty, mine)
     published.write_manifest(folder / "sentence", {"model": "n"}, 4, SHARDS)
     with refuses(folder / "cls", folder / "sentence", "`dvc repro encode`"):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LEAST = 3
 """Layers that `auto` keeps at least: what the papers' students have."""
+WITH_A_FIRST_LAYER_APART = ("modernbert",)
+"""Types of models whose layer 0 has no norm before its attention: no other layer fits into its place."""
 PART = 3
 """`auto` keeps one layer of so many."""
 
@@ -28,7 +30,11 @@ def resolved(student: Student, teacher: TeacherFacts) -> Student:
     init, changes = student.init, {}
     config = _config(student, teacher) if isinstance(init, LayeredInit) else None
     if config is not None:
-        changes["layers"] = numbered(cast("LayeredInit", init).layers, config.num_hidden_layers)
+        asked = cast("LayeredInit", init).layers
+        layers = numbered(asked, config.num_hidden_layers)
+        if asked == "auto" and layers and config.model_type in WITH_A_FIRST_LAYER_APART:
+            layers = (0, *layers[1:])
+        changes["layers"] = layers
     if config is not None and isinstance(init, CompactInit) and isinstance(init.table_dim, float):
         embedded = getattr(config, "embedding_size", None) or config.hidden_size
         changes["table_dim"] = max(1, round(init.table_dim * embedded))
