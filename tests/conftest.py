@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 
 import pytest
 import small_students
@@ -18,8 +19,13 @@ from hypothesis import HealthCheck, settings
 from project import Project
 from transformers import BertConfig, BertModel
 
+from pipeline.params.runtime import Runtime
+from pipeline.params.teacher import TransformerTeacher
 from pipeline.prepare.wordnet.files import is_complete
+from pipeline.teacher.kinds import transformer
 from pipeline.teacher.kinds.hashing import letter_tokenizer
+
+Load = Callable[..., transformer.Transformer]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -95,6 +101,17 @@ def project(first_run: tuple[Path, set[str]], tmp_path_factory: pytest.TempPathF
     root = tmp_path_factory.mktemp("project")
     shutil.copytree(first_run[0], root, symlinks=True, dirs_exist_ok=True)
     return Project(root)
+
+
+@pytest.fixture(scope="session")
+def load() -> Load:
+    """Load a teacher as the stages do."""
+
+    def load(model: Path | str, tokens_per_batch: int = 4096, **params: Any) -> transformer.Transformer:
+        teacher = TransformerTeacher(kind="transformer", model=str(model), **params)
+        return transformer.load(teacher, Runtime(device="cpu", tokens_per_batch=tokens_per_batch))
+
+    return load
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""recipes/teachers.md: every block is a teacher, and a model of its class built here gives what the page says."""
+"""recipes/teachers.md: every block is a teacher, and a model of its class gives what the page says."""
 
 import json
 import re

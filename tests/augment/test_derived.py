@@ -1,12 +1,13 @@
 import unicodedata
 
+import numpy as np
 import polars as pl
 import pytest
 from refusals import refuses
 
 from pipeline.augment import derived
 from pipeline.augment.derived import new_texts
-from pipeline.data.common.texts import AUGMENTED_SCHEMA, LABELLED_SCHEMA, text_id
+from pipeline.data.common.texts import AUGMENTED_SCHEMA, CORPUS_SCHEMA, LABELLED_SCHEMA, in_role, text_id
 from pipeline.params.gates import TextGates
 
 PARENT = "A large dog chased the small cat."
@@ -65,12 +66,32 @@ def test_what_is_kept_is_clean_and_knows_where_it_is_from():
     assert made.texts.rows() == [
         (
             text_id("a big dog chased the small cat."),
-            text_id(PARENT),
             "a big dog chased the small cat.",
+            "text",
+            text_id(PARENT),
             "wordnet",
         ),
-        (text_id("one three"), text_id("one two"), "one three", "wordnet"),
+        (text_id("one three"), "one three", "text", text_id("one two"), "wordnet"),
     ]
+
+
+def test_a_text_has_the_role_of_its_parent_and_is_another_in_each_role():
+    roles = ["text", "query", "document"]
+    ids = in_role(np.array([text_id(PARENT)] * 3, np.uint64), roles)
+    corpus = pl.DataFrame(
+        {"text_id": ids, "text": [PARENT] * 3, "role": roles, "source": ["a"] * 3, "split": ["train"] * 3},
+        schema=CORPUS_SCHEMA,
+    )
+    text = "a big dog chased the small cat."
+    made = pl.DataFrame(
+        {"parent_id": [*ids, ids[1]], "text": [text] * 4}, schema_overrides={"parent_id": pl.UInt64}
+    )
+    found = new_texts(made, corpus, "wordnet", TextGates())
+    own = in_role(np.array([text_id(text)] * 3, np.uint64), roles)
+    assert found.texts.select("text_id", "role", "parent_id").rows() == list(
+        zip(own.tolist(), roles, ids.tolist(), strict=True)
+    )
+    assert found.dropped == {"duplicate": 1}
 
 
 def test_of_equal_texts_the_first_is_kept():
@@ -172,7 +193,8 @@ def test_any_cut_into_parts_gives_the_same(monkeypatch):
 
 
 def test_two_texts_of_one_id(monkeypatch):
-    monkeypatch.setattr(derived, "ids", lambda texts, roles: pl.Series("text_id", [7] * len(texts), dtype=pl.UInt64))
+    same = pl.Series("text_id", [7, 7], dtype=pl.UInt64)
+    monkeypatch.setattr(derived, "ids", lambda texts, roles: same.head(len(texts)))
     with refuses("text_id 7", "'one four'", "'one three'"):
         judged([("one two", "one three"), ("one two", "one four")])
 

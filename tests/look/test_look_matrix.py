@@ -11,7 +11,7 @@ import pytest
 import torch
 from refusals import refuses
 from small_params import small_params
-from small_students import TEXTS, own_vectors
+from small_students import TEXTS, own_vectors, vectors_of
 from small_teachers import TEACHERS, write_teacher
 
 from pipeline.core.errors import UserError
@@ -70,7 +70,7 @@ def judged(tmp_path_factory) -> dict[str, Judged]:
         facts = look(params)
         teacher = transformer.load(params.teacher, Runtime(device="cpu"))
         (folder / "parts").mkdir()
-        vocabulary = teacher.save_parts(folder / "parts")
+        vocabulary = vectors_of(teacher.save_parts(folder / "parts"))
         teacher_parts.write_vocabulary(vocabulary, folder / "parts")
         built = {kind: build(params, facts, kind, folder / "parts") for kind in KINDS}
         found[name] = Judged(facts, teacher, vocabulary, verdicts(params, facts), params, built)

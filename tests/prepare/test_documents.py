@@ -42,7 +42,9 @@ def document(words: int, first: int = 0) -> str:
 @pytest.fixture(scope="module")
 def window() -> Window:
     """MiniLM's, with a prompt."""
-    read = transformer.reading(TransformerTeacher(kind="transformer", model=MINILM, prompts={"text": "passage: "}))
+    read = transformer.reading(
+        TransformerTeacher(kind="transformer", model=MINILM, prompts={"text": "passage: "})
+    )
     return Window(read.tokenizer, read.max_length, read.prompt)
 
 

@@ -11,21 +11,10 @@ from embeddings_server import Server
 from ensemble_runs import TEXTS, write_corpus
 
 from pipeline.params.runtime import Api, Runtime
-from pipeline.params.teacher import OpenAiApiTeacher, TransformerTeacher
+from pipeline.params.teacher import OpenAiApiTeacher
 from pipeline.teacher.kinds import openai_api, transformer
 
 Load = Callable[..., transformer.Transformer]
-
-
-@pytest.fixture(scope="session")
-def load() -> Load:
-    """Load a teacher as the stages do."""
-
-    def load(model: Path | str, tokens_per_batch: int = 4096, **params: Any) -> transformer.Transformer:
-        teacher = TransformerTeacher(kind="transformer", model=str(model), **params)
-        return transformer.load(teacher, Runtime(device="cpu", tokens_per_batch=tokens_per_batch))
-
-    return load
 
 
 @pytest.fixture(scope="session")

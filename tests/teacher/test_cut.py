@@ -35,11 +35,12 @@ def expected(teacher, texts, prompt: str = "") -> Cut:
     return Cut(len(over), int(over.sum()), int((over - teacher.max_length).sum()))
 
 
-@pytest.mark.parametrize(("length", "prompt"), [(256, None), (32, None), (8, "passage: "), (3, None)])
+@pytest.mark.parametrize(("length", "prompt"), [(256, ""), (32, ""), (8, "passage: "), (3, "")])
 def test_it_equals_the_whole_texts_tokens_minus_the_window(load, length, prompt):
-    teacher = load(MINILM, max_length=length, prompts={"text": prompt})
+    teacher = load(MINILM, max_length=length, prompts={"document": prompt})
     found = teacher.cut(TEXTS)
-    assert found == expected(teacher, TEXTS, prompt or "")
+    assert found == expected(teacher, TEXTS)
+    assert teacher.cut(TEXTS, "document") == expected(teacher, TEXTS, prompt)
     assert (found.texts > 0) == (length < 256)
 
 
@@ -101,10 +102,14 @@ def test_an_empty_set_has_no_text_that_is_cut(tmp_path, monkeypatch):
     assert json.loads(Path("encode.json").read_text())["texts_cut"] == 0
 
 
+def filled(cut: tuple[int, int, int] | None) -> Filled:
+    return Filled(2, encoded=[0], recipes=[{}], dims=[{}], similarity="cosine", cut=cut)
+
+
 def test_where_one_worker_does_not_know_nobody_does():
-    parts = [Filled(2, 0, {}, {}, (1, 30, 5)), Filled(3, 0, {}, {}, (2, 70, 6))]
+    parts = [filled((1, 30, 5)), filled((2, 70, 6))]
     assert total(parts).cut == (3, 100, 11)
-    assert total([*parts, Filled(1, 0, {}, {}, None)]).cut is None
+    assert total([*parts, filled(None)]).cut is None
 
 
 def test_an_api_does_not_say(api):

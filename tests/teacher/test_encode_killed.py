@@ -16,7 +16,7 @@ from encode_runs import (
 from killed import asked, kill_many, starter
 from refusals import refuses
 
-from pipeline.teacher.store import filling
+from pipeline.teacher import encode as stage
 from pipeline.vectors.sets import published as vectors
 
 KILLS = 20
@@ -55,17 +55,17 @@ def test_twenty_kills_cost_no_finished_piece_and_no_byte(folder, seed, start):
 def test_a_kill_while_the_set_is_published_leaves_none_and_costs_no_vector(folder, seed, monkeypatch, capsys):
     files = encode()
     shutil.rmtree(OUT)
-    write = filling.write_shard
+    write = stage.write_shard
 
     def stopped(ids, columns, path, storage):
         write(ids, columns, path, storage)
         if path.name == "00003.parquet":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(filling, "write_shard", stopped)
+    monkeypatch.setattr(stage, "write_shard", stopped)
     with pytest.raises(KeyboardInterrupt):
         encode()
-    monkeypatch.setattr(filling, "write_shard", write)
+    monkeypatch.setattr(stage, "write_shard", write)
     with refuses(OUT, "`dvc repro encode@corpus`"):
         vectors.open_set(OUT)
     assert encode() == files

@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from pipeline.cli.__main__ import app
 from pipeline.data import teacher_parts
+from pipeline.look import look
 from pipeline.params.load import load
 from pipeline.params.teacher import teacher_name
 from pipeline.score.cost import describe
@@ -38,12 +39,14 @@ from pipeline.teacher.shared.members import load_teacher
 def test_students_start_from_one_member(corpus_folder, parts, dim):
     write_params([HASHING, OTHER, BERT], parts=parts)
     members.main(Path("corpus.parquet"), FITTED)
-    parts_stage.main(Path("data/teacher"))
-    assert teacher_parts.read_vocabulary(Path("data/teacher")).shape[1] == dim
+    readers, facts = Path("readers.json"), Path("facts.json")
+    look.main(facts, Path("tokenizer"), readers)
+    parts_stage.main(Path("data/teacher"), Path("vocabulary"), readers, facts)
+    assert teacher_parts.read_vocabulary(Path("vocabulary/static")).shape[1] == dim
     manifest = FITTED / "manifest.json"
     manifest.write_text(manifest.read_text().replace('hing": "', 'hing": "0').replace('mer": "', 'mer": "0'))
     with refuses("data/members/manifest.json", "`dvc repro -f members`"):
-        parts_stage.main(Path("data/teacher"))
+        parts_stage.main(Path("data/teacher"), Path("vocabulary"), readers, facts)
 
 
 def test_another_teacher_has_an_empty_manifest_that_no_corpus_changes(corpus_folder):

@@ -20,7 +20,7 @@ from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.teacher.store import filling
 
 STATIC = small_params()["students"]["tiny"]
-TRANSFORMER = {**STATIC, "kind": "transformer", "init": {"layers": [1]}}
+TRANSFORMER = {**STATIC, "kind": "transformer", "init": {"layers": [1], "max_length": 64}}
 OUT, VOCABULARY, READERS, FACTS = (Path(name) for name in ("teacher", "vocabulary", "readers.json", "facts"))
 
 

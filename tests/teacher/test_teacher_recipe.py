@@ -26,7 +26,7 @@ def test_a_recipe_knows_the_model_and_not_the_place(load, bert, elsewhere):
 
 
 def test_a_packages_recipe_holds_no_path(minilm):
-    assert str(minilm.folder.parent) not in json.dumps(minilm.recipes["text"])
+    assert str(minilm.folders[0].parent) not in json.dumps(minilm.recipes["text"])
     assert minilm.recipes["text"]["max_length"] == 256
 
 

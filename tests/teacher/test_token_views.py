@@ -49,7 +49,7 @@ def test_a_view_is_the_same_alone_and_with_others(load, bert, found):
 
 def test_the_real_teachers_token_views(minilm):
     text = "A man is playing a guitar."
-    states = last_hidden_states(minilm.folder, text)
+    states = last_hidden_states(minilm.folders[0], text)
     found = minilm.encode(["", text, "longer " * 30], ["token_mean", "cls"])
     np.testing.assert_allclose(found["token_mean"][1], states[1:-1].mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(found["cls"][1], states[0], atol=1e-5)

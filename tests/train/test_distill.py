@@ -260,3 +260,26 @@ def test_a_student_that_learns_lengths_is_compared_as_its_teacher(tmp_path, monk
     distill()
     for folder in ("untrained", "distilled"):
         assert SentenceTransformer(folder, device="cpu").similarity_fn_name == expected
+
+
+@pytest.mark.parametrize("kind", ["static", "transformer"])
+def test_a_student_with_the_teachers_prompts_reads_them_in_training_and_has_them_saved(
+    tmp_path, monkeypatch, kind
+):
+    """The published sets name a prompt for their role; a student without prompts does not read it."""
+    tokens = {}
+    for prompts in ("none", "teacher"):
+        init = {"prompts": prompts} | ({"layers": [1], "max_length": 20} if kind == "transformer" else {})
+        project = tmp_path / prompts
+        write_project(project, {"kind": kind, "init": init})
+        for manifest in (project / "data").rglob("manifest.json"):
+            content = json.loads(manifest.read_text())
+            content["recipe"] = {**content["recipe"], "prompt": "say: "}
+            manifest.write_text(json.dumps(content))
+        monkeypatch.chdir(project)
+        distill()
+        tokens[prompts] = student_folder.prompts(Path("distilled"))
+    assert tokens == {"none": {}, "teacher": {"text": "say: ", "query": "", "document": ""}}
+    model = SentenceTransformer("distilled", device="cpu")
+    np.testing.assert_allclose(model.encode(["a text"]), model.encode(["say: a text"], prompt=""), atol=1e-6)
+    assert np.abs(model.encode(["a text"]) - model.encode(["a text"], prompt="")).max() > 1e-4

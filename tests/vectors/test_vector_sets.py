@@ -178,6 +178,21 @@ def test_sets_of_one_teacher_go_together_and_others_do_not(folder):
         published.same_recipe(published.open_set(folder))
 
 
+def test_sets_of_one_teacher_may_have_different_roles_but_one_prompt_for_each(folder):
+    def of(name, **prompts):
+        recipes = {role: {"model": "m", "prompt": prompt} for role, prompt in prompts.items()}
+        manifest = {"recipe": published.recipe_of(recipes), "rows": 1}
+        return published.VectorSet(folder.with_name(name), {"cls": manifest})
+
+    corpus, query = of("corpus", text="", query="q: "), of("wordnet", query="q: ")
+    published.same_recipe(corpus, query, of("other", text=""), of("third", document="d: "))
+    with refuses(folder.with_name("corpus"), folder.with_name("other"), "`dvc repro encode`"):
+        published.same_recipe(corpus, of("other", query="Q: "))
+    # The set between the two has no text in their common role.
+    with refuses(folder.with_name("corpus"), folder.with_name("other"), "`dvc repro encode`"):
+        published.same_recipe(corpus, query, of("other", text="t: "))
+
+
 def of_single_precision(path):
     lists = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS[3:].astype(np.float32).reshape(-1)), 4)
     pq.write_table(pa.table({"text_id": IDS[3:], "sentence": lists}), path)

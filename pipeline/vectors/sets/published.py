@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +237,7 @@ def same_recipe(*sets: VectorSet) -> None:
         if one.rows
         for view, manifest in one.manifests.items()
     ]
-    for (one, its_own), (other, others) in pairwise(found):
+    for (one, its_own), (other, others) in combinations(found, 2):
         known = {role: recipe for role, recipe in others.items() if role in its_own}
         models = [_without_prompts(recipe) for recipe in (*its_own.values(), *others.values())]
         if any(its_own[role] != recipe for role, recipe in known.items()) or models[1:] != models[:-1]:
