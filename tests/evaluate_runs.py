@@ -10,13 +10,14 @@ from pipeline.teacher import encode
 from pipeline.vectors import pca
 from pipeline.vectors.pca import Pca
 
-PREPARED = {name: Path(f"{name}.parquet") for name in ("corpus", "tasks", "finetune", "triplets")}
+PREPARED = {name: Path(f"{name}.parquet") for name in ("corpus", "provenance", "tasks", "finetune", "triplets")}
 
 
 def prepare_tasks(eval_texts: str = "eval.parquet", metrics: str = "prepare.json") -> None:
     """Run prepare."""
+    inputs = {"raw": Path(), "wordnet": Path("wn"), "tokenizer": Path("tokenizer")}
     outs = {"eval_texts": Path(eval_texts), "metrics": Path(metrics), "dev": Path("dev"), **PREPARED}
-    prepare.main(Path(), Path("wn"), **outs)
+    prepare.main(**inputs, **outs)
 
 
 def prepare_and_encode() -> None:

@@ -198,7 +198,7 @@ def test_a_static_student_is_saved_at_length_1_and_compared_by_cosines():
 @pytest.mark.parametrize("how", FUNCTIONS)
 def test_a_saved_student_says_it_to_sentence_transformers_and_in_its_card(tmp_path, how):
     student = transformer.build(transformer_block(), write_parts(tmp_path / "parts"))
-    student_folder.write(student, "# card\n", tmp_path / "student", how)
+    student_folder.write(student, "# card\n", tmp_path / "student", similarity=how)
     assert SentenceTransformer(str(tmp_path / "student"), device="cpu").similarity_fn_name == how
     assert student_folder.similarity(tmp_path / "student") == how
     card = (tmp_path / "student/README.md").read_text()

@@ -46,6 +46,11 @@ def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: 
             f"export.formats has router, which holds the teacher's weights; teacher.kind {teacher.kind} has "
             "none here: leave router out"
         )
+    if view != "sentence":
+        raise UserError(
+            f"export.formats has router, whose documents the teacher's own pipeline encodes, and the first of "
+            f"encode.views is {view}; put sentence first, or leave router out"
+        )
     if why := left_out(block, fitted.dim, view):
         raise UserError(
             f"export.formats has router, and the student is not comparable with its teacher: {why}; leave "
@@ -56,6 +61,7 @@ def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: 
         documents = _load(teacher)
         modules = [*documents, *_reducing(block, fitted)]
     model = SentenceTransformer(modules=[Router.for_query_document([*queries], modules)], device="cpu")
+    model.similarity_fn_name = student_folder.similarity(finetuned)
     model.prompts = {
         "query": student_folder.prompts(finetuned).get("query", ""),
         "document": prompts.by_role(documents.prompts, documents.default_prompt_name, teacher.prompts)[

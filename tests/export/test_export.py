@@ -89,6 +89,8 @@ def work(tmp_path, parts, monkeypatch):
             tasks=Path("tasks.parquet"),
             eval_texts=Path("eval.parquet"),
             scores=Path("scores.json"),
+            pca_folder=Path("pca"),
+            teacher_view="sentence",
             out=Path("out"),
             metrics_file=Path("metrics.json"),
         )

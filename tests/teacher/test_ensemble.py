@@ -130,6 +130,6 @@ def test_the_ensemble_itself_gives_what_its_sets_hold(corpus_folder):
     np.testing.assert_allclose(teacher.encode(texts, ["token_mean"])["token_mean"], ours, atol=1e-3)
     assert teacher.dims["token_mean"] == ours.shape[1] == published.open_set(OUT).dims["token_mean"]
     manifest = published.open_set(OUT).manifests["token_mean"]
-    assert of_json(published.recipe_of(teacher.recipes)) == manifest["fingerprint"]
+    assert of_json(teacher.recipes["text"]) == manifest["fingerprint"]
     assert teacher.folders == load_members(params.teacher, params.runtime)[2].folders
     assert sum(p.numel() for p in teacher.module.parameters()) > 0

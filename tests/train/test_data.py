@@ -86,8 +86,8 @@ def test_full_targets_are_the_teachers_vectors_at_any_dimension(folder, dim):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"loss": LEARNED}, ("students.tiny.init.projection", " 32 ", "set it to none")),
-        ({"init": {"projection": "none"}}, ("students.tiny.loss", " 8, ", " mse ", "use infonce")),
+        ({"loss": LEARNED}, ("students.tiny: init.projection", " 32 ", "set it to none")),
+        ({"init": {"projection": "none"}}, ("students.tiny: loss", " 8, ", " mse ", "use infonce")),
     ],
 )
 def test_full_targets_need_a_map_between_dimensions(folder, changes, named):
@@ -98,7 +98,7 @@ def test_full_targets_need_a_map_between_dimensions(folder, changes, named):
 def test_a_compact_student_with_full_targets_starts_from_a_random_map(folder):
     train = {"target": "full", "texts": ("corpus", "wordnet")}
     block = CompactStudent.model_validate({**compact_block(train=train).model_dump(), "loss": LEARNED})
-    with refuses("students.tiny.init.projection", "set it to random"):
+    with refuses("students.tiny: init.projection", "set it to random"):
         open_corpus("tiny", block, folder / "corpus.parquet", folder, folder, folder)
 
 
@@ -150,7 +150,7 @@ def test_a_student_has_no_more_dimensions_than_few_texts_vary_in(folder):
 
 
 def test_above_the_teachers_dimension(folder):
-    with refuses("students.tiny.dim", " 33,", f"choose {TEACHER_DIM}", "train.target: full"):
+    with refuses("students.tiny: dim", " 33,", f"choose {TEACHER_DIM}", "train.target: full"):
         opened(folder, dim=TEACHER_DIM + 1)
 
 

@@ -83,7 +83,7 @@ def test_a_student_that_cannot_be_trained_is_named(folder, block, train, named):
         ),
         (
             {"kind": "compact", "dim": "auto", "init": {"table_dim": 64}},
-            "students.tiny: init.table_dim is 64, the teacher's embeddings allow 32 or less",
+            "students.tiny: init.table_dim is 64, the encoder is 32 wide",
         ),
     ],
 )

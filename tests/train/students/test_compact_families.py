@@ -198,7 +198,7 @@ def test_layers_that_no_stock_model_holds(teacher, tmp_path):
 
 
 def test_more_dimensions_than_the_tables_have(tmp_path):
-    with refuses("init.table_dim", " 9;", " 8 "):
+    with refuses("init.table_dim", " 9,", " 8 ", "lower it"):
         student_of(small("albert"), tmp_path, table_dim=9)
 
 

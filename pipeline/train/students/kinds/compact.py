@@ -85,7 +85,7 @@ def _arranged(
     init, hidden = params.init, start.config.hidden_size
     narrow = holder(start, init.kept)
     if init.table_width >= hidden:
-        raise UserError(f"init.table_dim is {init.table_width}; take less than the encoder's width, {hidden}")
+        raise UserError(f"init.table_dim is {init.table_width}, the encoder is {hidden} wide; take less")
     own = cast("nn.Embedding", start.get_input_embeddings()).embedding_dim
     if init.table == "svd" and init.table_width > own:
         raise UserError(
