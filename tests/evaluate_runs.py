@@ -10,7 +10,9 @@ from pipeline.teacher import encode
 from pipeline.vectors import pca
 from pipeline.vectors.pca import Pca
 
-PREPARED = {name: Path(f"{name}.parquet") for name in ("corpus", "provenance", "tasks", "finetune", "triplets")}
+PREPARED = {
+    name: Path(f"{name}.parquet") for name in ("corpus", "provenance", "tasks", "finetune", "triplets")
+}
 
 
 def prepare_tasks(eval_texts: str = "eval.parquet", metrics: str = "prepare.json") -> None:

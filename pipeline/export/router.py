@@ -48,8 +48,8 @@ def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: 
         )
     if view != "sentence":
         raise UserError(
-            f"export.formats has router, whose documents the teacher's own pipeline encodes, and the first of "
-            f"encode.views is {view}; put sentence first, or leave router out"
+            "export.formats has router, whose documents are encoded by the teacher's own pipeline, and the "
+            f"first of encode.views is {view}; put sentence first, or leave router out"
         )
     if why := left_out(block, fitted.dim, view):
         raise UserError(

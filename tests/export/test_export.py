@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 from refusals import refuses
 from ruamel.yaml import YAML
 from runtime_environment import link_packages, run_alone
+from sentence_transformers import SentenceTransformer
 from small_params import small_params
 from small_students import TEXTS, bilstm_block, compact_block, static_block, targets, transformer_block
+from small_teachers import write_teacher
 
 from pipeline.core.registry import implementation
 from pipeline.data import student_folder
@@ -23,6 +27,8 @@ from pipeline.export.onnx_folder import OnnxFolder
 from pipeline.export.parity import difference
 from pipeline.export.session import OnnxEncoder
 from pipeline.prepare import pairs
+from pipeline.vectors import pca
+from pipeline.vectors.pca import Pca
 
 BLOCKS = {
     "transformer": transformer_block(init={"max_length": 12}),
@@ -45,7 +51,7 @@ def work(tmp_path, parts, monkeypatch):
     """Run the stage on a student of a kind in a folder of its own; the metrics."""
     monkeypatch.chdir(tmp_path)
 
-    def run(kind: str, **export: object) -> dict:
+    def run(kind: str, teacher: Path | None = None, **export: object) -> dict:
         block = BLOCKS[kind]
         made = implementation("train.students.kinds", kind).build(block, parts)
         made.fit_projection(made.tokenise(TEXTS), targets())
@@ -57,6 +63,8 @@ def work(tmp_path, parts, monkeypatch):
         whole = small_params(
             students={"tiny": block.model_dump(mode="json")}, evaluate={"tasks": tasks}, export=export
         )
+        if teacher:
+            whole["teacher"] = {"kind": "transformer", "model": str(teacher)}
         YAML().dump(whole, Path("params.yaml"))
         named = sorted({*TEXTS, *HARD})
         ids = pl.Series([text_id(text) for text in named], dtype=pl.UInt64)
@@ -203,6 +211,35 @@ def test_sentence_transformers_is_the_trained_folder(work):
     for name in ("sentence-transformers", "model2vec"):
         assert {path.name: path.read_bytes() for path in Path("out", name).iterdir()} == trained
     assert not Path("out/onnx").exists()
+
+
+def test_a_router_is_written_where_it_is_named_and_its_cards_program_runs(work, tmp_path):
+    teacher = write_teacher("prompts", tmp_path / "teacher")
+    Path("pca").mkdir()
+    pca.write(Pca(np.zeros(16), np.eye(16), np.arange(16.0, 0, -1)), Path("pca/sentence.safetensors"))
+    found = work("transformer", teacher=teacher, formats=["sentence-transformers", "router"])["formats"]
+    assert set(found) == {"sentence-transformers", "router"}
+    assert found["router"]["megabytes"] > found["sentence-transformers"]["megabytes"]
+    assert found["router"]["max_distance"] < 1e-6
+    model = SentenceTransformer("out/router", device="cpu")
+    documents = SentenceTransformer(str(teacher), device="cpu").encode_document(TEXTS)
+    np.testing.assert_allclose(model.encode_document(TEXTS), documents[:, :8], atol=1e-5)
+    np.testing.assert_allclose(
+        model.encode_query(TEXTS), SentenceTransformer("finetuned", device="cpu").encode(TEXTS), atol=1e-5
+    )
+    program = programs(Path("out/README.md").read_text())["router"]
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd="out", capture_output=True, text=True, check=True
+    )
+    assert np.size(eval(result.stdout, {"tensor": np.array})) == 2
+
+
+def test_a_router_whose_teacher_is_not_here_leaves_nothing(work):
+    Path("pca").mkdir()
+    pca.write(Pca(np.zeros(16), np.eye(16), np.ones(16)), Path("pca/sentence.safetensors"))
+    with refuses("export.formats", "hashing", "leave router out"):
+        work("transformer", formats=["router"])
+    assert not Path("out").exists()
 
 
 def test_an_export_with_other_weights_fails_by_how_much_and_leaves_nothing(work, monkeypatch):

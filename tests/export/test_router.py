@@ -24,9 +24,10 @@ PROMPTS = {"text": "", "query": "ask: ", "document": "tell: "}
 
 
 def block(kind: str, dim: int, **train: object) -> Student:
-    made = transformer_block(dim=dim, init={"max_length": 12}) if kind == "transformer" else static_block(dim=dim)
-    stated = made.model_dump()
-    return type(made).model_validate({**stated, "train": {**stated["train"], "regularise": None, **train}})
+    if kind == "static":
+        return static_block(dim=dim, train={"regularise": None, **train})
+    stated = transformer_block(dim=dim, init={"max_length": 12}).model_dump()
+    return TransformerStudent.model_validate({**stated, "train": {**stated["train"], **train}})
 
 
 def fitted(vectors: np.ndarray) -> Pca:
@@ -48,7 +49,9 @@ def saved(student: Student, parts: Path, folder: Path, **said: object) -> Path:
     return folder
 
 
-def written(teacher: Teacher, student: Student, pca: Pca, finetuned: Path, folder: Path) -> SentenceTransformer:
+def written(
+    teacher: Teacher, student: Student, pca: Pca, finetuned: Path, folder: Path
+) -> SentenceTransformer:
     """The Router as any user loads it."""
     router.write(finetuned, student, teacher, pca, "sentence", folder)
     return SentenceTransformer(str(folder), device="cpu")
