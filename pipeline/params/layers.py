@@ -41,6 +41,11 @@ class StudentInit(Block):
 class LayeredInit(StudentInit):
     """Where a student starts that keeps layers of an encoder."""
 
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """A pretrained encoder instead of the teacher's (TinyBERT, MiniLM): a folder, `package:NAME/PATH` or a
+    hub id. null: the teacher's parts."""
+    revision: str | None = None
+    """Commit, branch or tag of a hub model."""
     layers: Layers = "auto"
     """The encoder layers that it keeps: a list, in order, counted from 0; {last: 3}; {spread: 3}, at equal
     distances and with the last; `auto`: a third of them, but three at least, spread; null: all."""

@@ -84,11 +84,6 @@ class StudentBlock(Block):
 class TransformerInit(LayeredInit):
     """Where a transformer student starts."""
 
-    model: Annotated[str, Field(min_length=1)] | None = None
-    """A pretrained encoder instead of the teacher's (TinyBERT, MiniLM): a folder, `package:NAME/PATH` or a
-    hub id. null: the teacher's parts."""
-    revision: str | None = None
-    """Commit, branch or tag of a hub model."""
     intermediate: Count | None = None
     """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
     projection: Literal["ridge", "random", "none"] = "ridge"
@@ -117,11 +112,6 @@ class TransformerStudent(StudentBlock):
 class CompactInit(LayeredInit):
     """Where a compact student starts: narrow embeddings, some of the teacher's layers (SimTDE)."""
 
-    model: Annotated[str, Field(min_length=1)] | None = None
-    """A pretrained encoder instead of the teacher's: a folder, `package:NAME/PATH` or a hub id. null: the
-    teacher's parts."""
-    revision: str | None = None
-    """Commit, branch or tag of a hub model."""
     table_dim: Annotated[Count | Share, allowed("a number from 1 on, a share between 0 and 1")]
     """Dimension of the token embeddings, or the share of the encoder's own that it is."""
     intermediate: Count | None = None
