@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from pipeline.data.common.texts import text_id
+from pipeline.prepare.cleaning import ids
 from pipeline.prepare.wordnet.families import examples, gloss, lemma_text, members
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
 from pipeline.prepare.wordnet.triplets import triplets
@@ -61,8 +62,11 @@ def test_the_same_tasks_are_built_again(grouped, related):
 
 
 def test_documents_are_all_held_out_synsets_and_queries_do_not_tell_them(grouped, dictionary):
-    documents = {text_id(lemma_text(synset)) for synset in members(grouped, "test")}
-    assert set(dictionary.pairs["right_id"]) == documents
+    documents = {lemma_text(synset) for synset in members(grouped, "test")}
+    assert set(dictionary.pairs["right_id"]) == set(ids(pl.Series(sorted(documents)), "document"))
+    roles = dict(dictionary.texts.select("text_id", "role").iter_rows())
+    assert {roles[row] for row in dictionary.pairs["right_id"]} == {"document"}
+    assert {roles[row] for row in dictionary.pairs["left_id"].drop_nulls()} == {"query"}
     text = words(dictionary)
     asked = dictionary.pairs.drop_nulls("left_id")
     assert asked["left_id"].n_unique() == 200
@@ -126,8 +130,8 @@ def test_triplets_come_from_training_synsets_only(grouped, mined):
     training = members(grouped, "train")
     allowed = {text_id(form) for s in training for form in (gloss(s), lemma_text(s), *examples(s))}
     pairs = mined.pairs
-    for ids in (pairs["left_id"], pairs["right_id"], pairs["negative_ids"].explode().drop_nulls()):
-        assert set(ids) <= allowed
+    for column in (pairs["left_id"], pairs["right_id"], pairs["negative_ids"].explode().drop_nulls()):
+        assert set(column) <= allowed
     assert pairs["negative_ids"].list.len().max() == 3
     assert (pairs["negative_ids"].list.len() == 3).mean() > 0.4
 
