@@ -20,7 +20,7 @@ COMMANDS = {
     "inspect": "Show what an artifact holds: schema, rows, dimension, geometry, recipe, sample rows.",
     "embed": "Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the "
     "input.",
-    "search": "Find the texts nearest to each query: rank, cosine, text; before them the query, if there are "
+    "search": "Find the texts nearest to each query: rank, similarity, text; before them the query, if "
     "several.",
     "compare": "Compare what two students ship, or all students of two reports: B's difference from A, and "
     "B / A.",
