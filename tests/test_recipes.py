@@ -128,9 +128,11 @@ def prepared(wordnet: Path) -> None:
     """All stages before the students', in the working folder."""
     outs = {name: Path(f"{name}.parquet") for name in ("corpus", "eval", "tasks", "finetune", "triplets")}
     evaluated, counts = outs.pop("eval"), Path("counts.json")
-    places = {"raw": Path("data/raw"), "wordnet": wordnet, "dev": Path("dev")}
-    prepare.main(eval_texts=evaluated, metrics=counts, **places, **outs)
+    places = {"raw": Path("data/raw"), "wordnet": wordnet, "dev": Path("dev"), "tokenizer": Path("tokenizer")}
     look.main(Path("facts.json"), Path("tokenizer"), Path("readers.json"))
+    prepare.main(
+        eval_texts=evaluated, metrics=counts, provenance=Path("provenance.parquet"), **places, **outs
+    )
     teacher_parts.main(Path("teacher"), Path("vocabulary"), Path("readers.json"), Path("facts.json"))
     made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}
     for method, texts in made.items():
