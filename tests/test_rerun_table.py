@@ -67,6 +67,7 @@ def edited(project: Project):
     lock = before[project.root / "dvc.lock"]
     yield project
     project.params = params
+    project.write_params()
     after = contents(project)
     for path in after.keys() - before.keys():
         path.unlink()
