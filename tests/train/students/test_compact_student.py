@@ -159,7 +159,7 @@ def test_the_output_layer_is_fitted_after_the_embeddings(parts):
         ({"table_dim": 32}, ("init.table_dim", " 32,")),
         ({"layers": (2,)}, ("init.layers", "layer 2,", "(0 to 1)")),
         ({"max_length": 200}, ("init.max_length", " 200,", " 128 ")),
-        ({"projection": "none"}, ("dim ", " 8,", " 32,", "auto", "set init.projection")),
+        ({"projection": "none"}, ("dim ", " 8,", " 32;", "auto", "set init.projection")),
     ],
 )
 def test_what_the_teacher_does_not_have(parts, init, named):
