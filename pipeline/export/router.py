@@ -81,7 +81,12 @@ def _load(teacher: TransformerTeacher) -> "SentenceTransformer":
     if teacher.pooling is None:
         model = SentenceTransformer(str(folder), device="cpu", trust_remote_code=code)
     else:
-        encoder = Transformer(str(folder), model_kwargs={"use_safetensors": True, "trust_remote_code": code})
+        encoder = Transformer(
+            str(folder),
+            model_kwargs={"use_safetensors": True, "trust_remote_code": code},
+            modality_config={"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+            module_output_name="token_embeddings",  # else a chat template would wrap every text
+        )
         pooling = Pooling(encoder.get_embedding_dimension(), teacher.pooling)
         model = SentenceTransformer(modules=[encoder, pooling], device="cpu")
     if teacher.max_length:

@@ -58,11 +58,9 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)  # a pooler that the model lacks is made up: always the same one
             if complete:
+                trusted = params.trust_remote_code
                 model = SentenceTransformer(
-                    str(folder),
-                    device=where,
-                    trust_remote_code=params.trust_remote_code,
-                    model_kwargs=weights,
+                    str(folder), device=where, trust_remote_code=trusted, model_kwargs=weights
                 )
                 _read_heads(model, folder)
             else:
@@ -85,11 +83,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
         ) from None
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
-    except (
-        LookupError,
-        TypeError,
-        AttributeError,
-    ) as error:  # as libraries say that a file or key is missing
+    except (LookupError, TypeError, AttributeError) as error:  # of a file or key that is missing
         raise UserError(
             f"teacher.model: {params.model} cannot be loaded ({type(error).__name__}: {error}); complete the "
             "files that its modules.json names, or name another model"
