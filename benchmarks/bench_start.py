@@ -48,7 +48,7 @@ STAGES = {
     "distill@potion": "pipeline.train.loop.data:materialise",
     "finetune@hpd": "pipeline.train.finetuning:chosen_triplets",
     "evaluate@hpd": "pipeline.encoders.packed_model:PackedModel.encode",
-    "significance": "pipeline.score.examined:read_scores",
+    "significance": "pipeline.score.statistics.examined:read_scores",
     "footprint": "pipeline.score.cost:measure",
     "search_speed": None,
     "report": "pipeline.report.figures:_svg",

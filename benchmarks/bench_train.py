@@ -177,7 +177,7 @@ def batches(rows: int) -> Iterator[NDArray[np.int64]]:
 def ours_steps(block: StudentBlock, student: Student, examples: Examples, steps: int) -> Steps:
     """Steps as the training loop makes them."""
     longest = int(examples.tokens.lengths.max())
-    setting = LossContext(block.dim, examples.targets.shape[1], len(examples), longest, PARTS, 0)
+    setting = LossContext(block.width, examples.targets.shape[1], len(examples), longest, PARTS, 0)
     bfloat16 = block.train.precision == "bfloat16"
     step = Step(student, objective(block, setting), examples, World(), bfloat16=bfloat16)
     optimizers = Optimizers(student.module, block.train.lr, 0.0, sparse=block.train.sparse)

@@ -21,7 +21,7 @@ from vector_sets import publish, random_ids
 
 from pipeline.data.common import texts
 from pipeline.select.principal_components import fit_pca
-from pipeline.vectors import pca
+from pipeline.vectors.space import pca
 
 VIEW, DIM = "sentence", 384
 TRANSFORMER_ROWS = 10_000

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.params.teacher import Encode
-from pipeline.teacher.store.filling import partition
+from pipeline.teacher.encoding.store.filling import partition
 from pipeline.vectors.sets.published import VectorSet, open_set, write_manifest
 from pipeline.vectors.sets.shards import write_shard
 

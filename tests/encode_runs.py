@@ -19,8 +19,8 @@ from small_params import small_params
 from pipeline.core.errors import report_user_errors
 from pipeline.data.common import texts
 from pipeline.teacher.encode import main
+from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.kinds.hashing import Hashing
-from pipeline.teacher.store import filling
 
 OUT = Path("vectors/corpus")
 SMALL_PIECE = 200

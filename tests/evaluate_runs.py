@@ -7,8 +7,8 @@ from small_students import TEACHER_DIM
 
 from pipeline.prepare import prepare
 from pipeline.teacher import encode
-from pipeline.vectors import pca
-from pipeline.vectors.pca import Pca
+from pipeline.vectors.space import pca
+from pipeline.vectors.space.pca import Pca
 
 PREPARED = {
     name: Path(f"{name}.parquet") for name in ("corpus", "provenance", "tasks", "finetune", "triplets")

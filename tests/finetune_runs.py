@@ -16,7 +16,8 @@ from pipeline.data import student_folder
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
 from pipeline.params.load import load
-from pipeline.prepare import dev, pairs
+from pipeline.prepare import dev
+from pipeline.tasks import pairs
 from pipeline.train.finetune import main
 from pipeline.train.finetuning import Finetuning
 from pipeline.train.loop.objective import Step

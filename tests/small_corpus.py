@@ -15,8 +15,8 @@ from pipeline.data.common.texts import text_id
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.students import StaticStudent
 from pipeline.train.loop.data import Corpus, open_corpus
-from pipeline.vectors import pca
-from pipeline.vectors.pca import Pca
+from pipeline.vectors.space import pca
+from pipeline.vectors.space.pca import Pca
 
 TRAIN = [sentence(4099 * number) for number in range(20)]
 DEV = [sentence(4001 * number) for number in range(1, 6)]

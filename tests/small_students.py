@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.data import teacher_facts, teacher_parts
+from pipeline.data import teacher_parts
+from pipeline.data.models import teacher_facts
 from pipeline.params.students import BilstmStudent, CompactStudent, StaticStudent, TransformerStudent
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds import hashing

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from transformers import AutoTokenizer
 
-from pipeline.data.locate import find_model
+from pipeline.data.models.locate import find_model
 from pipeline.look import look
 from pipeline.prepare import prepare
 from pipeline.report import cut

@@ -25,10 +25,10 @@ from pipeline.tasks import entity_resolution, ranking, retrieval, sts
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.kinds import transformer
-from pipeline.vectors import geometry
-from pipeline.vectors.pca import Pca
 from pipeline.vectors.sets import published
-from pipeline.vectors.targets import reduced_similarity, student_similarity
+from pipeline.vectors.space import geometry
+from pipeline.vectors.space.pca import Pca
+from pipeline.vectors.space.targets import reduced_similarity, student_similarity
 
 FUNCTIONS = ["cosine", "dot", "euclidean", "manhattan"]
 TEXTS = ["the cat sat", "a dog barks", "rain falls", "a quiet sea", "cats and dogs", "x y z", "the sea"]

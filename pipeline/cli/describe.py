@@ -13,9 +13,9 @@ from pipeline.cli import model_folder
 from pipeline.cli.named_texts import is_labelled, with_places, with_texts
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder
-from pipeline.vectors.geometry import effective_rank, mean_pairwise_cosine
 from pipeline.vectors.sets import int8, published, shards
 from pipeline.vectors.sets.shards import Half
+from pipeline.vectors.space.geometry import effective_rank, mean_pairwise_cosine
 
 SAMPLED = 1000
 """Rows whose geometry is measured."""
@@ -130,7 +130,7 @@ def is_pca(path: Path) -> bool:
 
 def pca(path: Path) -> Description:
     """A folder of principal components: dimension and share of the variance explained, by view."""
-    from pipeline.vectors import pca as pca_file
+    from pipeline.vectors.space import pca as pca_file
 
     said = Description("principal components")
     for file in sorted(path.glob("*.safetensors")):

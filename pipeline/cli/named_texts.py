@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from pipeline.data.common.texts import CORPUS_SCHEMA
-from pipeline.prepare.pairs import PAIRS_SCHEMA
+from pipeline.tasks.pairs import PAIRS_SCHEMA
 
 NAMED = {"left_id": "left", "right_id": "right"}
 BESIDE = ("texts.parquet", "eval.parquet", "finetune.parquet")

@@ -12,7 +12,7 @@ from pipeline.augment.back_translation.ctranslate2 import check_convertible
 from pipeline.cli import model_folder
 from pipeline.cli.finding import Finding
 from pipeline.core.errors import UserError
-from pipeline.data.locate import PACKAGE, find_model
+from pipeline.data.models.locate import PACKAGE, find_model
 from pipeline.params.augment import BackTranslationAugment, TranslationStep
 from pipeline.params.corpus import Documents
 from pipeline.params.load import Params

@@ -22,7 +22,7 @@ from pipeline.data.student_folder import similarity
 from pipeline.params.load import load
 from pipeline.params.teacher import Similarity
 from pipeline.tasks.ranking import metric
-from pipeline.vectors.geometry import normalised
+from pipeline.vectors.space.geometry import normalised
 
 if TYPE_CHECKING:
     import faiss

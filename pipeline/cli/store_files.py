@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pipeline.augment.back_translation import translations
 from pipeline.core import fingerprint
 from pipeline.core.atomic import PARTIAL, is_abandoned
-from pipeline.teacher.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
+from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.vectors.sets import published
 
 RECIPE = "recipe.json"

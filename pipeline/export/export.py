@@ -21,11 +21,11 @@ from pipeline.export.licence import licences
 from pipeline.export.session import OnnxEncoder
 from pipeline.params.export import Format
 from pipeline.params.load import load
-from pipeline.prepare import pairs
 from pipeline.prepare.subtasks import spelled_out
+from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors import pca
+from pipeline.vectors.space import pca
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
-from pipeline.data.locate import PACKAGE, find_model
+from pipeline.data.models.locate import PACKAGE, find_model
 from pipeline.params.base import without_folders
 from pipeline.params.students import StudentBlock
 from pipeline.params.teacher import (

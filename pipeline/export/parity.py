@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import Evaluate
 from pipeline.params.export import Format, Tolerance
-from pipeline.score import bootstrap
+from pipeline.score.statistics import bootstrap
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks import sts
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors.geometry import agreement, normalised
+from pipeline.vectors.space.geometry import agreement, normalised
 
 Vectors = NDArray[np.floating]
 

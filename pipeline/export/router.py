@@ -11,13 +11,12 @@ from torch import nn
 
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder
-from pipeline.data.locate import find_model
+from pipeline.data.models.locate import find_model
 from pipeline.params.students import Student
 from pipeline.params.teacher import Teacher, TransformerTeacher
-from pipeline.score.evaluation.asymmetric import left_out
 from pipeline.teacher.shared import prompts
-from pipeline.vectors.pca import Pca
-from pipeline.vectors.targets import reduction
+from pipeline.vectors.space.pca import Pca
+from pipeline.vectors.space.targets import left_out, reduction
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -11,8 +11,8 @@ from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.core.registry import implementation
-from pipeline.data import teacher_facts
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models import teacher_facts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.corpus import Documents
 from pipeline.params.load import Params, load
 from pipeline.prepare import window

@@ -12,7 +12,7 @@ from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.params.evaluate import Probe, Scoring, Task
-from pipeline.prepare import pairs
+from pipeline.tasks import pairs
 
 PAIRS, TEXTS, SCORING = "tasks.parquet", "texts.parquet", "scoring.json"
 SCORINGS: TypeAdapter[dict[str, Scoring]] = TypeAdapter(dict[str, Scoring])

@@ -15,7 +15,6 @@ from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts as texts_file
 from pipeline.params.load import load
 from pipeline.prepare import dev as dev_file
-from pipeline.prepare import pairs as pairs_file
 from pipeline.prepare import window as window_file
 from pipeline.prepare.cleaning import check_ids, fold
 from pipeline.prepare.corpus import PROVENANCE_SCHEMA, build
@@ -25,6 +24,7 @@ from pipeline.prepare.tasks import evaluation, sizes
 from pipeline.prepare.triplets import finetuning
 from pipeline.prepare.wordnet.families import Families, families
 from pipeline.prepare.wordnet.files import open_wordnet
+from pipeline.tasks import pairs as pairs_file
 
 
 def main(

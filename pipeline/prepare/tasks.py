@@ -26,7 +26,6 @@ from pipeline.params.evaluate import (
     WordNetReverseDictionary,
     WordNetSupersense,
 )
-from pipeline.prepare import pairs as pairs_file
 from pipeline.prepare.labelled.classification import classification
 from pipeline.prepare.labelled.entities import entities
 from pipeline.prepare.labelled.glue import glue
@@ -36,6 +35,7 @@ from pipeline.prepare.readers.beir import read_beir
 from pipeline.prepare.readers.msmarco import read_msmarco
 from pipeline.prepare.wordnet.families import Families, Split
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
+from pipeline.tasks import pairs as pairs_file
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("dev", "test")
 """WordNet's tasks without a classifier are built for both: dev selects weights, test is reported."""

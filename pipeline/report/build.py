@@ -39,7 +39,7 @@ from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
 from pipeline.report.numbers import number
 from pipeline.report.page import Figure, Picture, Report, alternative
 from pipeline.report.recommend import front, picks
-from pipeline.score.examined import Examples
+from pipeline.score.statistics.examined import Examples
 
 SIZE_TITLE = "MB on disk (log scale)"
 LATENCY_TITLE = "ms for one sentence, median (log scale)"

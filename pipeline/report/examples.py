@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pipeline.report.inputs import TEACHER
 from pipeline.report.numbers import NOTHING, number, score
-from pipeline.score.examined import Examples, Neighbour
+from pipeline.score.statistics.examined import Examples, Neighbour
 
 
 @dataclass(frozen=True)

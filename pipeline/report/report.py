@@ -28,7 +28,7 @@ from pipeline.report.checked import (
     timing,
 )
 from pipeline.report.page import render
-from pipeline.score import examined
+from pipeline.score.statistics import examined
 
 
 def main(

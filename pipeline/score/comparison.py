@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.data.common.metrics import AVERAGE, KEPT
-from pipeline.score.bootstrap import Row, interval, p_value
+from pipeline.score.statistics.bootstrap import Row, interval, p_value
 
 Rows = Mapping[str, Row]
 """A model's scores by task, each with those of the same resamples."""

@@ -14,16 +14,17 @@ from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
 from pipeline.params.students import Student
-from pipeline.prepare import pairs
 from pipeline.prepare.subtasks import spelled_out
-from pipeline.score import examined
 from pipeline.score.evaluation import asymmetric, budget, embedding_space, examples, indexes, items
 from pipeline.score.evaluation.shipped import embeddings
+from pipeline.score.statistics import examined
+from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors import collapse, pca
+from pipeline.vectors import collapse
 from pipeline.vectors.sets import published
-from pipeline.vectors.targets import reduced_similarity, reduction
+from pipeline.vectors.space import pca
+from pipeline.vectors.space.targets import left_out, reduced_similarity, reduction
 
 
 class Scored(NamedTuple):
@@ -198,14 +199,14 @@ def _search(
     shown = {"teacher": models["teacher"], "finetuned": shipped}
     found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.evaluate.indexes)}
     fitted = pca.read(pca_folder, block.view)
-    left_out = asymmetric.left_out(block, fitted.dim, teacher_view)
-    if left_out and tasks:
-        say(f"evaluate: no student queries among the teacher's documents: {left_out}")
+    why = left_out(block, fitted.dim, teacher_view)
+    if why and tasks:
+        say(f"evaluate: no student queries among the teacher's documents: {why}")
     elif tasks:
         vectors_of_view = _vectors_of(vector_set, block.view, ids)
         documents = Embeddings(ids, reduction(block, fitted)(vectors_of_view))
         found["asymmetric"] = asymmetric.score_tasks(tasks, shipped, documents)
-    return {"asymmetric": {}, **found, "asymmetric_left_out": left_out}
+    return {"asymmetric": {}, **found, "asymmetric_left_out": why}
 
 
 def _budget(

@@ -14,10 +14,10 @@ from pipeline.core.progress import say
 from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import Params, load
-from pipeline.prepare import pairs
 from pipeline.prepare.subtasks import spelled_out
 from pipeline.score.evaluation.shipped import embeddings
 from pipeline.score.search_times import Plan, measure
+from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.vectors.sets import published

@@ -20,8 +20,9 @@ from pipeline.data.common import metrics
 from pipeline.data.common.metrics import FINETUNED, TEACHER
 from pipeline.params.load import load
 from pipeline.params.significance import Significance
-from pipeline.score import bootstrap, comparison, examined
-from pipeline.score.bootstrap import Row
+from pipeline.score import comparison
+from pipeline.score.statistics import bootstrap, examined
+from pipeline.score.statistics.bootstrap import Row
 
 TOLERANCE = 1e-5
 """How far a score in the metrics, which are rounded, may be from that of its items."""

@@ -11,8 +11,8 @@ from pipeline.core.errors import report_user_errors
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import load
 from pipeline.select.principal_components import fit_pca
-from pipeline.vectors import pca
 from pipeline.vectors.sets import published
+from pipeline.vectors.space import pca
 
 REPORTED = (32, 64, 128, 256)
 

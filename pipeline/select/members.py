@@ -16,13 +16,13 @@ from pipeline.params.load import Params, load
 from pipeline.params.teacher import EnsembleTeacher, single_teachers
 from pipeline.select.principal_components import fit_pca
 from pipeline.teacher.encode import ENGINES
-from pipeline.teacher.engines.job import Job
+from pipeline.teacher.encoding.engines.job import Job
+from pipeline.teacher.encoding.store import filling
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import fitted_members
 from pipeline.teacher.shared.composition import unit
 from pipeline.teacher.shared.fitted_members import Reduction
 from pipeline.teacher.shared.members import own_views
-from pipeline.teacher.store import filling
-from pipeline.teacher.store.store import VectorStore
 
 SAMPLE_TEXTS = 20_000
 """Training texts that a PCA is fitted on, the first by text id, whose order is random."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.core.atomic import disk_errors
 from pipeline.params.corpus import Mine
-from pipeline.prepare import pairs
+from pipeline.tasks import pairs
 from pipeline.vectors.sets.published import VectorSet, rows_of
 from pipeline.vectors.sets.shards import Ids
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
-from pipeline.vectors.pca import Pca
+from pipeline.vectors.space.pca import Pca
 
 
 def fit_pca(batches: Iterable[NDArray[np.floating]], dim: int, *, centre: bool) -> Pca:

@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.params.teacher import Similarity
-from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.tasks.embeddings import Embeddings, Ids
-from pipeline.vectors.geometry import normalised
+from pipeline.tasks.pairs import PASSED_OVER
+from pipeline.vectors.space.geometry import normalised
 
 if TYPE_CHECKING:
     import faiss

@@ -5,7 +5,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors.geometry import similarities
+from pipeline.vectors.space.geometry import similarities
 
 HEADLINE = "spearman"
 

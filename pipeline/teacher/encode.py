@@ -15,13 +15,13 @@ from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import single_teachers
-from pipeline.teacher.engines import local, ray_data
-from pipeline.teacher.engines.job import Filled, Job
+from pipeline.teacher.encoding.engines import local, ray_data
+from pipeline.teacher.encoding.engines.job import Filled, Job
+from pipeline.teacher.encoding.store import filling
+from pipeline.teacher.encoding.store.filling import Shard
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import composition
 from pipeline.teacher.shared.cut import NONE
-from pipeline.teacher.store import filling
-from pipeline.teacher.store.filling import Shard
-from pipeline.teacher.store.store import VectorStore
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Ids, write_shard
 

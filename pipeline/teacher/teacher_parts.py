@@ -15,10 +15,10 @@ from pipeline.core.progress import progress, say
 from pipeline.data import teacher_parts
 from pipeline.params.load import load
 from pipeline.params.teacher import EnsembleTeacher, starting_teacher
+from pipeline.teacher.encoding.store import filling
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import fitted_members
 from pipeline.teacher.shared.members import load_single, told_of
-from pipeline.teacher.store import filling
-from pipeline.teacher.store.store import VectorStore
 
 if TYPE_CHECKING:
     from pipeline.teacher.shared.vocabulary import Vocabulary

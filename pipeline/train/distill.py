@@ -11,8 +11,9 @@ from pipeline.core import fingerprint
 from pipeline.core.errors import report_user_errors, under
 from pipeline.core.progress import say
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder, teacher_facts
+from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
+from pipeline.data.models import teacher_facts
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.load import load
 from pipeline.params.students import Student
@@ -27,8 +28,8 @@ from pipeline.train.loop.world import World
 from pipeline.train.students.shared.interface import LearnsVocabulary
 from pipeline.train.students.shared.verdict import Refused, verdict
 from pipeline.vectors import collapse
-from pipeline.vectors.pca import read as read_pca
-from pipeline.vectors.targets import student_similarity
+from pipeline.vectors.space.pca import read as read_pca
+from pipeline.vectors.space.targets import student_similarity
 
 
 def main(

@@ -18,7 +18,7 @@ from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Objective, Step, Term, autocast
 from pipeline.train.loop.world import World
 from pipeline.train.students.shared.interface import Student
-from pipeline.vectors.geometry import AGREEMENT_ROWS, agreement
+from pipeline.vectors.space.geometry import AGREEMENT_ROWS, agreement
 
 
 def import_losses(loss: LossParams) -> None:

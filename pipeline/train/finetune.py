@@ -12,15 +12,16 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder, teacher_facts
+from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.data.common.tables import read_table
+from pipeline.data.models import teacher_facts
 from pipeline.params.load import load
 from pipeline.params.students import Finetune
 from pipeline.params.teacher import Similarity
 from pipeline.prepare import dev as dev_file
-from pipeline.prepare import pairs
 from pipeline.prepare.dev import DevTasks
+from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets

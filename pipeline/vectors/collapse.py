@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
-from pipeline.vectors.geometry import effective_rank, mean_pairwise_cosine
+from pipeline.vectors.space.geometry import effective_rank, mean_pairwise_cosine
 
 SAMPLE_ROWS = 2000
 COLLAPSED = 0.99

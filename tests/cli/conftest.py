@@ -7,7 +7,7 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from stored import keep, publish
 
-from pipeline.teacher.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typer.testing import CliRunner, Result
 
 from pipeline.cli.__main__ import app
 from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.kinds.hashing import Hashing
-from pipeline.teacher.store.store import VectorStore
 from pipeline.vectors.sets import published
 
 IDS = np.array([3, 9, 2**40, 2**63], np.uint64)

@@ -12,7 +12,7 @@ from stored import IDS, TEXTS, cache, left, lines, size
 from terminal import Terminal
 
 from pipeline.augment.back_translation.translations import Translations
-from pipeline.teacher.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore
 
 
 def test_list_tells_of_every_recipe_what_it_holds_and_who_uses_it(stores):

@@ -9,7 +9,7 @@ from killed import killed_write
 from stored import IDS, cache, left, lines, size
 
 from pipeline.core.atomic import atomic_file
-from pipeline.teacher.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.train.loop.checkpoint import Checkpoint
 
 

@@ -16,8 +16,8 @@ from pipeline.data.common import metrics
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds import hashing
-from pipeline.vectors import pca
 from pipeline.vectors.sets import int8, published, shards
+from pipeline.vectors.space import pca
 
 DIM = 16
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from pipeline.cli.__main__ import app
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
-from pipeline.prepare import pairs
+from pipeline.tasks import pairs
 
 
 def keep(path: Path, *named: str) -> None:

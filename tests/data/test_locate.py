@@ -10,7 +10,7 @@ from huggingface_hub.errors import GatedRepoError
 from refusals import refuses
 from safetensors.numpy import load_file, save_file
 
-from pipeline.data.locate import check_modules, find_model, weights_hash
+from pipeline.data.models.locate import check_modules, find_model, weights_hash
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local_model import find_teacher
 

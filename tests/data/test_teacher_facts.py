@@ -5,7 +5,8 @@ from refusals import refuses
 from small_students import teacher, write_facts, write_parts
 
 from pipeline.core.facts import check_facts
-from pipeline.data import teacher_facts, teacher_parts
+from pipeline.data import teacher_parts
+from pipeline.data.models import teacher_facts
 from pipeline.teacher.kinds import hashing
 
 

@@ -26,9 +26,9 @@ from pipeline.export import parity
 from pipeline.export.onnx_folder import OnnxFolder
 from pipeline.export.parity import difference
 from pipeline.export.session import OnnxEncoder
-from pipeline.prepare import pairs
-from pipeline.vectors import pca
-from pipeline.vectors.pca import Pca
+from pipeline.tasks import pairs
+from pipeline.vectors.space import pca
+from pipeline.vectors.space.pca import Pca
 
 BLOCKS = {
     "transformer": transformer_block(init={"max_length": 12}),

@@ -1,7 +1,7 @@
 import pytest
 from small_students import static_block, transformer_block
 
-from pipeline.data.locate import find_model
+from pipeline.data.models.locate import find_model
 from pipeline.export.licence import licences
 from pipeline.params.teacher import EnsembleTeacher, HashingTeacher, OpenAiApiTeacher, TransformerTeacher
 

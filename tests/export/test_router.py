@@ -16,7 +16,7 @@ from pipeline.export import router
 from pipeline.params.students import Student, TransformerStudent
 from pipeline.params.teacher import HashingTeacher, Teacher, TransformerTeacher
 from pipeline.train.students.kinds import static, transformer
-from pipeline.vectors.pca import Pca
+from pipeline.vectors.space.pca import Pca
 
 WIDTH = 16
 MORE = [*TEXTS, "", "very long " * 60, "Übermut tut selten gut"]

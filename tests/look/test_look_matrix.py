@@ -17,7 +17,7 @@ from small_teachers import TEACHERS, write_teacher
 from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
 from pipeline.data import teacher_parts
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.look.look import look, verdicts
 from pipeline.params.load import Params, check
 from pipeline.params.runtime import Runtime

@@ -7,7 +7,8 @@ from small_params import small_params
 
 from pipeline.data.common.texts import LABELLED_SCHEMA, text_id
 from pipeline.params.evaluate import Evaluate, Probe
-from pipeline.prepare import dev, pairs
+from pipeline.prepare import dev
+from pipeline.tasks import pairs
 
 TASKS = Evaluate.model_validate(
     small_params()["evaluate"]

@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from pipeline.core.errors import UserError
-from pipeline.data.locate import find_model
+from pipeline.data.models.locate import find_model
 from pipeline.params.corpus import Corpus, FileSource
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.prepare import window as window_file

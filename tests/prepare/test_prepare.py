@@ -11,8 +11,8 @@ from small_students import bilstm_block
 
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.data.common import texts
-from pipeline.prepare import pairs
 from pipeline.prepare.prepare import main
+from pipeline.tasks import pairs
 
 OUTS = {
     "corpus": "corpus.parquet",

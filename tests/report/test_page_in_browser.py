@@ -9,7 +9,7 @@ from sample_report import sample_report
 
 from pipeline.report import page
 from pipeline.report.examples import Column, DisagreementRow, Example, StudentView, TaskView
-from pipeline.score.examined import Neighbour
+from pipeline.score.statistics.examined import Neighbour
 
 pytestmark = pytest.mark.skipif(chromium.EXECUTABLE is None, reason="no chromium on the path")
 OPEN = "for (const one of document.querySelectorAll('details')) one.open = true;"

@@ -16,7 +16,7 @@ from pipeline.report.leaderboard import leaderboard
 from pipeline.report.page import render
 from pipeline.report.recommend import lead, picks
 from pipeline.report.tables import markdown, summary
-from pipeline.score import examined
+from pipeline.score.statistics import examined
 
 SAMPLE = Path(__file__).parent / "sample"
 NAMES = ["hpd", "potion"]

@@ -7,7 +7,7 @@ from sample_report import sample_report
 from pipeline.report import page, tables
 from pipeline.report.examples import Column, DisagreementRow, Example, StudentView, TaskView
 from pipeline.report.sections import ScoreRow, Scores
-from pipeline.score import examined
+from pipeline.score.statistics import examined
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import pytest
 from scipy import stats
 from sklearn.metrics import f1_score
 
-from pipeline.score import bootstrap
-from pipeline.score.bootstrap import F1, Mean, Pearson, Spearman
-from pipeline.score.examined import ITEMS_SCHEMA
+from pipeline.score.statistics import bootstrap
+from pipeline.score.statistics.bootstrap import F1, Mean, Pearson, Spearman
+from pipeline.score.statistics.examined import ITEMS_SCHEMA
 
 RNG = np.random.default_rng(0)
 COSINES = np.round(RNG.normal(size=120), 1)

@@ -7,10 +7,10 @@ from scipy.spatial.distance import pdist
 from sklearn.neighbors import NearestNeighbors
 
 from pipeline.params.evaluate import ClassificationTask
-from pipeline.prepare import pairs
 from pipeline.score.evaluation import embedding_space as space
+from pipeline.tasks import pairs
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors.geometry import agreement
+from pipeline.vectors.space.geometry import agreement
 
 RNG = np.random.default_rng(0)
 VECTORS = (RNG.normal(size=(60, 80)) + 0.5).astype(np.float32)

@@ -16,9 +16,9 @@ from small_students import TEACHER_DIM, static_block, teacher
 from pipeline.data import student_folder
 from pipeline.data.common import texts
 from pipeline.params.load import load
-from pipeline.prepare import pairs
-from pipeline.score import evaluate, examined
-from pipeline.tasks import classification
+from pipeline.score import evaluate
+from pipeline.score.statistics import examined
+from pipeline.tasks import classification, pairs
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.students.kinds import static
 

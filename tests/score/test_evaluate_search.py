@@ -14,9 +14,8 @@ from small_students import TEACHER_DIM, static_block, teacher
 
 from pipeline.data import student_folder
 from pipeline.data.common import texts
-from pipeline.prepare import pairs
 from pipeline.score import evaluate, search_speed
-from pipeline.tasks import retrieval
+from pipeline.tasks import pairs, retrieval
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.students.kinds import static
 

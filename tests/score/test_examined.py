@@ -6,8 +6,8 @@ import pytest
 from refusals import refuses
 from safetensors.numpy import save_file
 
-from pipeline.score import examined
-from pipeline.score.examined import Disagreement, Nearest, Neighbour, TaskExamples
+from pipeline.score.statistics import examined
+from pipeline.score.statistics.examined import Disagreement, Nearest, Neighbour, TaskExamples
 
 ITEMS = pl.DataFrame(
     {

@@ -3,8 +3,8 @@ import pytest
 from scipy.stats import rankdata
 
 from pipeline.params.evaluate import ClassificationTask, PairClassificationTask
-from pipeline.prepare import pairs
 from pipeline.score.evaluation import examples
+from pipeline.tasks import pairs
 from pipeline.tasks.embeddings import Embeddings
 
 RNG = np.random.default_rng(0)

@@ -5,10 +5,9 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score
 
 from pipeline.params.evaluate import ClassificationTask, PairClassificationTask
-from pipeline.prepare import pairs
-from pipeline.score import bootstrap
 from pipeline.score.evaluation import items
-from pipeline.tasks import scoring
+from pipeline.score.statistics import bootstrap
+from pipeline.tasks import pairs, scoring
 from pipeline.tasks.embeddings import Embeddings
 
 RNG = np.random.default_rng(0)

@@ -12,9 +12,10 @@ from small_students import static_block
 
 from pipeline.data.common import metrics
 from pipeline.params.evaluate import PairClassificationTask
-from pipeline.prepare import pairs
-from pipeline.score import examined, significance
+from pipeline.score import significance
 from pipeline.score.evaluation import items
+from pipeline.score.statistics import examined
+from pipeline.tasks import pairs
 from pipeline.tasks import scoring as tasks
 from pipeline.tasks.embeddings import Embeddings
 

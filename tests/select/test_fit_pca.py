@@ -11,8 +11,8 @@ from sklearn.decomposition import PCA
 
 from pipeline.data.common import texts
 from pipeline.select import fit_pca
-from pipeline.vectors import pca
 from pipeline.vectors.sets import published
+from pipeline.vectors.space import pca
 
 ROWS = 300
 

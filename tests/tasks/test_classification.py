@@ -7,9 +7,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
 
 from pipeline.params.evaluate import Probe
-from pipeline.prepare import pairs
 from pipeline.prepare.labelled.classification import divide, examples
-from pipeline.tasks import classification
+from pipeline.tasks import classification, pairs
 from pipeline.tasks.classification import nested_order, pair_features, score
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.heads import INVERSE_PENALTIES

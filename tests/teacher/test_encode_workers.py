@@ -13,7 +13,7 @@ from killed import asked
 from published_sets import published_files
 from refusals import refuses
 
-from pipeline.teacher.engines import local, ray_data
+from pipeline.teacher.encoding.engines import local, ray_data
 
 STAGE = [
     sys.executable,

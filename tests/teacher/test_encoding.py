@@ -5,9 +5,9 @@ from refusals import refuses
 
 from pipeline.core.errors import Unfinished
 from pipeline.params.teacher import HashingTeacher
+from pipeline.teacher.encoding.store.filling import fill_shard, stored
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.kinds.hashing import Hashing
-from pipeline.teacher.store.filling import fill_shard, stored
-from pipeline.teacher.store.store import VectorStore
 from pipeline.vectors.sets.shards import write_shard
 
 TEXTS = [f"sentence number {i}" for i in range(12)]

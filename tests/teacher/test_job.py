@@ -9,10 +9,10 @@ import pytest
 from pipeline.data.common import texts
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Encode, HashingTeacher
-from pipeline.teacher.engines.job import Job, Worker
+from pipeline.teacher.encoding.engines.job import Job, Worker
+from pipeline.teacher.encoding.store import filling
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.kinds.hashing import Hashing
-from pipeline.teacher.store import filling
-from pipeline.teacher.store.store import VectorStore
 
 TEXTS = ["word " * (i % 9) + f"text {i}" for i in range(400)]
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.teacher.store.filling import partition
+from pipeline.teacher.encoding.store.filling import partition
 
 ANY_IDS = st.sets(st.integers(0, 2**64 - 1) | st.integers(0, 40) | st.integers(2**64 - 40, 2**64 - 1))
 

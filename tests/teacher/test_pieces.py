@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.teacher.store import filling
-from pipeline.teacher.store.filling import fill_shard, pieces
-from pipeline.teacher.store.store import VectorStore
+from pipeline.teacher.encoding.store import filling
+from pipeline.teacher.encoding.store.filling import fill_shard, pieces
+from pipeline.teacher.encoding.store.store import VectorStore
 
 SIZE = filling.PIECE_CHARACTERS
 

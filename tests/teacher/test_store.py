@@ -8,7 +8,7 @@ import pytest
 from killed import killed_write
 from refusals import refuses
 
-from pipeline.teacher.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore
 
 RECIPE = {"model": "m", "weights": "w", "prompt": "", "precision": "float32"}
 IDS = np.array([0, 7, 8, 500, 2**63, 2**64 - 1], np.uint64)
@@ -16,7 +16,7 @@ VECTORS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float16)
 WRITER = """
 import sys, numpy as np
 from pathlib import Path
-from pipeline.teacher.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore
 sys.stdin.readline()
 start = int(sys.argv[2])
 for _ in range(5):

@@ -16,8 +16,8 @@ from transformers import AutoTokenizer
 from pipeline.data.teacher_parts import read_encoder, read_tokenizer, read_vocabulary
 from pipeline.look import look
 from pipeline.teacher import teacher_parts
+from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.kinds.hashing import letter_tokenizer
-from pipeline.teacher.store import filling
 
 STATIC = small_params()["students"]["tiny"]
 TRANSFORMER = {**STATIC, "kind": "transformer", "init": {"layers": [1], "max_length": 64}}

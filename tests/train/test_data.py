@@ -23,7 +23,8 @@ from small_students import TEACHER_DIM, compact_block
 
 from pipeline.params.students import CompactStudent
 from pipeline.train.loop.data import Examples, materialise, open_corpus, teacher_sample
-from pipeline.vectors import collapse, pca
+from pipeline.vectors import collapse
+from pipeline.vectors.space import pca
 
 LEARNED = {"kind": "infonce", "projection": "learned"}
 

@@ -20,8 +20,8 @@ from small_students import TEACHER_DIM
 
 from pipeline.data import student_folder
 from pipeline.train.loop.checkpoint import Checkpoint
-from pipeline.vectors import pca
 from pipeline.vectors.sets import published
+from pipeline.vectors.space import pca
 
 WORDS = {"init": {"words": 9, "min_count": 1}}
 TRANSFORMER = {"kind": "transformer", "init": {"layers": [0, 1]}}

@@ -10,7 +10,7 @@ from small_students import compact_block, own_vectors, static_block, transformer
 
 from pipeline.data.common.texts import text_id
 from pipeline.params.students import Finetune
-from pipeline.prepare import pairs
+from pipeline.tasks import pairs
 from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.losses.hsic import Hsic

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cosine
 from scipy.stats import spearmanr
 
-from pipeline.vectors.geometry import (
+from pipeline.vectors.space.geometry import (
     AGREEMENT_ROWS,
     agreement,
     cosines,

@@ -4,8 +4,8 @@ from refusals import refuses
 from safetensors.numpy import save_file
 from sklearn.decomposition import PCA
 
-from pipeline.vectors import pca
-from pipeline.vectors.pca import Pca
+from pipeline.vectors.space import pca
+from pipeline.vectors.space.pca import Pca
 
 RNG = np.random.default_rng(0)
 VECTORS = (RNG.normal(size=(300, 12)) * np.linspace(3, 0.1, 12) + RNG.normal(size=12)) @ RNG.normal(

@@ -1,9 +1,21 @@
 import numpy as np
 import pytest
-from small_students import static_block
+from small_students import static_block, transformer_block
 
-from pipeline.vectors.pca import Pca
-from pipeline.vectors.targets import reduction
+from pipeline.params.students import StaticStudent
+from pipeline.vectors.space.pca import Pca
+from pipeline.vectors.space.targets import left_out, reduction
+
+TEACHER_DIM = 32
+LEARNED = {"kind": "infonce", "projection": "learned"}
+BOTH = {"kind": "sum", "terms": [{"weight": 1, "loss": loss} for loss in (LEARNED, {"kind": "mse"})]}
+FINETUNE = {"data": ["mine"], "lr": 1e-3}
+
+
+def block(*, loss=None, finetune=None, **train) -> StaticStudent:
+    """A student of 8 dimensions whose table is not rotated."""
+    made = static_block(train={"regularise": None, **train}).model_dump(mode="json")
+    return StaticStudent.model_validate({**made, "loss": loss or {"kind": "mse"}, "finetune": finetune})
 
 
 @pytest.mark.parametrize(
@@ -44,3 +56,28 @@ def test_targets_are_the_teachers_vectors_or_their_components(dim, train, expect
     found = reduction(student, Pca(vectors.mean(axis=0), components, variance))(vectors)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
     assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("student", "reason"),
+    [
+        (block(), None),
+        (block(loss={"kind": "cosine"}), None),
+        (block(loss={"kind": "infonce"}), None),
+        (block(loss=BOTH), None),
+        (block(finetune=FINETUNE), None),
+        (transformer_block(), None),
+        (block(centre=True), None),  # the documents are reduced by the same rule
+        (block(loss=LEARNED), "learned projection alone"),
+        (block(loss={"kind": "relational"}), "by their cosines"),
+        (block(loss={"kind": "crd"}, select="agreement"), "learned projection alone"),
+        (block(loss={"kind": "sum", "terms": [{"weight": 1, "loss": LEARNED}]}), "learned projection alone"),
+        (block(loss={"kind": "infonce"}, target="full"), "another dimension"),
+        (block(finetune={**FINETUNE, "projection": 4}), "fine-tuning adds"),
+        (block().model_copy(update={"view": "token_mean"}), "it learns the view token_mean"),
+        (static_block(), "rotates"),
+    ],
+)  # fmt: skip
+def test_who_shares_the_teachers_space(student, reason):
+    found = left_out(student, TEACHER_DIM, "sentence")
+    assert found is None if reason is None else reason in found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.core.errors import UserError
-from pipeline.data.locate import find_model, weights_hash
+from pipeline.data.models.locate import find_model, weights_hash
 from pipeline.params.augment import BackTranslationAugment, TranslationStep
 
 BLOCK = "augment.back_translation"

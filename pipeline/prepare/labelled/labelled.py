@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from pipeline.params.base import Role
-from pipeline.prepare import pairs as pairs_file
 from pipeline.prepare.cleaning import ids, normalise
+from pipeline.tasks import pairs as pairs_file
 
 SEARCH: tuple[Role, Role] = ("query", "document")
 """The roles of a search: left texts look for right ones."""

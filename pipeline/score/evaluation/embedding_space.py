@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pipeline.params.evaluate import Probe, Scoring
 from pipeline.tasks.embeddings import Embeddings, Ids
-from pipeline.vectors.geometry import Vectors, agreement, normalised
+from pipeline.vectors.space.geometry import Vectors, agreement, normalised
 
 SAMPLE_ROWS = 2000
 """Rows that are compared with each other: the first, whose ids, being hashes, are a choice by chance."""

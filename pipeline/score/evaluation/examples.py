@@ -9,11 +9,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.params.evaluate import Probe, Scoring
-from pipeline.prepare.pairs import PASSED_OVER
 from pipeline.score.evaluation.embedding_space import matched
-from pipeline.score.examined import Disagreement, Examples, Nearest, Neighbour, TaskExamples
+from pipeline.score.statistics.examined import Disagreement, Examples, Nearest, Neighbour, TaskExamples
 from pipeline.tasks.embeddings import Embeddings, Ids
-from pipeline.vectors.geometry import all_similarities, similarities
+from pipeline.tasks.pairs import PASSED_OVER
+from pipeline.vectors.space.geometry import all_similarities, similarities
 
 QUERIES = 5
 NEIGHBOURS = 3

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.params.evaluate import Probe, Scoring
-from pipeline.score.examined import CLASS, COSINE, ITEMS_SCHEMA, RESOLVED
+from pipeline.score.statistics.examined import CLASS, COSINE, ITEMS_SCHEMA, RESOLVED
 from pipeline.tasks import classification, entity_resolution, ranking, retrieval, sts
 from pipeline.tasks.classification import Predictions
 from pipeline.tasks.embeddings import Embeddings

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.registry import implementation
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import EnsembleTeacher, Similarity, single_teachers

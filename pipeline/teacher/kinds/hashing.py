@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.data import teacher_facts
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models import teacher_facts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher, Similarity

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.progress import say
-from pipeline.data.locate import weights_hash
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models.locate import weights_hash
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, Similarity, TransformerTeacher

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.progress import say
-from pipeline.data.locate import weights_hash
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models.locate import weights_hash
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime

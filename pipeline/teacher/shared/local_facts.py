@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.core.errors import UserError
-from pipeline.data import teacher_facts
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models import teacher_facts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local_model import (
     check_pooling,

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 
 from pipeline.core.errors import UserError
 from pipeline.core.machine import find_device
-from pipeline.data.locate import check_modules, find_model
+from pipeline.data.models.locate import check_modules, find_model
 from pipeline.encoders.packed_model import encoder_of, special_around
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack
 from pipeline.params.teacher import TransformerTeacher

@@ -17,10 +17,11 @@ from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.students import StudentBlock
 from pipeline.train.loop.mixture import Portion
 from pipeline.train.students.shared.target import check_target
-from pipeline.vectors import collapse, pca
+from pipeline.vectors import collapse
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Half
-from pipeline.vectors.targets import Reduction, reduction
+from pipeline.vectors.space import pca
+from pipeline.vectors.space.targets import Reduction, reduction
 
 MIN_DEV_TEXTS = {"loss": 2, "agreement": 3}
 """The least that select weights; two texts are one pair, which has no rank correlation."""

@@ -8,7 +8,7 @@ from skeletoken import TokenizerModel
 from small_students import TEXTS
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from pipeline.data.locate import find_model
+from pipeline.data.models.locate import find_model
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.shared import corpus_words
 from pipeline.train.students.shared.corpus_words import pieces_of, split_words, with_words

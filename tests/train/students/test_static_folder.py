@@ -8,9 +8,9 @@ from sentence_transformers import SentenceTransformer
 from small_students import TEXTS, own_vectors, static_block
 
 from pipeline.data import teacher_parts
-from pipeline.data.locate import find_model
+from pipeline.data.models.locate import find_model
 from pipeline.train.students.kinds import static
-from pipeline.vectors.geometry import normalised
+from pipeline.vectors.space.geometry import normalised
 
 LONG = "abc " * 200 + "xyz " * 200
 UNKNOWN = ["漢 cat", "cat 漢 漢 dog", "漢字"]

@@ -9,9 +9,9 @@ from small_students import TEXTS, own_vectors, static_block, targets
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from pipeline.data import teacher_parts
-from pipeline.data.locate import find_model
+from pipeline.data.models.locate import find_model
 from pipeline.train.students.kinds import static
-from pipeline.vectors.geometry import normalised
+from pipeline.vectors.space.geometry import normalised
 
 RARE = "the zyzzyva sat on a quiet mat"
 ALL = [*TEXTS, RARE]

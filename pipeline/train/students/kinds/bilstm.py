@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder, teacher_parts
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import BilstmInit, BilstmStudent
 from pipeline.train.students.shared import vocabulary

@@ -13,7 +13,7 @@ from torch import nn
 
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.encoders.packing.packing import can_pack
 from pipeline.params.students import CompactInit, CompactStudent

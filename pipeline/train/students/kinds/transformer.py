@@ -11,7 +11,7 @@ from torch import nn
 
 from pipeline.core.errors import UserError
 from pipeline.data import student_folder
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.students import TransformerStudent
 from pipeline.train.students.shared.encoder import EncoderStudent
 from pipeline.train.students.shared.teacher_layers import (

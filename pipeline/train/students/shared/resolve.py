@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.core.errors import UserError
-from pipeline.data import teacher_facts, teacher_parts
-from pipeline.data.locate import find_model
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data import teacher_parts
+from pipeline.data.models import teacher_facts
+from pipeline.data.models.locate import find_model
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.layers import LastLayers, LayeredInit, Layers, SpreadLayers
 from pipeline.params.students import CompactInit, StaticStudent, Student
 

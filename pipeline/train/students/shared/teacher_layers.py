@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.data import teacher_parts
-from pipeline.data.locate import find_model
-from pipeline.data.teacher_facts import TeacherFacts
+from pipeline.data.models.locate import find_model
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.encoders.packing.packing import BERT, FAMILIES, Names, first_position
 from pipeline.train.students.shared.settings import settings_of, write_settings
 

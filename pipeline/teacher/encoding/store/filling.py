@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.data.common.texts import in_role, roles
 from pipeline.params.base import ROLES, Role
-from pipeline.teacher.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.vectors.sets.shards import Half, Ids
 
 ID_BITS = 64

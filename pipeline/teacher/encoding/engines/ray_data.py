@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from pipeline.core.errors import UserError
-from pipeline.teacher.engines.job import Filled, Job, Worker, total
-from pipeline.teacher.store.filling import Advance
+from pipeline.teacher.encoding.engines.job import Filled, Job, Worker, total
+from pipeline.teacher.encoding.store.filling import Advance
 
 
 def run(job: Job, shards: Sequence[str], advance: Advance) -> Filled:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.score.examined import CLASS, COSINE, RESOLVED
+from pipeline.score.statistics.examined import CLASS, COSINE, RESOLVED
 
 Row = NDArray[np.float64]
 """(1 + samples,): the score itself, then those of the resamples."""

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.params.students import StudentBlock
+from pipeline.params.students import Student, StudentBlock
 from pipeline.params.teacher import Similarity
-from pipeline.vectors.pca import Pca
+from pipeline.vectors.space.pca import Pca
 
 FOLLOWS_LENGTHS = "mse"
 """The kind of loss by which a student learns its targets' lengths; all others compare directions."""
@@ -62,3 +62,29 @@ def student_similarity(similarity: Similarity, student: StudentBlock, fitted: Pc
     if train.target == "full" or (student.width == fitted.dim and not train.matryoshka):
         return "cosine" if similarity == "dot" and train.centre else similarity
     return reduced_similarity(similarity, fitted)
+
+
+def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | None:
+    """Why a student's vectors are not comparable with its teacher's; None: they are.
+
+    Args:
+        student: its block.
+        teacher_dim: of the view that it learns.
+        teacher_view: the one that the teacher's users have stored.
+    """
+    losses = [term.loss for term in student.loss.terms] if student.loss.kind == "sum" else [student.loss]
+    regularise = getattr(student.train, "regularise", None)
+    if student.view != teacher_view:
+        return f"it learns the view {student.view}, and the teacher's users have {teacher_view}"
+    if student.finetune and student.finetune.projection:
+        return "fine-tuning adds a learned projection"
+    if regularise and regularise.pca:
+        return "train.regularise rotates its vectors after training"
+    if student.train.target == "full" and student.width != teacher_dim:
+        return "its target has another dimension"
+    if not any(
+        loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")
+        for loss in losses
+    ):
+        return "its loss meets the teacher's vectors by their cosines or through a learned projection alone"
+    return None

@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 from refusals import refuses
 
-from pipeline.prepare import pairs
+from pipeline.tasks import pairs
 
 
 def test_columns_that_a_task_lacks_are_filled():

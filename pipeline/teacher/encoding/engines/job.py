@@ -14,11 +14,11 @@ from pipeline.data.common import texts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Encode, Similarity, Teacher, single_teachers
+from pipeline.teacher.encoding.store import filling
+from pipeline.teacher.encoding.store.filling import Advance, Shard
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared.cut import NONE, Cut, added, most
 from pipeline.teacher.shared.members import load_members, own_views, told_of
-from pipeline.teacher.store import filling
-from pipeline.teacher.store.filling import Advance, Shard
-from pipeline.teacher.store.store import VectorStore
 from pipeline.vectors.sets.shards import Ids
 
 

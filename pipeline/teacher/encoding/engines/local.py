@@ -12,8 +12,8 @@ from threading import Thread
 
 from pipeline.core.errors import UserError
 from pipeline.core.machine import cpus
-from pipeline.teacher.engines.job import Filled, Job, Worker, total
-from pipeline.teacher.store.filling import Advance
+from pipeline.teacher.encoding.engines.job import Filled, Job, Worker, total
+from pipeline.teacher.encoding.store.filling import Advance
 
 THREADS = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")
 """Of torch and of the tokenizers; read when they are loaded."""
