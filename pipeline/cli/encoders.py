@@ -135,4 +135,7 @@ def _batched(encode: Callable[..., NDArray[np.floating]], batch_size: int) -> En
 
 def _damaged(folder: Path, device: str, error: Exception) -> UserError:
     reason = str(error).splitlines()[0]
-    return UserError(f"{folder} cannot be loaded on device {device!r}: {reason}")
+    return UserError(
+        f"{folder} cannot be loaded on device {device!r}: {reason}; "
+        "name another --device, or export the student again"
+    )

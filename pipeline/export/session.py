@@ -49,7 +49,10 @@ class OnnxEncoder:
             )
         except known as error:
             reason = str(error).splitlines()[0]
-            raise UserError(f"{folder} cannot be loaded on device {device!r}: {reason}") from None
+            raise UserError(
+                f"{folder} cannot be loaded on device {device!r}: {reason}; "
+                "name another device, or export the student again"
+            ) from None
         self.dim = self._config.dim
 
     def encode(self, texts: Sequence[str], batch_size: int = 64) -> NDArray[np.float32]:

@@ -127,7 +127,10 @@ def _retrieval(name: str, task: RetrievalTask) -> Labelled:
             pair = (found.queries[query], found.documents[document])
             relevant[pair] = max(score, relevant.get(pair, 0.0))
     if not relevant:
-        raise UserError(f"{task.path}: the qrels {task.qrels} have no score above 0; no query has an answer")
+        raise UserError(
+            f"{task.path}: the qrels {task.qrels} have no score above 0, so no query has an answer; "
+            "correct their scores, or name another split of qrels"
+        )
     asked = {query for query, _, score in found.judgements if score > 0}
     unanswered = len({query for query, _, _ in found.judgements} - asked)
     if task.layout == "beir":

@@ -47,7 +47,10 @@ def finetuning(
     for name, block in data.items():
         kept, reports[name] = _filtered(_read(name, block, wordnet), block.limit, held_out)
         if kept.pairs.is_empty():
-            raise UserError(f"finetune.data.{name} has no triplet left; dropped: {reports[name].dropped}")
+            raise UserError(
+                f"finetune.data.{name} has no triplet left, dropped by reason: {reports[name].dropped}; "
+                "give it other files, or remove it"
+            )
         parts.append(kept)
     return join(parts), reports
 

@@ -103,12 +103,16 @@ def _in_package(name: str, key: str) -> Path:
         )
     folder = Path(spec.submodule_search_locations[0]) / inner
     if not folder.is_dir():
-        raise UserError(f"{key}: the package {package!r} has no folder {inner!r}")
+        raise UserError(
+            f"{key}: the package {package!r} has no folder {inner!r}; correct what follows the first /"
+        )
     return folder
 
 
 def _no_folder(model: str, key: str) -> UserError:
-    return UserError(f"{key}: there is no folder {model!r} (a hub id reads OWNER/NAME)")
+    return UserError(
+        f"{key}: there is no folder {model!r}; name a folder, or a model of the hub by OWNER/NAME"
+    )
 
 
 def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path:
@@ -142,13 +146,19 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
         with suppress(LocalEntryNotFoundError):
             return snapshot(local_files_only=True)
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{key}: {model} is no folder here, and the hub is out of reach ({reason})") from None
+        raise UserError(
+            f"{key}: {model} is no folder here, and the hub is out of reach ({reason}); "
+            "name a folder, or run again with a network"
+        ) from None
     except GatedRepoError:
         raise UserError(
             f"{key}: {model} is given to those alone who accept its terms: do so on the hub, then run "
             "`hf auth login`"
         ) from None
     except RepositoryNotFoundError:
-        raise UserError(f"{key}: the hub has no model {model!r} (or it is private)") from None
+        raise UserError(
+            f"{key}: the hub has no model {model!r} that you may read; "
+            "correct its name, or run `hf auth login`"
+        ) from None
     except HfHubHTTPError as error:
         raise UserError(f"{key}: {model}: {str(error).splitlines()[0]}") from None
