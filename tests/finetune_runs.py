@@ -12,9 +12,9 @@ from small_params import small_params
 from small_students import static_block, transformer_block, write_facts
 
 from pipeline.core.errors import report_user_errors
-from pipeline.data import student_folder
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
+from pipeline.data.student import student_folder
 from pipeline.params.load import load
 from pipeline.prepare import dev
 from pipeline.tasks import pairs

@@ -17,7 +17,7 @@ from small_students import static_block, transformer_block, write_parts
 
 from pipeline.cli.search import search
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.params.search import FlatIndex, HnswIndex, IvfIndex
 from pipeline.params.students import TransformerStudent
 from pipeline.score.evaluation import asymmetric, budget, examples, indexes

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pipeline.cli import model_folder
 from pipeline.cli.named_texts import is_labelled, with_places, with_texts
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.vectors.sets import int8, published, shards
 from pipeline.vectors.sets.shards import Half
 from pipeline.vectors.space.geometry import effective_rank, mean_pairwise_cosine

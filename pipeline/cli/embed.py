@@ -20,7 +20,7 @@ from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
 from pipeline.core.progress import progress, say
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.export.onnx_folder import is_onnx
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 
 if TYPE_CHECKING:
     from pipeline.cli.describe import Description

@@ -18,7 +18,7 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
-from pipeline.data.student_folder import similarity
+from pipeline.data.student.student_folder import similarity
 from pipeline.params.load import load
 from pipeline.params.teacher import Similarity
 from pipeline.tasks.ranking import metric

@@ -13,8 +13,8 @@ from pipeline.core import quick_imports
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
-from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
+from pipeline.data.student import student_folder
 from pipeline.export import parity
 from pipeline.export.card import Exported, card
 from pipeline.export.licence import licences

@@ -10,8 +10,8 @@ import numpy as np
 from torch import nn
 
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder
 from pipeline.data.models.locate import find_model
+from pipeline.data.student import layout, student_folder
 from pipeline.params.students import Student
 from pipeline.params.teacher import Teacher, TransformerTeacher
 from pipeline.teacher.shared import prompts
@@ -38,7 +38,7 @@ def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: 
     """
     import torch
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Router
+    from sentence_transformers.base.modules import Normalize, Router
 
     if not isinstance(teacher, TransformerTeacher):
         raise UserError(
@@ -59,6 +59,8 @@ def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: 
     with torch.random.fork_rng(devices=[]):
         documents = _load(teacher)
         modules = [*documents, *_reducing(block, fitted)]
+        if layout.is_unit(finetuned) and not isinstance(modules[-1], Normalize):
+            modules.append(Normalize())
     model = SentenceTransformer(modules=[Router.for_query_document([*queries], modules)], device="cpu")
     model.similarity_fn_name = student_folder.similarity(finetuned)
     model.prompts = {

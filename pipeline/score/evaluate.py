@@ -10,8 +10,8 @@ import typer
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
-from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
+from pipeline.data.student import student_folder
 from pipeline.params.load import Params, load
 from pipeline.params.students import Student
 from pipeline.prepare.subtasks import spelled_out

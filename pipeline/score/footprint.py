@@ -8,8 +8,8 @@ import polars as pl
 import typer
 
 from pipeline.core.errors import report_user_errors
-from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
+from pipeline.data.student import student_folder
 from pipeline.params.load import load
 from pipeline.params.teacher import EnsembleTeacher, Teacher, TransformerTeacher, single_teachers
 from pipeline.score.cost import Plan, describe, measure

@@ -11,9 +11,9 @@ from pipeline.core import fingerprint
 from pipeline.core.errors import report_user_errors, under
 from pipeline.core.progress import say
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.data.models import teacher_facts
+from pipeline.data.student import student_folder
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.load import load
 from pipeline.params.students import Student
@@ -29,7 +29,7 @@ from pipeline.train.students.shared.interface import LearnsVocabulary
 from pipeline.train.students.shared.verdict import Refused, verdict
 from pipeline.vectors import collapse
 from pipeline.vectors.space.pca import read as read_pca
-from pipeline.vectors.space.targets import student_similarity
+from pipeline.vectors.space.targets import is_unit, student_similarity
 
 
 def main(
@@ -58,7 +58,8 @@ def main(
         return
     world = World.join(params.runtime.device)
     opened = open_corpus(name, block, corpus, gated, vectors, pca)
-    teacher_health = collapse.describe(teacher_sample(block.view, vectors))
+    sample = teacher_sample(block.view, vectors)
+    teacher_health = collapse.describe(sample)
     collapse.check_collapse(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
@@ -76,6 +77,7 @@ def main(
     similarity = student_similarity(
         opened.dev.vectors.similarity(block.view), block, read_pca(pca, block.view)
     )
+    unit = is_unit(similarity, sample)
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {
@@ -100,7 +102,7 @@ def main(
     learner.fit_projection(train.tokens, train.targets)
     world.follow(learner.module)
     if world.leads:
-        student_folder.write(learner, card, untrained, opened.prompts, similarity)
+        student_folder.write(learner, card, untrained, opened.prompts, similarity, unit=unit)
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
     rows, seed, ids = len(train), block.train.seed, getattr(learner, "teacher_ids", None)
@@ -126,7 +128,7 @@ def main(
     fix = f"lower students.{name}.train.lr or change its loss"
     targets = collapse.describe(first)
     collapse.check_collapse(health, f"the vectors of {name}", fix, targets)
-    student_folder.write(learner, card, out, opened.prompts, similarity)
+    student_folder.write(learner, card, out, opened.prompts, similarity, unit=unit)
     curves.write(points, "dev_value", 1, curve)
     best = min(points, key=lambda point: point.dev_value)
     floor = trainer.mean_predictor_loss()

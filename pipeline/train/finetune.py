@@ -12,10 +12,10 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.data.common.tables import read_table
 from pipeline.data.models import teacher_facts
+from pipeline.data.student import layout, student_folder
 from pipeline.params.load import load
 from pipeline.params.students import Finetune
 from pipeline.params.teacher import Similarity
@@ -109,7 +109,7 @@ def main(
         shipped = block.model_copy(update={"dim": projection or block.dim})
         data = block.finetune.data if best.step > 0 else ()
         card = model_card(name, block.kind, shipped, params.teacher, params.augment.enabled, data)
-        student_folder.write(learner, card, out, prompts, similarity)
+        student_folder.write(learner, card, out, prompts, similarity, unit=layout.is_unit(distilled))
     else:
         _copy(distilled, out)
     curves.write(points, "dev_score", -1, curve)

@@ -12,7 +12,7 @@ from pipeline.cli import encoders
 from pipeline.cli.encoders import open_encoders
 from pipeline.core import machine
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 
 BLOCKS = {
     "static": static_block(),

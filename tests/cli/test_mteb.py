@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from pipeline.cli import mteb as command
 from pipeline.cli import mteb_tasks
 from pipeline.cli.__main__ import app
-from pipeline.data import student_folder
 from pipeline.data.common.texts import text_id
+from pipeline.data.student import student_folder
 from pipeline.export import onnx
 from pipeline.params.evaluate import Probe
 from pipeline.tasks import classification, retrieval, sts

@@ -5,7 +5,7 @@ from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 TABLE = np.random.default_rng(0).normal(size=(len(letter_tokenizer()), 4)).astype(np.float32)

@@ -7,7 +7,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from small_students import TEXTS, bilstm_block, compact_block, static_block, targets, transformer_block
 
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.train.students.kinds import bilstm, compact, static, transformer
 
 BUILDS = {

@@ -18,9 +18,9 @@ from small_students import TEXTS, bilstm_block, compact_block, static_block, tar
 from small_teachers import write_teacher
 
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder
 from pipeline.data.common import metrics, texts
 from pipeline.data.common.texts import text_id
+from pipeline.data.student import student_folder
 from pipeline.export import export as stage
 from pipeline.export import parity
 from pipeline.export.onnx_folder import OnnxFolder

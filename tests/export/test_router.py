@@ -11,7 +11,7 @@ from small_students import TEXTS, own_vectors, static_block, targets, transforme
 from small_teachers import write_teacher
 from transformers import AutoModel, AutoTokenizer
 
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.export import router
 from pipeline.params.students import Student, TransformerStudent
 from pipeline.params.teacher import HashingTeacher, Teacher, TransformerTeacher

@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.data import student_folder
 from pipeline.data.common import texts
+from pipeline.data.student import student_folder
 from pipeline.params.load import load
 from pipeline.score import evaluate
 from pipeline.score.statistics import examined

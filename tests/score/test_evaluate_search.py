@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.data import student_folder
 from pipeline.data.common import texts
+from pipeline.data.student import student_folder
 from pipeline.score import evaluate, search_speed
 from pipeline.tasks import pairs, retrieval
 from pipeline.tasks.embeddings import Embeddings

@@ -8,7 +8,7 @@ from sentence_transformers import SentenceTransformer
 from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
 
 from pipeline.core.registry import implementation
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.encoders import packed_model
 from pipeline.score.evaluation.shipped import embeddings
 

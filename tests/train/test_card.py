@@ -7,7 +7,7 @@ from huggingface_hub import ModelCard
 from model2vec import StaticModel
 from small_students import static_block, transformer_block
 
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.params.base import without_folders
 from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher
 from pipeline.train.loop.card import model_card

@@ -18,7 +18,7 @@ from sentence_transformers import SentenceTransformer
 from small_corpus import DEV, SYNONYMS, TRAIN, components, teacher_vectors
 from small_students import TEACHER_DIM
 
-from pipeline.data import student_folder
+from pipeline.data.student import student_folder
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.vectors.sets import published
 from pipeline.vectors.space import pca

@@ -10,8 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.core import machine
-from pipeline.data import student_folder
 from pipeline.data.common import texts
+from pipeline.data.student import student_folder
 from pipeline.tasks.embeddings import Embeddings
 
 if TYPE_CHECKING:

@@ -12,6 +12,9 @@ from pipeline.vectors.space.pca import Pca
 FOLLOWS_LENGTHS = "mse"
 """The kind of loss by which a student learns its targets' lengths; all others compare directions."""
 
+STORED = 0.01
+"""How far storage may bring a length of 1 from it."""
+
 Reduction = Callable[[NDArray[np.floating]], NDArray[np.float32]]
 """Teacher vectors (n, d) to targets (n, dim)."""
 
@@ -62,6 +65,19 @@ def student_similarity(similarity: Similarity, student: StudentBlock, fitted: Pc
     if train.target == "full" or (student.width == fitted.dim and not train.matryoshka):
         return "cosine" if similarity == "dot" and train.centre else similarity
     return reduced_similarity(similarity, fitted)
+
+
+def is_unit(similarity: Similarity, teacher: NDArray[np.floating]) -> bool:
+    """Whether a student's vectors are brought to length 1, so that inner product, cosine and distance agree.
+
+    They are where only their directions count: the student is compared by cosine, or its teacher normalises.
+
+    Args:
+        similarity: compares the student's vectors.
+        teacher: some of its vectors (n, d), stored as float16 or int8.
+    """
+    lengths = np.linalg.norm(teacher.astype(np.float32), axis=1)
+    return similarity == "cosine" or bool((np.abs(lengths - 1) < STORED).all())
 
 
 def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | None:

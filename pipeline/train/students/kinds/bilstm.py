@@ -15,8 +15,9 @@ from torch.nn.functional import embedding
 from torch.nn.utils.rnn import PackedSequence
 
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder, teacher_parts
+from pipeline.data import teacher_parts
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.data.student import student_folder
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import BilstmInit, BilstmStudent
 from pipeline.train.students.shared import vocabulary
@@ -102,7 +103,7 @@ def _trained_from_scratch(params: BilstmStudent, dim: int) -> tuple[LSTM, Dense]
 
 def load(params: BilstmStudent, folder: Path) -> "Bilstm":
     """A saved student, to go on training."""
-    return Bilstm(params, student_folder.read(folder, f"distill@{folder.name}"))
+    return Bilstm(params, student_folder.read_to_train(folder, f"distill@{folder.name}"))
 
 
 class Bilstm:

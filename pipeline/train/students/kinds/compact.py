@@ -12,8 +12,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.data.student import student_folder
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.encoders.packing.packing import can_pack
 from pipeline.params.students import CompactInit, CompactStudent
@@ -130,7 +130,7 @@ def holder(encoder: "PreTrainedModel", layers: tuple[int, ...] | None) -> "Modul
 
 def load(params: CompactStudent, folder: Path) -> "Compact":
     """A saved student, to go on training."""
-    return Compact(params.init, student_folder.read(folder, f"distill@{folder.name}"), None)
+    return Compact(params.init, student_folder.read_to_train(folder, f"distill@{folder.name}"), None)
 
 
 class Compact(EncoderStudent):

@@ -10,8 +10,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
 from pipeline.core.errors import UserError
-from pipeline.data import student_folder
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.data.student import student_folder
 from pipeline.params.students import TransformerStudent
 from pipeline.train.students.shared.encoder import EncoderStudent
 from pipeline.train.students.shared.teacher_layers import (
@@ -81,4 +81,4 @@ def _arranged(
 
 def load(params: TransformerStudent, folder: Path) -> EncoderStudent:
     """A saved student, to go on training."""
-    return EncoderStudent(params.init, student_folder.read(folder, f"distill@{folder.name}"))
+    return EncoderStudent(params.init, student_folder.read_to_train(folder, f"distill@{folder.name}"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
+from pipeline.data.student import layout
 from pipeline.params.teacher import Similarity
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def write(
     folder: Path,
     prompts: Mapping[str, str] | None = None,
     similarity: Similarity = "cosine",
+    *,
+    unit: bool = True,
 ) -> None:
     """Write a student's folder and its model card, whole or not at all.
 
@@ -48,6 +51,7 @@ def write(
         folder: where to.
         prompts: what the student has before the texts of each role; `encode` puts that of `text`.
         similarity: compares its vectors.
+        unit: whether its vectors have length 1, so that inner product, cosine and distance agree.
     """
     stated: dict[str, Any] = {}
     if prompts and any(prompts.values()):
@@ -57,6 +61,7 @@ def write(
         stated["similarity_fn_name"] = similarity
     with atomic_folder(folder) as temporary:
         student.save(temporary)
+        layout.rewrite(temporary, unit=unit)
         if stated:
             settings = json.dumps(_settings(temporary) | stated, indent=2)
             write_text(temporary / SETTINGS, f"{settings}\n")
@@ -141,3 +146,15 @@ def read(folder: Path, stage: str) -> "SentenceTransformer":
         return SentenceTransformer(str(folder), device="cpu", model_kwargs={"use_safetensors": True})
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UserError(f"{folder} cannot be loaded ({error}); run `dvc repro -f {stage}`") from None
+
+
+def read_to_train(folder: Path, stage: str) -> "SentenceTransformer":
+    """Load a student to go on training: without `Normalize`, which losses do not see.
+
+    Raises:
+        UserError: as `read`.
+    """
+    model = read(folder, stage)
+    if layout.is_unit(folder):
+        del model[-1]
+    return model
