@@ -1,6 +1,8 @@
 """export@NAME: a student in the formats that people deploy, each compared with the trained student."""
 
 import shutil
+import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +16,12 @@ from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
-from pipeline.data.student import student_folder
+from pipeline.data.student import layout, student_folder
 from pipeline.export import parity
 from pipeline.export.card import Exported, card
 from pipeline.export.licence import licences
+from pipeline.export.onnx_folder import CONFIG, GRAPHS, TOKENIZER, complete
+from pipeline.export.openvino import MODEL as OPENVINO
 from pipeline.export.session import OnnxEncoder
 from pipeline.params.export import Format
 from pipeline.params.load import load
@@ -28,10 +32,20 @@ from pipeline.tasks.embeddings import Embeddings
 from pipeline.vectors.space import pca
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
     from sentence_transformers import SentenceTransformer
 
-FORMATS: tuple[Format, ...] = ("sentence-transformers", "model2vec", "onnx", "onnx-int8", "router")
+PLACES: dict[Format, str] = {
+    "sentence-transformers": ".",
+    "model2vec": ".",
+    **GRAPHS,
+    "openvino": OPENVINO,
+    "router": "router",
+}
+"""Where each lies in the folder; a table's is one that model2vec and sentence-transformers load."""
+USUAL: tuple[Format, ...] = ("sentence-transformers", "onnx", "onnx-int8")
 BATCH_SIZE = 64
+OVERLAP_DIGITS = 4
 NOISE_DIGITS = 9
 """Decimals of 1 - cosine; those after it are rounding errors, which differ from machine to machine."""
 
@@ -82,25 +96,22 @@ def main(
             from pipeline.export import router
 
             fitted = pca.read(pca_folder, block.view)
-            router.write(finetuned, block, params.teacher, fitted, teacher_view, folder / "router")
+            router.write(finetuned, block, params.teacher, fitted, teacher_view, folder / PLACES["router"])
         for format_name in chosen:
-            found = Embeddings(ids, encode(folder / format_name, format_name, content), similarity)
-            vectors, shown = found.of(compared["text_id"].to_numpy()), prompted
+            found = Embeddings(ids, encode(folder, format_name, content), similarity)
+            vectors = found.of(compared["text_id"].to_numpy())
             tolerance, apart = settings.tolerance(format_name), parity.difference(vectors, reference)
-            parity.check_vectors(format_name, apart, shown, tolerance)
-            farthest, mean_alone = apart.distances.max(), None
-            if format_name == "onnx-int8":  # a batch has one scale, so that a text alone has other vectors
-                alone = parity.difference(encode(folder / format_name, format_name, shown, 1), reference)
-                parity.check_vectors(format_name, alone, shown, tolerance, alone=True)
-                farthest, mean_alone = max(farthest, alone.distances.max()), _rounded(alone.distances.mean())
+            parity.check_vectors(format_name, apart, prompted, tolerance)
+            overlaps = parity.overlaps(vectors, reference, unit=layout.is_unit(finetuned))
+            parity.check_overlaps(format_name, overlaps, tolerance)
             score = measure.score(found, vectors, reference)
             least = measure.least_loss(found, vectors, trained, reference)
             parity.check_score(format_name, score, trained_score, least, tolerance)
             exports[format_name] = Exported(
-                megabytes=megabytes(folder / format_name),
-                max_distance=_rounded(farthest),
+                megabytes=megabytes(folder, format_name),
+                max_distance=_rounded(apart.distances.max()),
                 mean_distance=_rounded(apart.distances.mean()),
-                mean_distance_alone=mean_alone,
+                overlaps={how: round(share, OVERLAP_DIGITS) for how, share in overlaps.items()},
                 score=score,
                 share=score / trained_score,
             )
@@ -123,50 +134,77 @@ def main(
 
 
 def formats(wanted: tuple[Format, ...] | None, kind: str) -> list[Format]:
-    """The formats that a student of a kind has, of those wanted."""
-    there = [found for found in FORMATS if found != "model2vec" or kind == "static"]
-    return [found for found in there if (found != "router" if wanted is None else found in wanted)]
+    """The formats that a student of a kind has, of those wanted; the folder itself is always one."""
+    asked = {*(USUAL if wanted is None else wanted), "sentence-transformers"}
+    if kind == "static":
+        asked.add("model2vec")
+    there = [found for found in PLACES if found != "model2vec" or kind == "static"]
+    return [found for found in there if found in asked]
 
 
 def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], folder: Path) -> None:
-    """Write a folder a format."""
-    for format_name in chosen:
-        if format_name in ("sentence-transformers", "model2vec"):
-            # One folder serves both: a static student is saved by model2vec.
-            shutil.copytree(finetuned, folder / format_name)
-    if not {"onnx", "onnx-int8"} & {*chosen}:
+    """Write the student, and beside it the graphs of the formats that are chosen."""
+    shutil.copytree(finetuned, folder, dirs_exist_ok=True)
+    if not {*GRAPHS, "openvino"} & {*chosen}:
         return
-    from pipeline.export import onnx
+    import onnx as library
 
+    from pipeline.export import fp16, int8, onnx, openvino
+
+    complete(folder)
     graph = onnx.export(model)
-    if "onnx" in chosen:
-        graph.write(folder / "onnx")
-    if "onnx-int8" in chosen:
-        from pipeline.export import int8
+    changed: dict[Format, Callable[[ModelProto], ModelProto]] = {
+        "onnx": lambda whole: whole,
+        "onnx-int8": int8.quantise,
+        "onnx-fp16": fp16.halve,
+    }
+    for name, place in GRAPHS.items():
+        if name in chosen:
+            (folder / place).parent.mkdir(exist_ok=True)
+            library.save(changed[name](graph), folder / place)
+    if "openvino" in chosen:
+        with tempfile.TemporaryDirectory() as temporary:
+            library.save(graph, Path(temporary) / "model.onnx")
+            openvino.write(Path(temporary) / "model.onnx", folder)
 
-        int8.quantise(graph).write(folder / "onnx-int8", "model_int8.onnx")
 
-
-def encode(folder: Path, format_name: Format, content: list[str], batch_size: int = BATCH_SIZE) -> np.ndarray:
+def encode(folder: Path, name: Format, content: list[str], batch_size: int = BATCH_SIZE) -> np.ndarray:
     """Vectors (n, dim) by a format's own runtime, of texts that have their prompts."""
-    if format_name == "router":
-        return student_folder.read(folder, "export").encode_query(content, prompt="", batch_size=batch_size)
-    if format_name == "sentence-transformers":
-        return student_folder.read(folder, "export").encode(content, prompt="", batch_size=batch_size)
-    if format_name == "model2vec":
-        from model2vec import StaticModel
+    match name:
+        case "router":
+            model = student_folder.read(folder / PLACES[name], "export")
+            return model.encode_query(content, prompt="", batch_size=batch_size)
+        case "sentence-transformers":
+            return student_folder.read(folder, "export").encode(content, prompt="", batch_size=batch_size)
+        case "model2vec":
+            from model2vec import StaticModel
 
-        return StaticModel.from_pretrained(folder).encode(content)
-    return OnnxEncoder(folder).encode(content, batch_size)
+            return StaticModel.from_pretrained(folder).encode(content)
+        case "openvino":
+            from pipeline.export import openvino
+
+            return openvino.encode(folder, content, batch_size)
+        case _:
+            return OnnxEncoder(folder, graph=GRAPHS[name]).encode(content, batch_size)
 
 
 def _rounded(distance: float) -> float:
     return round(float(distance), NOISE_DIGITS)
 
 
-def megabytes(folder: Path) -> float:
-    """Size of all files of a folder, in MB."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+def megabytes(folder: Path, name: Format) -> float:
+    """Size of the files that a format needs, in MB."""
+    place = folder / PLACES[name]
+    if name in GRAPHS:
+        needed = [place, folder / TOKENIZER, folder / CONFIG]
+    elif place == folder:
+        others = {folder / Path(other).parts[0] for other in PLACES.values() if other != "."}
+        needed = [
+            file for path in folder.iterdir() if path not in others for file in (path, *path.rglob("*"))
+        ]
+    else:
+        needed = [*place.parent.rglob("*")] if name == "openvino" else [*place.rglob("*")]
+    return sum(file.stat().st_size for file in needed if file.is_file()) / 1e6
 
 
 if __name__ == "__main__":

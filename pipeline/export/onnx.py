@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import torch
 from sentence_transformers.base.modules import Dense
 from sentence_transformers.base.modules import Transformer as TransformerModule
@@ -16,56 +17,42 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
-from pipeline.export.onnx_folder import INPUTS, OUTPUT, OnnxFolder
+from pipeline.export.onnx_folder import IDS, MASK, SENTENCES, TOKENS, TYPES
 from pipeline.export.quiet import quiet
 
 if TYPE_CHECKING:
     from onnx import ModelProto
     from sentence_transformers import SentenceTransformer
-    from tokenizers import Tokenizer
 
 OPSET = 20
 """The first with Gelu; onnxruntime runs it since 1.17."""
-AS_THEY_ARE = (Dense, Normalize, Pooling, WordEmbeddings, WordWeights)
+IR_VERSION = 9
+"""The newest that onnxruntime 1.17 reads."""
+AS_THEY_ARE = (Dense, Normalize, Pooling, WordWeights)
 
 
-def export(model: "SentenceTransformer") -> OnnxFolder:
-    """A student's graph, tokenizer and settings; batch and length are free.
+def export(model: "SentenceTransformer") -> "ModelProto":
+    """A student's graph, traced by torch.export; batch and length are free.
 
     Raises:
         UserError: one of its modules has no ONNX form here.
     """
-    first = model[0]
-    static = isinstance(first, StaticEmbedding)
-    longest = None if static else model.max_seq_length
-    dim = model.get_embedding_dimension()
-    return OnnxFolder(
-        graph=_graph(model),
-        tokenizer=_tokenizer(model, longest),
-        special_tokens=not static,
-        max_length=longest,
-        pad_id=0 if static else _pad_id(model),
-        dim=dim or 0,
-        similarity=model.similarity_fn_name,
-    )
-
-
-def _graph(model: "SentenceTransformer") -> "ModelProto":
-    """Traced by torch.export; what the tracer says of its own source files is left out."""
     from torch.export import Dim
 
+    inputs = input_names(model)
     # The batch and the length of an example may not be 1: it would be taken for fixed.
     ids = torch.zeros((2, 7), dtype=torch.int64)
-    mask = torch.ones_like(ids)
+    example = tuple(torch.ones_like(ids) if name == MASK else ids.clone() for name in inputs)
     axes = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    # What the tracer says of its own source files is left out.
     with torch.no_grad(), quiet():
         program = torch.onnx.export(
             Graph(model).eval(),
-            (ids, mask),
+            example,
             dynamo=True,
-            input_names=list(INPUTS),
-            output_names=[OUTPUT],
-            dynamic_shapes=(axes, axes),
+            input_names=list(inputs),
+            output_names=[SENTENCES, TOKENS],
+            dynamic_shapes=((axes,) * len(inputs),),
             opset_version=OPSET,
             external_data=False,
             verbose=False,
@@ -73,6 +60,7 @@ def _graph(model: "SentenceTransformer") -> "ModelProto":
     if program is None:
         raise RuntimeError("torch.onnx.export gave no program")
     proto: ModelProto = program.model_proto
+    proto.ir_version = IR_VERSION
     # Shapes of what lies between are inferred again by whoever needs them, after quantisation too.
     for holder in (proto, proto.graph, *proto.graph.node, *proto.graph.input, *proto.graph.output):
         del holder.metadata_props[:]
@@ -81,7 +69,36 @@ def _graph(model: "SentenceTransformer") -> "ModelProto":
     for node in proto.graph.node:
         node.doc_string = ""
     del proto.graph.value_info[:]
+    first = model[0]
+    if isinstance(first, WordEmbeddings):
+        _cut(proto, first.max_seq_length)
     return proto
+
+
+def input_names(model: "SentenceTransformer") -> tuple[str, ...]:
+    """Token ids, their mask and, of a model that tells two texts of an input apart, their types."""
+    first = model[0]
+    if isinstance(first, TransformerModule):
+        typed = (getattr(first.model.config, "type_vocab_size", 0) or 0) > 1
+        if typed and TYPES in first.tokenizer.model_input_names:
+            return IDS, MASK, TYPES
+    return IDS, MASK
+
+
+def _cut(proto: "ModelProto", longest: int) -> None:
+    """Take the first tokens of each text alone, as WordEmbeddings does: no tokenizer cuts like that."""
+    from onnx import helper, numpy_helper
+
+    graph = proto.graph
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if name in (IDS, MASK):
+                node.input[place] = f"{name}_cut"
+    bounds = {"cut_from": 0, "cut_to": longest, "cut_axis": 1}
+    for name, value in bounds.items():
+        graph.initializer.append(numpy_helper.from_array(np.array([value], np.int64), name))
+    for name in (IDS, MASK):
+        graph.node.insert(0, helper.make_node("Slice", [name, *bounds], [f"{name}_cut"]))
 
 
 class Graph(nn.Module):
@@ -89,14 +106,15 @@ class Graph(nn.Module):
 
     def __init__(self, model: "SentenceTransformer") -> None:
         super().__init__()
+        self.inputs = input_names(model)
         self.steps = nn.ModuleList(_step(module) for module in model)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Token ids and mask (n, length) to vectors (n, dim)."""
-        features = {"input_ids": input_ids, "attention_mask": attention_mask}
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs (n, length) in their order to vectors (n, dim), and those of the tokens (n, length, d)."""
+        features = dict(zip(self.inputs, inputs, strict=True))
         for step in self.steps:
             features = step(features)
-        return features["sentence_embedding"]
+        return features["sentence_embedding"], features["token_embeddings"]
 
 
 def _step(module: nn.Module) -> nn.Module:
@@ -108,9 +126,11 @@ def _step(module: nn.Module) -> nn.Module:
         return _Mean(module)
     if isinstance(module, AS_THEY_ARE):
         return module
+    if isinstance(module, WordEmbeddings):
+        return _Words(module)
     raise UserError(
-        f"a student with a module {type(module).__name__} has no ONNX form; name `formats` without onnx and "
-        "onnx-int8 under `export`"
+        f"a student with a module {type(module).__name__} has no ONNX form; name `formats` without onnx "
+        "under `export`"
     )
 
 
@@ -123,8 +143,8 @@ class _Encoder(nn.Module):
         self.encoder.set_attn_implementation("eager")
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-        ids, mask = features["input_ids"], features["attention_mask"]
-        states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        inputs = {name: features[name] for name in (IDS, MASK, TYPES) if name in features}
+        states = self.encoder(**inputs).last_hidden_state
         return {**features, "token_embeddings": states}
 
 
@@ -136,9 +156,21 @@ class _Mean(nn.Module):
         self.table = module.embedding.weight
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-        mask = features["attention_mask"].unsqueeze(1).to(self.table.dtype)
-        sums = mask @ nn.functional.embedding(features["input_ids"], self.table)
-        return {**features, "sentence_embedding": sums.squeeze(1) / mask.sum(2).clamp(min=1)}
+        mask = features[MASK].unsqueeze(1).to(self.table.dtype)
+        rows = nn.functional.embedding(features[IDS], self.table)
+        means = (mask @ rows).squeeze(1) / mask.sum(2).clamp(min=1)
+        return {**features, "token_embeddings": rows, "sentence_embedding": means}
+
+
+class _Words(nn.Module):
+    """Word vectors of all tokens."""
+
+    def __init__(self, module: WordEmbeddings) -> None:
+        super().__init__()
+        self.table = module.emb_layer.weight
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {**features, "token_embeddings": nn.functional.embedding(features[IDS], self.table)}
 
 
 class _Lstm(nn.Module):
@@ -165,7 +197,7 @@ class _Lstm(nn.Module):
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         words = features["token_embeddings"].transpose(0, 1)
-        lengths = features["attention_mask"].sum(1).to(torch.int32)
+        lengths = features[MASK].sum(1).to(torch.int32)
         states = torch.onnx.ops.symbolic(
             "LSTM",
             (words, self.weights, self.recurrence, self.bias, lengths),
@@ -180,26 +212,3 @@ def _both_ways(lstm: nn.LSTM, name: str) -> Tensor:
     """A weight of both directions (2, 4 units, ...), its gates in ONNX's order."""
     found = (cast("Tensor", getattr(lstm, way)).detach().chunk(4) for way in (name, f"{name}_reverse"))
     return torch.stack([torch.cat([gates[at] for at in (0, 3, 1, 2)]) for gates in found])
-
-
-def _tokenizer(model: "SentenceTransformer", longest: int | None) -> "Tokenizer":
-    """A copy of the student's tokenizer that cuts as the student does and leaves padding to the caller."""
-    from tokenizers import Tokenizer
-
-    own, side = model.tokenizer, "right"
-    while not isinstance(own, Tokenizer):  # a wrapper of sentence-transformers, of transformers, or both
-        side = getattr(own, "truncation_side", side)
-        own = own.backend_tokenizer if hasattr(own, "backend_tokenizer") else own.tokenizer
-    copy = Tokenizer.from_str(own.to_str())
-    copy.no_padding()
-    copy.no_truncation()
-    if longest is not None and isinstance(model[0], TransformerModule):
-        copy.enable_truncation(longest, direction=side)
-    return copy
-
-
-def _pad_id(model: "SentenceTransformer") -> int:
-    """WordEmbeddings pad with 0, encoders with their tokenizer's own."""
-    if isinstance(model[0], WordEmbeddings):
-        return 0
-    return model.tokenizer.pad_token_id or 0

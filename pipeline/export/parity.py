@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import Evaluate
-from pipeline.params.export import Format, Tolerance
+from pipeline.params.export import Format, Tolerance, tolerance_of
+from pipeline.params.teacher import Similarity
 from pipeline.score.statistics import bootstrap
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks import sts
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors.space.geometry import agreement, normalised
+from pipeline.vectors.space.geometry import agreement, all_similarities, normalised
 
 Vectors = NDArray[np.floating]
 
@@ -22,6 +23,10 @@ CONFIDENCE = 0.95
 """Of the interval of a lost score."""
 SAMPLES = 500
 """Resamples that it is taken from."""
+NEAREST = 10
+"""Texts whose order is compared."""
+MEASURES: tuple[Similarity, ...] = ("cosine", "dot", "euclidean")
+"""What stores of vectors offer."""
 GROUPS = 10
 """Of texts, where agreement is what is scored."""
 
@@ -99,6 +104,29 @@ class Measure:
         return float(lost.mean() - margin)
 
 
+def overlaps(vectors: Vectors, trained: Vectors, *, unit: bool) -> dict[Similarity, float]:
+    """The mean share of a text's NEAREST nearest texts in the student's vectors that are so in an export's.
+
+    Args:
+        vectors: the export's (n, d), n >= 2.
+        trained: the student's (n, d).
+        unit: whether the student's have length 1: then all measures have to find what its cosine finds.
+    """
+    return {how: _overlap(vectors, how, trained, "cosine" if unit else how) for how in MEASURES}
+
+
+def _overlap(vectors: Vectors, how: Similarity, trained: Vectors, trained_how: Similarity) -> float:
+    found, wanted = _nearest(vectors, how), _nearest(trained, trained_how)
+    return float((found[:, :, None] == wanted[:, None, :]).any(axis=2).mean())
+
+
+def _nearest(vectors: Vectors, how: Similarity) -> NDArray[np.int64]:
+    """The rows of a text's nearest others, (n, k)."""
+    similarities = all_similarities(vectors, vectors, how)
+    np.fill_diagonal(similarities, -np.inf)
+    return np.argsort(-similarities, axis=1, kind="stable")[:, : min(NEAREST, len(vectors) - 1)]
+
+
 AGREEMENT = Measure({}, {"measure": "agreement"})
 
 
@@ -122,9 +150,7 @@ def sts_measure(pairs: pl.DataFrame, params: Evaluate, split: str) -> Measure:
     return AGREEMENT
 
 
-def check_vectors(
-    name: Format, found: Difference, texts: list[str], tolerance: Tolerance, *, alone: bool = False
-) -> None:
+def check_vectors(name: Format, found: Difference, texts: list[str], tolerance: Tolerance) -> None:
     """Fail if an export's vectors are farther from the trained student's than is allowed.
 
     Args:
@@ -132,24 +158,38 @@ def check_vectors(
         found: what its vectors differ by.
         texts: of these texts, in order.
         tolerance: what is allowed.
-        alone: each was encoded alone, and not in a batch.
 
     Raises:
         UserError: by how much, and on which text.
     """
-    key, how = _key(name), ", one text at a time," if alone else ""
+    key = _key(name)
     farthest = float(found.distances[found.worst])
     if not farthest <= tolerance.distance:
         raise UserError(
-            f"{name}{how} does not give the student's vectors: 1 - cosine is {farthest:.3g} at "
+            f"{name} does not give the student's vectors: 1 - cosine is {farthest:.3g} at "
             f"{texts[found.worst][:60]!r} (mean {found.distances.mean():.3g}), {key}.distance allows "
             f"{tolerance.distance:g}; raise it, or leave {name} out of export.formats"
         )
     stretch = float(np.sqrt(2 * tolerance.distance))
     if not found.stretch <= stretch:
         raise UserError(
-            f"{name}{how} does not give the student's vectors: a length differs by {found.stretch:.3g} of "
+            f"{name} does not give the student's vectors: a length differs by {found.stretch:.3g} of "
             f"itself, {key}.distance {tolerance.distance:g} allows {stretch:.3g}; leave {name} out of "
+            "export.formats"
+        )
+
+
+def check_overlaps(name: Format, found: dict[Similarity, float], tolerance: Tolerance) -> None:
+    """Fail if searches find too few of the texts that they find with the trained student's vectors.
+
+    Raises:
+        UserError: how few, and by which measure.
+    """
+    how = min(found, key=lambda one: found[one])
+    if not found[how] >= tolerance.overlap:
+        raise UserError(
+            f"{name} finds {found[how]:.1%} of the {NEAREST} nearest texts by {how} that the student finds, "
+            f"{_key(name)}.overlap asks for {tolerance.overlap:.1%}; lower it, or leave {name} out of "
             "export.formats"
         )
 
@@ -179,4 +219,4 @@ def check_score(
 
 
 def _key(name: Format) -> str:
-    return f"export.{'int8' if name == 'onnx-int8' else 'fp32'}"
+    return f"export.{tolerance_of(name)}"

@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
-from pipeline.data.tokens.tokens import tokenise
-from pipeline.export.onnx_folder import INPUTS, OUTPUT, TOKENIZER, read_config
+from pipeline.data.tokens.tokens import Tokens, tokenise
+from pipeline.export.onnx_folder import GRAPHS, IDS, MASK, SENTENCES, TOKENIZER, TYPES, pad_id
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
@@ -17,55 +21,73 @@ CPU = "CPUExecutionProvider"
 class OnnxEncoder:
     """An ONNX student, loaded."""
 
-    def __init__(self, folder: Path, device: str = "cpu") -> None:
+    def __init__(self, folder: Path, device: str = "cpu", graph: str = GRAPHS["onnx"]) -> None:
         """Load a student from a folder of `export`.
 
         Args:
             folder: one that `is_onnx` takes for such.
             device: `auto`: the first GPU where onnxruntime can use one, else the CPU; `cpu`; `cuda`,
                 `cuda:1`, ...
+            graph: the graph's file in the folder.
 
         Raises:
             UserError: the folder is damaged, or onnxruntime has no such device.
         """
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as state
-        from tokenizers import Tokenizer
 
-        self._config = read_config(folder)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors, which are raised too
         providers = _providers(device, onnxruntime.get_available_providers())
         # They have no class in common; what its C++ does not name ends as a RuntimeError.
         own = [one for one in vars(state).values() if isinstance(one, type) and issubclass(one, Exception)]
         known: tuple[type[Exception], ...] = (RuntimeError, *own)
+        self._tokenizer = load_tokenizer(folder)
+        self._pad_id = pad_id(folder)
         try:
-            self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        except Exception as error:  # tokenizers raises no narrower one
-            raise UserError(f"{folder / TOKENIZER} is damaged ({error}); export the student again") from None
-        try:
-            self._session = onnxruntime.InferenceSession(
-                str(folder / self._config.model), options, providers=providers
-            )
+            self._session = onnxruntime.InferenceSession(str(folder / graph), options, providers=providers)
         except known as error:
             reason = str(error).splitlines()[0]
             raise UserError(
-                f"{folder} cannot be loaded on device {device!r}: {reason}; "
+                f"{folder / graph} cannot be loaded on device {device!r}: {reason}; "
                 "name another device, or export the student again"
             ) from None
-        self.dim = self._config.dim
+        self._inputs = {one.name for one in self._session.get_inputs()}
+        self.dim = int(self._session.get_outputs()[0].shape[1])
 
     def encode(self, texts: Sequence[str], batch_size: int = 64) -> NDArray[np.float32]:
         """Vectors (n, dim), computed in batches of similar length."""
-        tokens = tokenise(self._tokenizer, texts, special=self._config.special_tokens)
+        tokens = tokenise(self._tokenizer, texts, special=True)
         vectors = np.empty((len(texts), self.dim), np.float32)
         order = np.argsort(tokens.lengths, kind="stable")
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            padded = tokens.select(rows).padded(self._config.pad_id)
-            inputs = [array[:, : self._config.max_length] for array in padded]
-            vectors[rows] = self._session.run([OUTPUT], dict(zip(INPUTS, inputs, strict=True)))[0]
+            inputs = model_inputs(tokens.select(rows), self._pad_id, self._inputs)
+            vectors[rows] = self._session.run([SENTENCES], inputs)[0]
         return vectors
+
+
+def load_tokenizer(folder: Path) -> "Tokenizer":
+    """The tokenizer of an exported folder, which cuts but does not fill up.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    except Exception as error:  # tokenizers raises no narrower one
+        raise UserError(f"{folder / TOKENIZER} is damaged ({error}); export the student again") from None
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def model_inputs(tokens: Tokens, fill: int, names: set[str]) -> dict[str, NDArray[np.int64]]:
+    """A graph's inputs of these names, each (n, longest)."""
+    ids, mask = tokens.padded(fill)
+    inputs = {IDS: ids, MASK: mask}
+    return inputs | {TYPES: np.zeros_like(ids)} if TYPES in names else inputs
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, dict[str, str]]]:

@@ -1,14 +1,15 @@
-"""How an export is loaded in each runtime: whole programs, run in the folder of the card. Tests run them."""
+"""How a student is loaded in each runtime: whole programs, run in the folder of the card. Tests run them."""
 
+from pipeline.export.onnx_folder import GRAPHS
 from pipeline.params.export import Format
 
 SENTENCE_TRANSFORMERS = """
-`pip install sentence-transformers`
+`pip install sentence-transformers` (3 or later)
 
 ```python
 from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer("sentence-transformers")
+model = SentenceTransformer(".")
 vectors = model.encode(["A sentence.", "Another one."])
 print(vectors.shape)
 ```
@@ -19,7 +20,7 @@ MODEL2VEC = """
 ```python
 from model2vec import StaticModel
 
-model = StaticModel.from_pretrained("model2vec")
+model = StaticModel.from_pretrained(".")
 vectors = model.encode(["A sentence.", "Another one."])
 print(vectors.shape)
 ```
@@ -35,36 +36,65 @@ import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
-folder = Path("{name}")
-config = json.loads((folder / "config.json").read_text())
-tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-session = onnxruntime.InferenceSession(str(folder / config["model"]), providers=["CPUExecutionProvider"])
+tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer.no_padding()
+pad_id = json.loads(Path("config.json").read_text())["pad_token_id"]
+session = onnxruntime.InferenceSession("{graph}", providers=["CPUExecutionProvider"])
+names = [one.name for one in session.get_inputs()]
 
 
 def encode(texts, batch_size=64):
-    encodings = tokenizer.encode_batch(texts, add_special_tokens=config["special_tokens"])
-    tokens = [encoding.ids[: config["max_length"]] for encoding in encodings]
+    tokens = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
     order = sorted(range(len(texts)), key=lambda row: len(tokens[row]))
-    vectors = np.empty((len(texts), config["dim"]), np.float32)
+    vectors = [None] * len(texts)
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
         longest = max(1, *(len(tokens[row]) for row in rows))
-        ids = np.full((len(rows), longest), config["pad_id"], np.int64)
+        ids = np.full((len(rows), longest), pad_id, np.int64)
         mask = np.zeros_like(ids)
         for place, row in enumerate(rows):
             ids[place, : len(tokens[row])] = tokens[row]
             mask[place, : len(tokens[row])] = 1
-        inputs = dict(zip(config["inputs"], (ids, mask)))
-        vectors[rows] = session.run([config["output"]], inputs)[0]
-    return vectors
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        found = session.run(["sentence_embedding"], {name: inputs[name] for name in names})[0]
+        for row, vector in zip(rows, found):
+            vectors[row] = vector
+    return np.stack(vectors)
 
 
 vectors = encode(["A sentence.", "Another one."])
 print(vectors.shape)
 ```
 """
+TRANSFORMERS_JS = """
+`npm install @huggingface/transformers`
+
+```js
+import { AutoModel, AutoTokenizer, env } from "@huggingface/transformers";
+
+env.allowRemoteModels = false; // of a folder; leave these two lines out for a model of the hub
+env.localModelPath = "..";
+const folder = process.cwd().split("/").pop();
+const tokenizer = await AutoTokenizer.from_pretrained(folder);
+const model = await AutoModel.from_pretrained(folder, { dtype: "{dtype}" });
+const inputs = tokenizer(["A sentence.", "Another one."], { padding: true, truncation: true });
+const { sentence_embedding } = await model(inputs);
+console.log(sentence_embedding.dims);
+```
+"""
+OPENVINO = """
+`pip install openvino sentence-transformers optimum-intel`
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer(".", backend="openvino")
+vectors = model.encode(["A sentence.", "Another one."])
+print(vectors.shape)
+```
+"""
 ROUTER = """
-`pip install sentence-transformers`
+`pip install sentence-transformers` (5 or later)
 
 ```python
 from sentence_transformers import SentenceTransformer
@@ -75,23 +105,31 @@ documents = model.encode_document(["A sentence.", "Another one."])  # by its tea
 print(model.similarity(queries, documents))
 ```
 """
+PROGRAMS: dict[Format, str] = {
+    "sentence-transformers": SENTENCE_TRANSFORMERS,
+    "model2vec": MODEL2VEC,
+    "openvino": OPENVINO,
+    "router": ROUTER,
+}
 TITLES: dict[Format, str] = {
     "sentence-transformers": "sentence-transformers",
     "model2vec": "model2vec",
     "onnx": "onnxruntime",
     "onnx-int8": "onnxruntime, int8",
+    "onnx-fp16": "onnxruntime, float16",
+    "openvino": "OpenVINO",
     "router": "sentence-transformers, queries by the student and documents by its teacher",
 }
+DTYPES: dict[Format, str] = {"onnx": "fp32", "onnx-int8": "q8", "onnx-fp16": "fp16"}
+"""What transformers.js calls the graphs."""
 
 
 def how_to_load(name: Format) -> str:
     """A section of the card."""
-    if name == "sentence-transformers":
-        content = SENTENCE_TRANSFORMERS
-    elif name == "model2vec":
-        content = MODEL2VEC
-    elif name == "router":
-        content = ROUTER
-    else:
-        content = ONNX.replace("{name}", name)
-    return f"### {TITLES[name]}\n{content}"
+    program = PROGRAMS[name] if name in PROGRAMS else ONNX.replace("{graph}", GRAPHS[name])
+    return f"### {TITLES[name]}\n{program}"
+
+
+def in_a_browser(graphs: list[Format]) -> str:
+    """The section on transformers.js, by the first of these graphs."""
+    return f"### transformers.js\n{TRANSFORMERS_JS.replace('{dtype}', DTYPES[graphs[0]])}"

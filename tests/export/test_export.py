@@ -22,10 +22,9 @@ from pipeline.data.common import metrics, texts
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
 from pipeline.export import export as stage
-from pipeline.export import parity
-from pipeline.export.onnx_folder import OnnxFolder
-from pipeline.export.parity import difference
+from pipeline.export import onnx, parity
 from pipeline.export.session import OnnxEncoder
+from pipeline.export.snippets import TITLES
 from pipeline.tasks import pairs
 from pipeline.vectors.space import pca
 from pipeline.vectors.space.pca import Pca
@@ -127,10 +126,9 @@ FORBIDDEN = {
 
 def programs(card: str) -> dict[str, str]:
     """The programs of a card by format."""
-    found = {}
-    for program in re.findall(r"```python\n(.*?)```", card, flags=re.DOTALL):
-        found[re.search(r'(?:Transformer|pretrained|Path)\("(.+?)"\)', program)[1]] = program
-    return found
+    names = {title: name for name, title in TITLES.items()}
+    found = re.findall(r"### ([^\n]+)\n[^#]*?```python\n(.*?)```", card, flags=re.DOTALL)
+    return {names[title]: program for title, program in found}
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
@@ -138,7 +136,7 @@ def test_every_kind_runs_from_its_card_in_an_environment_of_its_runtime(work, pa
     run = work(kind)
     formats = {"sentence-transformers", "onnx", "onnx-int8"} | ({"model2vec"} if kind == "static" else set())
     assert set(run["formats"]) == formats
-    assert {path.name for path in Path("out").iterdir()} == {*formats, "README.md"}
+    assert {path.name for path in Path("out/onnx").iterdir()} == {"model.onnx", "model_quantized.onnx"}
     found = programs(Path("out/README.md").read_text())
     assert set(found) == formats
     expected = student_folder.read(Path("finetuned"), "x").encode(HARD)
@@ -180,7 +178,8 @@ def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_
     assert exact["max_distance"] < 1e-9
     assert exact["share"] == pytest.approx(1, abs=1e-3)
     assert small["share"] == pytest.approx(small["score"] / run["score"], abs=1e-5)
-    files = sum(path.stat().st_size for path in Path("out/onnx").iterdir())
+    needed = ("onnx/model.onnx", "tokenizer.json", "config.json")
+    files = sum(Path("out", name).stat().st_size for name in needed)
     assert exact["megabytes"] == pytest.approx(files / 1e6, rel=1e-5)
     card = Path("out/README.md").read_text()
     assert "| alike | spearman | 0.6250 | 0.5000 |" in card
@@ -190,27 +189,36 @@ def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_
     assert "mean Spearman correlation over the dev pairs of alike" in card
 
 
-def test_int8_is_also_compared_a_text_at_a_time(work):
-    found = work("transformer")["formats"]
-    model = student_folder.read(Path("finetuned"), "x")
-    texts = pl.read_parquet("eval.parquet")["text"].to_list()[:12]
-    encoder = OnnxEncoder(Path("out/onnx-int8"))
-    alone = difference(np.concatenate([encoder.encode([text]) for text in texts]), model.encode(texts))
-    small = found["onnx-int8"]
-    assert small["mean_distance_alone"] == pytest.approx(alone.distances.mean(), rel=1e-3)
-    assert small["mean_distance_alone"] != small["mean_distance"]
-    assert small["max_distance"] >= alone.distances.max() * (1 - 1e-3)
-    assert found["onnx"]["mean_distance_alone"] is None
-    said = f"{small['mean_distance_alone']:.1e} where each text is encoded alone"
-    assert said in Path("out/README.md").read_text()
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_int8_gives_a_text_the_same_vector_alone_and_in_a_batch(work, kind):
+    work(kind, formats=["onnx-int8"], int8={"distance": 1, "loss": 1})
+    encoder = OnnxEncoder(Path("out"), graph="onnx/model_quantized.onnx")
+    content = [*TEXTS, *HARD]
+    alone = np.concatenate([encoder.encode([text]) for text in content])
+    np.testing.assert_allclose(encoder.encode(content), alone, atol=1e-5)
 
 
-def test_sentence_transformers_is_the_trained_folder(work):
+def test_searches_find_the_same_by_cosine_inner_product_and_distance(work):
+    run = work("transformer")["formats"]
+    assert run["onnx"]["overlaps"] == {"cosine": 1, "dot": 1, "euclidean": 1}
+    vectors = student_folder.read(Path("out"), "x").encode(TEXTS)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+def test_the_folder_is_the_trained_student_and_what_lies_beside_it(work):
     work("static", formats=["sentence-transformers", "model2vec"])
     trained = {path.name: path.read_bytes() for path in Path("finetuned").iterdir()}
-    for name in ("sentence-transformers", "model2vec"):
-        assert {path.name: path.read_bytes() for path in Path("out", name).iterdir()} == trained
-    assert not Path("out/onnx").exists()
+    found = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+    assert found.pop("README.md") != trained.pop("README.md")
+    assert found == trained
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_others_may_read_all_files(work, kind):
+    work(kind)
+    for folder in ("finetuned", "out"):
+        modes = {path: path.stat().st_mode & 0o777 for path in Path(folder).rglob("*") if path.is_file()}
+        assert set(modes.values()) == {0o644}, modes
 
 
 def test_a_router_is_written_where_it_is_named_and_its_cards_program_runs(work, tmp_path):
@@ -243,24 +251,34 @@ def test_a_router_whose_teacher_is_not_here_leaves_nothing(work):
 
 
 def test_an_export_with_other_weights_fails_by_how_much_and_leaves_nothing(work, monkeypatch):
-    whole = OnnxFolder.write
+    whole = onnx.export
 
-    def broken(self: OnnxFolder, folder: Path, name: str = "model.onnx") -> None:
+    def broken(model: SentenceTransformer):
         from onnx import numpy_helper
 
-        for initializer in self.graph.graph.initializer:
+        made = whole(model)
+        for initializer in made.graph.initializer:
             if initializer.name.endswith("linear.weight"):
                 array = numpy_helper.to_array(initializer)
                 noise = np.random.default_rng(0).standard_normal(array.shape)
                 changed = (array + 0.1 * np.abs(array).mean() * noise).astype(np.float32)
                 initializer.CopyFrom(numpy_helper.from_array(changed, initializer.name))
-        whole(self, folder, name)
+        return made
 
-    monkeypatch.setattr(OnnxFolder, "write", broken)
+    monkeypatch.setattr(onnx, "export", broken)
     with refuses("onnx ", "cosine", "export.fp32.distance", "export.formats"):
         work("transformer")
     assert not Path("out").exists()
     assert not Path("metrics.json").exists()
+
+
+def test_an_export_that_finds_other_neighbours_fails(work, monkeypatch):
+    monkeypatch.setattr(parity, "_nearest", lambda vectors, _how: np.arange(len(vectors))[:, None])
+    work("static", formats=["onnx"])
+    apart = iter(range(100))
+    monkeypatch.setattr(parity, "_nearest", lambda vectors, _how: np.full((len(vectors), 1), next(apart)))
+    with refuses("0.0% of the 10 nearest", "export.fp32.overlap", "export.formats"):
+        work("static", formats=["onnx"])
 
 
 def test_an_int8_that_loses_too_much_fails_by_its_score(work, monkeypatch):

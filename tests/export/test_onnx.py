@@ -5,30 +5,30 @@ from pathlib import Path
 import numpy as np
 import onnx as onnx_library
 import pytest
+import torch
 from exported_students import BUILDS, HARD, saved, trained_vectors
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from refusals import refuses
 from sentence_transformers import SentenceTransformer
 
-from pipeline.export import int8, onnx
-from pipeline.export.onnx_folder import INPUTS
-from pipeline.export.session import OnnxEncoder
+from pipeline.export import export, int8, onnx
+from pipeline.export.onnx_folder import GRAPHS, IDS
+from pipeline.export.session import OnnxEncoder, load_tokenizer
 
 
 @pytest.fixture(scope="module")
 def exported(parts, tmp_path_factory):
-    """Of each kind: the trained folder, the ONNX folder, the int8 folder."""
-    made: dict[str, tuple[Path, Path, Path]] = {}
+    """Of each kind: the trained folder, and the exported one."""
+    made: dict[str, tuple[Path, Path]] = {}
 
-    def of(kind: str) -> tuple[Path, Path, Path]:
+    def of(kind: str) -> tuple[Path, Path]:
         if kind not in made:
             root = tmp_path_factory.mktemp(kind)
-            folders = saved(kind, parts, root / "trained"), root / "onnx", root / "int8"
-            graph = onnx.export(SentenceTransformer(str(folders[0]), device="cpu"))
-            graph.write(folders[1])
-            int8.quantise(graph).write(folders[2], "model_int8.onnx")
-            made[kind] = folders
+            trained, out = saved(kind, parts, root / "trained"), root / "exported"
+            model = SentenceTransformer(str(trained), device="cpu")
+            export.write(model, trained, ["onnx", "onnx-int8", "onnx-fp16"], out)
+            made[kind] = trained, out
         return made[kind]
 
     return of
@@ -47,34 +47,34 @@ def test_every_kind_is_looked_at(repository):
 @pytest.mark.parametrize("kind", BUILDS)
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_onnx_gives_the_students_vectors(exported, kind, batch_size):
-    trained, folder, _ = exported(kind)
+    trained, folder = exported(kind)
     expected = trained_vectors(trained, HARD)
     np.testing.assert_allclose(OnnxEncoder(folder).encode(HARD, batch_size), expected, atol=2e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", BUILDS)
 def test_int8_is_near_and_smaller(exported, kind):
-    trained, _, quantised = exported(kind)
-    expected, found = trained_vectors(trained, HARD), OnnxEncoder(quantised).encode(HARD)
+    trained, folder = exported(kind)
+    expected = trained_vectors(trained, HARD)
+    found = OnnxEncoder(folder, graph=GRAPHS["onnx-int8"]).encode(HARD)
     lengths = np.linalg.norm(expected, axis=1)
     there = lengths > 0
     cosines = (expected * found).sum(axis=1)[there] / (lengths * np.linalg.norm(found, axis=1))[there]
     assert cosines.min() > 0.97  # a few units: at real widths errors average out
     assert not np.array_equal(expected, found)
-    graph = onnx_library.load(quantised / "model_int8.onnx").graph
+    graph = onnx_library.load(folder / GRAPHS["onnx-int8"]).graph
     assert onnx_library.TensorProto.INT8 in {one.data_type for one in graph.initializer}
 
 
 @pytest.mark.parametrize("kind", BUILDS)
 def test_no_int8_product_overflows_16_bits_on_a_processor_without_vnni(exported, kind):
-    graph = onnx_library.load(exported(kind)[2] / "model_int8.onnx").graph
+    graph = onnx_library.load(exported(kind)[1] / GRAPHS["onnx-int8"]).graph
     weights = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
-    quantised = [node for node in graph.node if node.op_type in ("MatMulInteger", "DynamicQuantizeLSTM")]
-    assert bool(quantised) == (kind != "static")
+    quantised = [node for node in graph.node if node.op_type == "MatMulIntegerToFloat"]
+    assert bool(quantised) == (kind in ("transformer", "compact"))
     for node in quantised:
-        for name in node.input[1 : 3 if node.op_type == "DynamicQuantizeLSTM" else 2]:
-            assert weights[name].dtype == np.int8
-            assert np.abs(weights[name].astype(int)).max() * 2 * 255 < 2**15
+        assert weights[node.input[1]].dtype == np.int8
+        assert np.abs(weights[node.input[1]].astype(int)).max() * 2 * 255 < 2**15
 
 
 def test_a_row_of_a_table_is_off_by_half_a_step_at_most():
@@ -91,33 +91,99 @@ def test_a_row_of_a_table_is_off_by_half_a_step_at_most():
 def test_a_table_that_is_looked_up_twice_is_kept_once():
     table = np.random.default_rng(0).standard_normal((50, 16)).astype(np.float32)
     helper, floats = onnx_library.helper, onnx_library.TensorProto.FLOAT
-    ids = helper.make_tensor_value_info(INPUTS[0], onnx_library.TensorProto.INT64, ["n"])
-    nodes = [helper.make_node("Gather", ["table", INPUTS[0]], [out]) for out in ("one", "two")]
+    ids = helper.make_tensor_value_info(IDS, onnx_library.TensorProto.INT64, ["n"])
+    nodes = [helper.make_node("Gather", ["table", IDS], [out]) for out in ("one", "two")]
     outs = [helper.make_tensor_value_info(out, floats, ["n", 16]) for out in ("one", "two")]
     graph = helper.make_graph(
         nodes, "twice", [ids], outs, [onnx_library.numpy_helper.from_array(table, "table")]
     )
     quantised = int8.quantise_tables(helper.make_model(graph))
     assert sorted(one.name for one in quantised.graph.initializer) == ["table_int8", "table_scales"]
-    one, two = ReferenceEvaluator(quantised).run(None, {INPUTS[0]: np.arange(50)})
+    one, two = ReferenceEvaluator(quantised).run(None, {IDS: np.arange(50)})
     np.testing.assert_array_equal(one, two)
     np.testing.assert_allclose(one, table, atol=np.abs(table).max() / 127)
 
 
 def test_equal_students_give_equal_bytes_without_paths_of_this_machine(exported, tmp_path, repository):
-    trained, folder, _ = exported("transformer")
-    onnx.export(SentenceTransformer(str(trained), device="cpu")).write(tmp_path / "again")
-    for name in ("model.onnx", "tokenizer.json", "config.json"):
+    trained, folder = exported("transformer")
+    export.write(SentenceTransformer(str(trained), device="cpu"), trained, [*GRAPHS], tmp_path / "again")
+    for name in (*GRAPHS.values(), "tokenizer.json", "config.json"):
         first = (folder / name).read_bytes()
         assert first == (tmp_path / "again" / name).read_bytes()
         for hint in (str(repository), "site-packages", ".py", "/tmp"):
             assert hint.encode() not in first
 
 
-def test_batch_and_length_are_free(exported):
-    graph = onnx_library.load(exported("bilstm")[1] / "model.onnx").graph
-    for value in graph.input:
-        assert all(axis.dim_param for axis in value.type.tensor_type.shape.dim)
+@pytest.mark.parametrize("kind", BUILDS)
+def test_runtimes_find_what_they_ask_for(exported, kind):
+    """transformers.js and ONNX backends take outputs by name, fastembed the first; all read these files."""
+    _, folder = exported(kind)
+    for place in GRAPHS.values():
+        model = onnx_library.load(folder / place)
+        assert model.ir_version <= 9
+        assert {one.domain: one.version for one in model.opset_import}[""] <= 20
+        names = [value.name for value in model.graph.input]
+        assert names == ["input_ids", "attention_mask"]
+        assert [value.name for value in model.graph.output] == ["sentence_embedding", "last_hidden_state"]
+        for value in model.graph.input:
+            assert all(axis.dim_param for axis in value.type.tensor_type.shape.dim)
+        for value in (*model.graph.input, *model.graph.output):
+            assert value.type.tensor_type.elem_type in (1, 7)  # float32, int64
+    config = json.loads((folder / "config.json").read_text())
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    assert isinstance(config["pad_token_id"], int)
+    assert config["model_type"]
+    assert 0 < told["model_max_length"] <= 1_000_000
+    assert told["pad_token"]
+    assert told["tokenizer_class"]
+
+
+@pytest.mark.parametrize("kind", ["transformer", "compact"])
+def test_a_model_that_tells_two_texts_apart_takes_the_tokens_types(exported, kind, tmp_path):
+    trained, folder = exported(kind)
+    model = SentenceTransformer(str(trained), device="cpu")
+    model.tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    (tmp_path / "onnx").mkdir()
+    for name in ("config.json", "tokenizer.json"):
+        shutil.copy(folder / name, tmp_path)
+    made = onnx.export(model)
+    assert [value.name for value in made.graph.input][2:] == ["token_type_ids"]
+    onnx_library.save(made, tmp_path / GRAPHS["onnx"])
+    found = OnnxEncoder(tmp_path).encode(HARD)
+    np.testing.assert_allclose(found, trained_vectors(trained, HARD), atol=2e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_float16_is_near_and_half_the_size(exported, kind):
+    trained, folder = exported(kind)
+    expected = trained_vectors(trained, HARD)
+    found = OnnxEncoder(folder, graph=GRAPHS["onnx-fp16"]).encode(HARD)
+    np.testing.assert_allclose(found, expected, atol=0.01)
+    if kind == "static":
+        sizes = [(folder / GRAPHS[name]).stat().st_size for name in ("onnx-fp16", "onnx")]
+        assert sizes[0] < 0.6 * sizes[1]
+
+
+def test_the_tokens_vectors_are_the_encoders(exported):
+    from onnxruntime import InferenceSession
+
+    trained, folder = exported("transformer")
+    model = SentenceTransformer(str(trained), device="cpu")
+    inputs = model.tokenizer(HARD, padding=True, truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        expected = model[0].model(**inputs).last_hidden_state
+    session = InferenceSession(folder / GRAPHS["onnx"])
+    found = session.run(["last_hidden_state"], {name: value.numpy() for name, value in inputs.items()})[0]
+    real = inputs["attention_mask"].bool()
+    np.testing.assert_allclose(found[real.numpy()], expected[real].numpy(), atol=1e-5)
+
+
+def test_a_bilstm_reads_the_first_tokens_alone_whoever_tokenises(exported):
+    trained, folder = exported("bilstm")
+    tokenizer, text = load_tokenizer(folder), "very long " * 60
+    assert len(tokenizer.encode(text).ids) > 12
+    found = OnnxEncoder(folder).encode([text])
+    np.testing.assert_allclose(found, trained_vectors(trained, [text]), atol=2e-6)
 
 
 def test_a_module_without_an_onnx_form_is_named():
@@ -136,11 +202,11 @@ def test_a_module_without_an_onnx_form_is_named():
         ),
         (
             lambda folder: (folder / "config.json").write_text("{}"),
-            ("config.json", "OnnxConfig", "export the student again"),
+            ("config.json", "pad_token_id", "export the student again"),
         ),
-        (lambda folder: (folder / "model.onnx").write_bytes(b"x"), ("'cpu'",)),
-        (lambda folder: (folder / "model.onnx").write_bytes(b""), ("'cpu'",)),
-        (lambda folder: (folder / "model.onnx").unlink(), ("'cpu'",)),
+        (lambda folder: (folder / "onnx/model.onnx").write_bytes(b"x"), ("'cpu'",)),
+        (lambda folder: (folder / "onnx/model.onnx").write_bytes(b""), ("'cpu'",)),
+        (lambda folder: (folder / "onnx/model.onnx").unlink(), ("'cpu'",)),
         (
             lambda folder: (folder / "tokenizer.json").unlink(),
             ("tokenizer.json", "No such file", "export the student again"),
@@ -167,10 +233,3 @@ def test_a_mistake_of_ours_keeps_its_traceback(exported, monkeypatch):
 def test_a_device_that_onnxruntime_lacks(exported):
     with refuses("onnxruntime", "'mps'", "CPUExecutionProvider"):
         OnnxEncoder(exported("static")[1], "mps")
-
-
-def test_the_config_says_how_a_text_becomes_inputs(exported):
-    config = json.loads((exported("compact")[1] / "config.json").read_text())
-    assert config["max_length"] == 12
-    assert config["special_tokens"] is True
-    assert json.loads((exported("static")[1] / "config.json").read_text())["max_length"] is None

@@ -1,5 +1,6 @@
 """A table of token vectors: a text is the mean of its tokens' (model2vec, tokenlearn's POTION)."""
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -202,7 +203,9 @@ class Static:
         """Save as a model2vec folder, which sentence-transformers loads too."""
         table = self._folded()
         config = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": table.shape[1]}
-        model = StaticModel(table, self._tokenizer, config=config, normalize=True, max_length=None)
+        model = StaticModel(
+            table, without_special_tokens(self._tokenizer), config=config, normalize=True, max_length=None
+        )
         if model.unk_token_id is not None:
             # model2vec leaves unknown tokens out, sentence-transformers does not: a zero row serves both.
             table[model.unk_token_id] = 0
@@ -212,6 +215,11 @@ class Static:
         """The table with the weights multiplied in; tokens without a use are zero."""
         table = (self._table.weight * self._weights.weight).detach().numpy()
         return np.where(self._used[:, None], table, 0).astype(np.float32)
+
+
+def without_special_tokens(tokenizer: Tokenizer) -> Tokenizer:
+    """A copy that puts none around a text, whatever a runtime asks for: not all ask for none."""
+    return Tokenizer.from_str(json.dumps(json.loads(tokenizer.to_str()) | {"post_processor": None}))
 
 
 def sif_weights(counts: NDArray[np.integer], coefficient: float) -> NDArray[np.float64]:
