@@ -71,7 +71,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty temporary folder beside `path`; put it in place of `path` if the block succeeds.
 
-    What killed processes left of the same folder is removed.
+    What killed processes left of the same folder is removed. All users may read what it holds.
 
     Raises:
         UserError: the disk is full, or the like.
@@ -79,6 +79,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     with disk_errors(path), scratch_folder(path) as temporary:
         temporary.chmod(0o755)
         yield temporary
+        for written in temporary.rglob("*"):  # safetensors writes for its user alone
+            written.chmod(0o755 if written.is_dir() else 0o644)
         while not _put(temporary, path):
             pass
 

@@ -16,6 +16,7 @@ from pipeline.export import router
 from pipeline.params.students import Student, TransformerStudent
 from pipeline.params.teacher import HashingTeacher, Teacher, TransformerTeacher
 from pipeline.train.students.kinds import static, transformer
+from pipeline.vectors.space.geometry import normalised
 from pipeline.vectors.space.pca import Pca
 
 WIDTH = 16
@@ -62,19 +63,19 @@ def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["transformer", "static"])
+@pytest.mark.parametrize(("kind", "unit"), [("transformer", True), ("transformer", False), ("static", True)])
 @pytest.mark.parametrize(
     ("dim", "train"),
     [(WIDTH, {}), (WIDTH, {"centre": True}), (8, {}), (8, {"whiten": True, "shrinkage": 0.1})],
 )
 def test_queries_are_the_students_and_documents_the_teachers_reduced_to_its_targets(
-    tmp_path, parts, kind, dim, train
+    tmp_path, parts, kind, dim, train, unit
 ):
     folder = write_teacher("prompts", tmp_path)
     alone = SentenceTransformer(str(folder), device="cpu")
     documents = alone.encode(MORE, prompt="passage: ").astype(np.float64)
     pca, student = fitted(documents), block(kind, dim, **train)
-    finetuned = saved(student, parts, tmp_path / "student", prompts=PROMPTS)
+    finetuned = saved(student, parts, tmp_path / "student", prompts=PROMPTS, unit=unit)
     teacher = TransformerTeacher(kind="transformer", model=str(folder))
     model = written(teacher, student, pca, finetuned, tmp_path / "router")
 
@@ -88,12 +89,12 @@ def test_queries_are_the_students_and_documents_the_teachers_reduced_to_its_targ
     if train.get("whiten"):
         variances = 0.9 * pca.explained_variance + 0.1 * pca.explained_variance.mean()
         expected = expected / np.sqrt(variances[:dim])
-    assert_close(model.encode_document(MORE), expected)
+    assert_close(model.encode_document(MORE), normalised(expected) if unit else expected)
 
 
 def test_a_plain_model_takes_pooling_prompt_and_length_from_params(tmp_path, parts, bert):
     student = block("transformer", WIDTH)
-    finetuned = saved(student, parts, tmp_path / "student", similarity="dot")
+    finetuned = saved(student, parts, tmp_path / "student", similarity="dot", unit=False)
     teacher = TransformerTeacher(
         kind="transformer", model=str(bert), pooling="cls", prompts={"document": "tell: "}, max_length=20
     )
