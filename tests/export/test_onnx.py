@@ -160,7 +160,8 @@ def test_float16_is_near_and_holds_its_weights_so(exported, kind):
     found = OnnxEncoder(folder, graph=GRAPHS["onnx-fp16"]).encode(HARD)
     np.testing.assert_allclose(found, expected, atol=0.01)
     graph = onnx_library.load(folder / GRAPHS["onnx-fp16"]).graph
-    weights = {numpy_helper.to_array(one).dtype.name for one in graph.initializer if len(one.dims) > 1}
+    large = [numpy_helper.to_array(one) for one in graph.initializer if len(one.dims) > 1]
+    weights = {array.dtype.name for array in large} - {"int64"}
     assert weights == ({"float16", "float32"} if kind.startswith("bilstm") else {"float16"})
 
 
