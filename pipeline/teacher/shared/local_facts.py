@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,11 @@ def facts_of(folder: Path, params: TransformerTeacher) -> TeacherFacts:
     """
     from transformers import AutoConfig, AutoTokenizer
 
+    if not any((folder / name).exists() for name in ("modules.json", "config.json")):
+        raise UserError(
+            f"teacher.model: {params.model} has neither modules.json nor config.json; "
+            "name a model's own folder"
+        )
     check_pooling(folder, params)
     kinds = _modules(folder)
     if kinds[0][0] != "Transformer":
@@ -94,16 +100,25 @@ def _positions(config: "PreTrainedConfig", params: TransformerTeacher) -> int | 
 
 def _sentence_dim(modules: list[tuple[str, Path]], width: int, params: TransformerTeacher) -> int | None:
     """Dimension of the sentence vectors; None where a module decides it that is not known here."""
-    from sentence_transformers.sentence_transformer.modules import Pooling
-
     found: int | None = width if params.pooling else None
     for kind, place in modules:
         match kind:
             case "Pooling":
-                pooling = Pooling(**Pooling.load_config(str(place)))
-                found = pooling.get_embedding_dimension()
+                found = _pooled_dim(json.loads((place / "config.json").read_text(encoding="utf-8")))
             case "Dense":
                 found = json.loads((place / "config.json").read_text(encoding="utf-8"))["out_features"]
             case _ if kind not in SAME:
                 found = None
     return found
+
+
+def _pooled_dim(pooling: Mapping[str, Any]) -> int:
+    """Dimension of what Pooling gives by its config: each of its modes gives a token's.
+
+    sentence-transformers itself takes a second to load.
+    """
+    modes = pooling.get("pooling_mode")
+    if modes is None:  # as its versions up to 5.3 write it
+        modes = [key for key, chosen in pooling.items() if key.startswith("pooling_mode_") and chosen]
+    dim = pooling.get("embedding_dimension") or pooling["word_embedding_dimension"]
+    return int(dim) * (1 if isinstance(modes, str) else len(modes) or 1)
