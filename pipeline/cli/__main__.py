@@ -4,6 +4,10 @@ A command is imported when it is called: `--help` needs none of them.
 """
 
 import gc
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +62,23 @@ def _load(name: str) -> typer.Typer:
     module = import_module(f"pipeline.cli.{name}")
     found = typer.Typer(**SETTINGS | {"no_args_is_help": hasattr(module, "COMMANDS")})
     for command, function in getattr(module, "COMMANDS", {name: getattr(module, name, None)}).items():
-        found.command(command)(report_user_errors(function))
+        found.command(command)(_quiet_on_a_closed_pipe(report_user_errors(function)))
     return found
+
+
+def _quiet_on_a_closed_pipe(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that ends well where nobody reads on: `pipeline embed ... | head`."""
+
+    @wraps(command)
+    def run(*args: object, **options: object) -> None:
+        try:
+            command(*args, **options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python writes out what is left once more when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    return run
 
 
 app = typer.Typer(

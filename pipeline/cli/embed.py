@@ -2,10 +2,12 @@
 
 import io
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -15,7 +17,7 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
-from pipeline.cli.encoders import Encode, open_encoders
+from pipeline.cli.encoders import Encode, Runtime, open_encoders
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
@@ -26,7 +28,11 @@ from pipeline.export.onnx_folder import is_onnx
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
 
 CHUNK = 16_384
-"""Texts whose vectors are in memory at a time; within a chunk they are sorted by length."""
+"""Most texts whose vectors are in memory at a time; within a chunk they are sorted by length."""
+FIRST, SECONDS = 256, 1.0
+"""Texts of the first chunk; the next ones grow until one takes about so long."""
+BLOCK = 1 << 20
+"""Bytes that are read at once from stdin, where so many are there."""
 SUFFIXES = (".parquet", ".jsonl")
 STANDARD_INPUT = Path("-")
 
@@ -34,7 +40,7 @@ STANDARD_INPUT = Path("-")
 def embed(
     student: Annotated[
         str,
-        typer.Option(help="A student's name, its folder, or an ONNX folder of `export`."),
+        typer.Option(help="A student's name, or any sentence-transformers folder."),
     ],
     inputs: Annotated[
         list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")
@@ -55,17 +61,23 @@ def embed(
             "cosine by some thousandths at most."
         ),
     ] = "auto",
+    runtime: Annotated[
+        Runtime, typer.Option(help="auto: ONNX on the CPU, without torch, where the export is there.")
+    ] = "auto",
 ) -> None:
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
     folder = find_student(student, students)
     _check_out(out)
-    texts = read_texts(inputs or [STANDARD_INPUT])
-    encode = open_encoders(folder, device, batch_size, precision).texts
-    dim = encode(texts[:1]).shape[1]
-    with _writer(out, dim) as write, progress(f"embed with {folder.name}", len(texts), "texts") as advance:
-        for chunk, vectors in encoded(encode, texts, folder):
-            write(chunk, vectors)
-            advance(len(chunk))
+    streams = (inputs or [STANDARD_INPUT]) == [STANDARD_INPUT]
+    blocks = iter(stream_texts() if streams else [read_texts(inputs or [])])
+    first = next(blocks)
+    encode = open_encoders(folder, device, batch_size, precision, runtime).texts
+    dim, total = encode(first[:1]).shape[1], None if streams else len(first)
+    with _writer(out, dim) as write, progress(f"embed with {folder.name}", total, "texts") as advance:
+        for block in chain([first], blocks):
+            for chunk, vectors in encoded(encode, block, folder):
+                write(chunk, vectors)
+                advance(len(chunk))
 
 
 def encoded(
@@ -76,9 +88,13 @@ def encoded(
     Raises:
         UserError: a vector is not finite; the message names the student's `folder`.
     """
-    for start in range(0, len(texts), CHUNK):
-        chunk = texts[start : start + CHUNK]
+    start, size = 0, min(FIRST, CHUNK)
+    while chunk := texts[start : start + size]:
+        began = time.monotonic()
         vectors = encode(chunk)
+        start += size
+        if time.monotonic() - began < SECONDS / 2:
+            size = min(2 * size, CHUNK)
         if not np.isfinite(vectors).all():
             raise UserError(f"{folder} gives values that are not finite; distil it again")
         yield chunk, np.asarray(vectors, np.float32)
@@ -91,7 +107,8 @@ def find_student(student: str, students: Path) -> Path:
         UserError: there is none, and the message lists the students that there are; or the teacher cannot
             give it.
     """
-    for folder in (students / student, Path(student)):
+    path = Path(student)
+    for folder in (students / student, path, *([path.parent] if path.name == "onnx" else [])):
         if refused := student_folder.refusal(folder):
             raise refused
         if (folder / "modules.json").exists() or is_onnx(folder):
@@ -106,6 +123,38 @@ def find_student(student: str, students: Path) -> Path:
 def known_students(students: Path) -> list[str]:
     """Names of the students in a folder, sorted."""
     return sorted(path.parent.name for path in students.glob("[!.]*/modules.json"))
+
+
+def stream_texts() -> Iterator[list[str]]:
+    """One text a line of stdin, as many at a time as are there; empty lines are left out and counted.
+
+    Raises:
+        UserError: a line is not UTF-8, or there is no text at all.
+    """
+    number = texts = 0
+    for lines in _blocks(sys.stdin.buffer):
+        found = list(_decoded(lines, STANDARD_INPUT, number + 1))
+        number += len(found)
+        if kept := [line for line in found if line]:
+            texts += len(kept)
+            yield kept
+    if not texts:
+        raise UserError("stdin: there is no text; expected UTF-8, a text a line")
+    if texts < number:
+        say(f"stdin: {number - texts:,} empty lines left out")
+
+
+def _blocks(file: IO[bytes]) -> Iterator[list[bytes]]:
+    """Whole lines, as soon as they are there."""
+    rest = b""
+    while block := file.read1(BLOCK):  # type: ignore[attr-defined]  # of buffered files
+        lines = (rest + block).splitlines(keepends=True)
+        # A line that ends in \r may go on with \n.
+        rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
 
 
 def read_texts(inputs: Sequence[Path]) -> list[str]:
@@ -129,7 +178,11 @@ def _lines(path: Path) -> Iterator[str]:
         content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    for number, line in enumerate(content.splitlines(), start=1):
+    yield from _decoded(content.splitlines(), path, 1)
+
+
+def _decoded(lines: Sequence[bytes], path: Path, first: int) -> Iterator[str]:
+    for number, line in enumerate(lines, start=first):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:

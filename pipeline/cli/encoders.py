@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from filecmp import cmp
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from pipeline.cli.model_folder import modules, read_object
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision, find_device
+from pipeline.data.student import student_folder
 from pipeline.export.onnx_folder import is_onnx
 from pipeline.export.session import OnnxEncoder
 from pipeline.score.evaluation import shipped
@@ -19,6 +21,10 @@ from pipeline.score.evaluation import shipped
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+Runtime = Literal["auto", "onnx", "torch"]
+ROLES = ("text", "query", "document")
+GPU_DRIVER = Path("/proc/driver/nvidia")
+"""There where torch may find a GPU; asking torch takes its seconds."""
 Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to vectors (n, dim)."""
 
@@ -32,30 +38,41 @@ class Encoders:
     documents: Encode
 
 
-def open_encoders(folder: Path, device: str, batch_size: int, precision: Precision = "float32") -> Encoders:
+def open_encoders(
+    folder: Path,
+    device: str,
+    batch_size: int,
+    precision: Precision = "float32",
+    runtime: Runtime = "auto",
+) -> Encoders:
     """What encodes with the model of a folder.
 
-    A table needs no torch. A transformer of a family that can be packed runs without
-    padding, as the teacher does. sentence-transformers runs all others, and those that have prompts.
+    A table needs no torch, and nor does a student that was exported as ONNX. A transformer of a family that
+    can be packed runs without padding, as the teacher does. sentence-transformers runs all others, and those
+    that have prompts.
 
     Args:
-        folder: a sentence-transformers folder with safetensors weights, or an ONNX folder of `export`.
+        folder: a sentence-transformers folder with safetensors weights, or one of `export`.
         device: `auto`, or torch's name of one.
         batch_size: texts a batch, of a model that sentence-transformers or onnxruntime runs.
         precision: of a packed transformer's products; other models have float32 alone. `auto`: bfloat16
             where it is faster here.
+        runtime: `onnx` or `torch`; `auto`: ONNX on the CPU, where the export is there.
 
     Raises:
-        UserError: it is damaged, there is no such device, or the model does not run in that precision.
+        UserError: it is damaged, there is no such device, the model does not run in that precision, or its
+            export is not there.
     """
+    if runtime != "torch" and (graphs := _exported(folder, device, precision, runtime)):
+        graph = partial(OnnxEncoder(graphs, device).encode, batch_size=batch_size)
+        prompts = student_folder.prompts(graphs)
+        return Encoders(*(_prompted(graph, prompts.get(role, "")) for role in ROLES))
     packed = _runs_packed(folder)
     if precision == "bfloat16" and not packed:
         raise UserError(
             f"--precision {precision}: {folder} runs in float32; only transformer students without prompts "
             "run in other precisions"
         )
-    if is_onnx(folder):
-        return _alike(partial(OnnxEncoder(folder, device).encode, batch_size=batch_size))
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{folder} holds no .safetensors weights; distil it again")
     if _is_table(folder) and device in ("auto", "cpu"):
@@ -70,6 +87,37 @@ def open_encoders(folder: Path, device: str, batch_size: int, precision: Precisi
     if precision == "bfloat16" and encode is None:
         raise UserError(f"--precision {precision}: {folder} is no transformer that runs in it; use float32")
     return _alike(encode or _batched(model.encode, batch_size))
+
+
+def _exported(folder: Path, device: str, precision: Precision, runtime: Runtime) -> Path | None:
+    """The folder with the student's ONNX graphs, where these are to run.
+
+    Raises:
+        UserError: they are asked for and are not there, or run in another precision.
+    """
+    asked = runtime == "onnx"
+    if asked and precision == "bfloat16":
+        raise UserError(f"--precision {precision}: an ONNX graph runs in float32; name --runtime torch")
+    beside = folder.absolute().parent.parent / "exported" / folder.name
+    found = folder if is_onnx(folder) else beside if is_onnx(beside) and _same(folder, beside) else None
+    if asked and not found:
+        raise UserError(
+            f"--runtime onnx: there is no export of {folder}; run `dvc repro export@{folder.name}`, or name "
+            "--runtime torch"
+        )
+    gpu = device != "cpu" and (device != "auto" or GPU_DRIVER.exists())
+    return found if asked or not (gpu or precision == "bfloat16") else None
+
+
+def _same(folder: Path, exported: Path) -> bool:
+    """Whether an export is of the student as it is now."""
+    weights = [path.relative_to(folder) for path in folder.rglob("*.safetensors")]
+    both = ((folder / one, exported / one) for one in weights)
+    return bool(weights) and all(there.exists() and cmp(one, there, shallow=False) for one, there in both)
+
+
+def _prompted(encode: Encode, prompt: str) -> Encode:
+    return (lambda texts: encode([prompt + text for text in texts])) if prompt else encode
 
 
 def _alike(encode: Encode) -> Encoders:
@@ -119,7 +167,7 @@ def _tells_queries_apart(folder: Path) -> bool:
 
 
 def _runs_packed(folder: Path) -> bool:
-    if is_onnx(folder) or _tells_queries_apart(folder):
+    if _tells_queries_apart(folder):
         return False
     kind, place = modules(folder)[0]
     if kind != "Transformer" or not (place / "config.json").exists():

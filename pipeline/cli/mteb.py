@@ -129,7 +129,7 @@ def _student(name: str, students: Path, device: str) -> _Model:
 
     @cache
     def opened() -> Encode:
-        ways = open_encoders(folder, device, BATCH_SIZE, "auto")
+        ways = open_encoders(folder, device, BATCH_SIZE, "auto", "torch")
         how = {"query": ways.queries, "document": ways.documents}
         return lambda texts, role: how.get(getattr(role, "value", ""), ways.texts)(texts)
 

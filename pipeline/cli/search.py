@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.cli import tabular
 from pipeline.cli.embed import STANDARD_INPUT, encoded, find_student, known_students, read_texts
-from pipeline.cli.encoders import Encode, open_encoders
+from pipeline.cli.encoders import Encode, Runtime, open_encoders
 from pipeline.cli.model_folder import read_json
 from pipeline.cli.store_files import INDEXES
 from pipeline.core import fingerprint
@@ -38,7 +38,7 @@ def search(
     corpus: Annotated[Path, typer.Argument(help="A UTF-8 file, a text a line; -: stdin.")],
     queries: Annotated[list[str], typer.Argument(help="What to look for; -: a query a line of stdin.")],
     student: Annotated[
-        str | None, typer.Option(help="A student's name, its folder, or an ONNX folder of `export`.")
+        str | None, typer.Option(help="A student's name, or any sentence-transformers folder.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Texts a query.")] = 10,
     index: Annotated[
@@ -51,6 +51,9 @@ def search(
         int,
         typer.Option(min=1, help="Texts a batch, where a library runs the model."),
     ] = 64,
+    runtime: Annotated[
+        Runtime, typer.Option(help="auto: ONNX on the CPU, without torch, where the export is there.")
+    ] = "auto",
 ) -> None:
     """Find the texts nearest to each query: rank, similarity, text; before them the query, if several.
 
@@ -66,7 +69,7 @@ def search(
     key = _key(texts, folder)
     place = index or Path(load(params_file).runtime.cache) / INDEXES / key[:KEY_LETTERS]
     kept = _is_kept(place, key)
-    encoders, how = open_encoders(folder, device, batch_size, "auto"), similarity(folder)
+    encoders, how = open_encoders(folder, device, batch_size, "auto", runtime), similarity(folder)
     if not kept:
         built = _build(encoders.documents, texts, folder, how)
         if not ((place / MANIFEST).exists() and _manifest(place).get("key") == key):  # by another, meanwhile

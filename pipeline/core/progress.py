@@ -1,5 +1,6 @@
 """Progress of long work: a rich bar where a terminal is attached, plain lines otherwise."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,12 +18,12 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def progress(label: str, total: int, unit: str) -> Iterator[Advance]:
+def progress(label: str, total: int | None, unit: str) -> Iterator[Advance]:
     """Yield `advance(count)`; show rate and time left while it is called.
 
     Args:
         label: what is being done.
-        total: how many units there are.
+        total: how many units there are; None: nobody knows.
         unit: what is counted, in the plural.
     """
     if sys.stderr.isatty():
@@ -34,7 +35,7 @@ def progress(label: str, total: int, unit: str) -> Iterator[Advance]:
 
 
 @contextmanager
-def _bar(label: str, total: int, unit: str) -> Iterator[Advance]:
+def _bar(label: str, total: int | None, unit: str) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -60,9 +61,9 @@ def _bar(label: str, total: int, unit: str) -> Iterator[Advance]:
 
 
 @contextmanager
-def _lines(label: str, total: int, unit: str) -> Iterator[Advance]:
+def _lines(label: str, total: int | None, unit: str) -> Iterator[Advance]:
     started = last = time.monotonic()
-    done = 0
+    done, of = 0, "" if total is None else f" of {total:,}"
 
     def advance(count: int) -> None:
         nonlocal last, done
@@ -71,12 +72,12 @@ def _lines(label: str, total: int, unit: str) -> Iterator[Advance]:
         if now - last >= PLAIN_SECONDS:
             last = now
             rate = done / (now - started)
-            left = (total - done) / rate if rate else float("inf")
-            say(f"{label}: {done:,} of {total:,} {unit}, {_figure(rate)}/s, {left:,.0f} s left")
+            left = "" if total is None else f", {(total - done) / rate if rate else math.inf:,.0f} s left"
+            say(f"{label}: {done:,}{of} {unit}, {_figure(rate)}/s{left}")
 
     yield advance
     seconds = time.monotonic() - started
-    say(f"{label}: {done:,} of {total:,} {unit} in {seconds:,.1f} s, {_figure(done / max(seconds, 1e-9))}/s")
+    say(f"{label}: {done:,}{of} {unit} in {seconds:,.1f} s, {_figure(done / max(seconds, 1e-9))}/s")
 
 
 def _figure(rate: float) -> str:

@@ -20,7 +20,7 @@ from pipeline.cli import mteb_tasks
 from pipeline.cli.__main__ import app
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
-from pipeline.export import onnx
+from pipeline.export import export
 from pipeline.params.evaluate import Probe
 from pipeline.tasks import classification, retrieval, sts
 from pipeline.tasks.embeddings import Embeddings
@@ -130,7 +130,8 @@ def test_what_is_kept_needs_no_model_until_the_student_changes(folder, monkeypat
 
 
 def test_an_onnx_folder_scores_as_its_student_does(folder):
-    onnx.export(student_folder.read(Path("data/finetuned/tiny"), "x")).write(Path("exported/onnx"))
+    student = Path("data/finetuned/tiny")
+    export.write(student_folder.read(student, "x"), student, ["onnx"], Path("exported/onnx"))
     result = run("tiny", "exported/onnx", "--define", "sts.py")
     assert result.exit_code == 0, result.stderr
     scores = [[task["main_score"] for task in written(n)["tasks"].values()] for n in ("tiny", "onnx")]
