@@ -1,4 +1,4 @@
-# make setup | repro | recipe | test | test-avx2 | check | bench | lock | lock-check | clean
+# make setup | repro | recipe | test | test-avx2 | check | bench | compat | lock | lock-check | clean
 #
 #   RECIPE  a file of recipes/ to take as params.yaml   make repro RECIPE=ten_minutes
 #   PYTHON  the interpreter of the environment          make setup PYTHON=python3.13
@@ -25,7 +25,7 @@ NLTK_DATA := data/raw/nltk_data
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup environment python repro recipe test test-avx2 check bench lock lock-check clean
+.PHONY: setup environment python repro recipe test test-avx2 check bench compat lock lock-check clean
 
 setup: environment
 	@"$(BIN)/python" -m pipeline.cli.obtain_wordnet $(NLTK_DATA)
@@ -63,6 +63,10 @@ BENCHMARKS := $(wildcard benchmarks/bench_*.py)
 bench: setup
 	@test -n "$(BENCHMARKS)" || echo "there are no benchmarks/bench_*.py"
 	@set -e; for script in $(BENCHMARKS); do echo "$$script"; "$(BIN)/python" $$script $(ARGS); done
+
+# What ships, loaded by other runtimes, each in an environment of its own (some GB under .compat/).
+compat: setup
+	"$(BIN)/python" benchmarks/compat.py $(ARGS)
 
 python:
 	@test -x "$(BIN)/python" || { \

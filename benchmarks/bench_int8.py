@@ -17,7 +17,9 @@ import numpy as np
 import polars as pl
 from measuring import report
 
+from pipeline.export.onnx_folder import GRAPHS
 from pipeline.export.parity import difference
+from pipeline.params.export import Format
 
 EXPORTED = Path("data/exported")
 EMULATOR = ["qemu-x86_64", "-cpu", "Haswell"]
@@ -27,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from pipeline.export.session import OnnxEncoder
 texts = Path(sys.argv[2]).read_text(encoding="utf-8").split("\\n")
-np.save(sys.argv[3], OnnxEncoder(Path(sys.argv[1])).encode(texts))
+np.save(sys.argv[3], OnnxEncoder(Path(sys.argv[1]), graph=sys.argv[4]).encode(texts))
 """
 
 
@@ -45,8 +47,8 @@ def main() -> None:
         listed = Path(folder) / "texts.txt"
         listed.write_text("\n".join(text.replace("\n", " ") for text in texts), encoding="utf-8")
         for student in sorted(EXPORTED.iterdir()):
-            exact = encoded(student / "onnx", listed, [])
-            here, there = (encoded(student / "onnx-int8", listed, by) for by in ([], EMULATOR))
+            exact = encoded(student, "onnx", listed, [])
+            here, there = (encoded(student, "onnx-int8", listed, by) for by in ([], EMULATOR))
             rows.append(
                 {
                     "student": student.name,
@@ -58,11 +60,13 @@ def main() -> None:
     report("int8", rows, f"python benchmarks/bench_int8.py --texts {args.texts}")
 
 
-def encoded(folder: Path, texts: Path, by: list[str]) -> np.ndarray:
-    """Vectors (n, dim) of an ONNX folder, computed by an emulator or by the processor itself."""
+def encoded(folder: Path, name: Format, texts: Path, by: list[str]) -> np.ndarray:
+    """Vectors (n, dim) of an exported student's graph, computed by an emulator or by the processor itself."""
     out = texts.with_name("vectors.npy")
     subprocess.run(
-        [*by, sys.executable, "-c", ENCODE, folder, texts, out], check=True, stderr=subprocess.DEVNULL
+        [*by, sys.executable, "-c", ENCODE, folder, texts, out, GRAPHS[name]],
+        check=True,
+        stderr=subprocess.DEVNULL,
     )
     return np.load(out)
 

@@ -33,7 +33,7 @@ COMMANDS = {
         "cache list",
         "embed data/raw/texts.txt --student potion",
         "embed data/raw/texts.txt --student hpd",
-        "embed data/raw/texts.txt --student data/exported/hpd/onnx",
+        "embed data/raw/texts.txt --student data/exported/hpd",
     )
 } | {"import torch": "python -c 'import torch'"}
 STAGES = {

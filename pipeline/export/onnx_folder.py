@@ -6,7 +6,6 @@ length of 1 at least. `sentence_embedding` is (n, dim) float32, `last_hidden_sta
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,9 @@ GRAPHS: dict[Format, str] = {
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 CONFIG = "config.json"
+SPECIAL = "special_tokens_map.json"
+"""fastembed asks for it, though tokenizer_config.json says the same."""
+WORDS = "wordembedding_config.json"
 UNLIMITED = 1_000_000
 """Tokens of a text for whose length nothing is said: runtimes want a number."""
 
@@ -37,23 +39,25 @@ def is_onnx(folder: Path) -> bool:
 def complete(folder: Path) -> None:
     """Write what ONNX runtimes look for at the root and sentence-transformers has elsewhere, or not at all.
 
-    A BiLSTM's tokenizer lies in its first module's folder, and a table says nothing of padding.
+    A table says nothing of padding, and a BiLSTM's tokenizer cuts elsewhere than the BiLSTM.
     """
-    if not (folder / TOKENIZER).exists():
-        place = next(path.parent for path in folder.glob(f"*/{TOKENIZER}"))
-        for name in (TOKENIZER, TOKENIZER_CONFIG):
-            shutil.copyfile(place / name, folder / name)
     tokenizer = _read(folder / TOKENIZER)
-    config = _read(folder / CONFIG) if (folder / CONFIG).exists() else {"model_type": "bilstm"}
+    config = _read(folder / CONFIG) if (folder / CONFIG).exists() else {}
     told = _read(folder / TOKENIZER_CONFIG) if (folder / TOKENIZER_CONFIG).exists() else {}
     pad = told.get("pad_token") or next(iter(tokens_of(tokenizer)))
     if config.get("pad_token_id") is None:
         config["pad_token_id"] = tokens_of(tokenizer)[pad]
         _write(folder / CONFIG, config)
     longest = told.get("model_max_length")
+    if (folder / WORDS).exists():  # the graph cuts, and not where a tokenizer would
+        told.pop("max_length", None)
+        longest = None
     if "pad_token" not in told or not longest or longest > UNLIMITED:
         told.setdefault("tokenizer_class", "PreTrainedTokenizerFast")
-        _write(folder / TOKENIZER_CONFIG, told | {"pad_token": pad, "model_max_length": UNLIMITED})
+        told |= {"pad_token": pad, "model_max_length": UNLIMITED}
+        _write(folder / TOKENIZER_CONFIG, told)
+    special = {key: token for key, token in told.items() if key.endswith("_token") and isinstance(token, str)}
+    _write(folder / SPECIAL, special)
 
 
 def tokens_of(tokenizer: dict[str, Any]) -> dict[str, int]:
