@@ -206,7 +206,14 @@ def environment(runtime: Runtime) -> list[str]:
             )
         else:
             subprocess.run([sys.executable, "-m", "venv", place], check=True)
-            pip: list[str | Path] = [place / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            pip: list[str | Path] = [
+                place / "bin/python",
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ]
             torch = [one for one in runtime.packages if one == TORCH]  # first and alone: else with CUDA
             for packages in (torch, [one for one in runtime.packages if one != TORCH]):
                 if packages:

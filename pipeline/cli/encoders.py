@@ -57,13 +57,15 @@ def open_encoders(
         batch_size: texts a batch, of a model that sentence-transformers or onnxruntime runs.
         precision: of a packed transformer's products; other models have float32 alone. `auto`: bfloat16
             where it is faster here.
-        runtime: `onnx` or `torch`; `auto`: ONNX on the CPU, where the export is there.
+        runtime: `onnx` or `torch`; `auto`: ONNX on the CPU, where the export is there, but of a table.
 
     Raises:
         UserError: it is damaged, there is no such device, the model does not run in that precision, or its
             export is not there.
     """
-    if runtime != "torch" and (graphs := _exported(folder, device, precision, runtime)):
+    table = _is_table(folder) and device in ("auto", "cpu")
+    wanted = runtime == "onnx" or (runtime == "auto" and not table)
+    if wanted and (graphs := _exported(folder, device, precision, runtime)):
         graph = partial(OnnxEncoder(graphs, device).encode, batch_size=batch_size)
         prompts = student_folder.prompts(graphs)
         return Encoders(*(_prompted(graph, prompts.get(role, "")) for role in ROLES))
@@ -75,7 +77,7 @@ def open_encoders(
         )
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{folder} holds no .safetensors weights; distil it again")
-    if _is_table(folder) and device in ("auto", "cpu"):
+    if table:
         return _alike(_table(folder))
     device = find_device(device, "--device")
     if _tells_queries_apart(folder):

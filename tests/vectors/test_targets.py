@@ -4,7 +4,7 @@ from small_students import static_block, transformer_block
 
 from pipeline.params.students import StaticStudent
 from pipeline.vectors.space.pca import Pca
-from pipeline.vectors.space.targets import left_out, reduction
+from pipeline.vectors.space.targets import is_unit, left_out, reduction
 
 TEACHER_DIM = 32
 LEARNED = {"kind": "infonce", "projection": "learned"}
@@ -81,3 +81,20 @@ def test_targets_are_the_teachers_vectors_or_their_components(dim, train, expect
 def test_who_shares_the_teachers_space(student, reason):
     found = left_out(student, TEACHER_DIM, "sentence")
     assert found is None if reason is None else reason in found
+
+
+@pytest.mark.parametrize(
+    ("similarity", "lengths", "expected"),
+    [
+        ("cosine", (1.0, 3.0), True),
+        ("dot", (1.0, 1.0), True),
+        ("dot", (1.0, 1.2), False),
+        ("euclidean", (1.0, 1.0), True),
+        ("manhattan", (0.5, 2.0), False),
+    ],
+)
+def test_a_student_has_length_1_where_directions_alone_count(similarity, lengths, expected):
+    directions = np.random.default_rng(0).standard_normal((2, 384))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    stored = (directions * np.array(lengths)[:, None]).astype(np.float16)
+    assert is_unit(similarity, stored) is expected
