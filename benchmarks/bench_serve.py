@@ -1,7 +1,7 @@
 """What a student costs to serve: sentence-transformers, onnxruntime, int8, and model2vec for a table.
 
 `python benchmarks/bench_serve.py [--students NAME ...] [--threads N ...] [--rounds N]`, after `make repro`.
-CPU time of all threads, in turn: a short text alone, 1,000 short texts, 1,000 long ones (of the evaluation,
+CPU time of all threads, in turn: a short text alone, 1,000 short texts, 200 long ones (of the evaluation,
 several joined). A table encodes 100,000 texts too, beside model2vec's own `encode`. Each number of threads
 runs in a process of its own, in which torch, onnxruntime and tokenizers take so many.
 """
@@ -73,14 +73,14 @@ def measured(name: str, threads: int, rounds: int) -> list[dict[str, object]]:
     folder = EXPORTED / name
     content = pl.read_parquet("data/corpus/eval.parquet", columns=["text"])["text"].to_list()
     short = [text for text in content if len(text.split()) <= 12][:1000]
-    long = [" ".join(content[start : start + JOINED]) for start in range(0, 1000 * 4, 4)]
+    long = [" ".join(content[start : start + JOINED]) for start in range(0, 200 * 4, 4)]
     model = SentenceTransformer(str(folder), device="cpu")
     ways: dict[str, Callable[[list[str]], object]] = {
         "sentence-transformers": partial(model.encode, show_progress_bar=False),
         "onnx": session.OnnxEncoder(folder).encode,
         "onnx-int8": session.OnnxEncoder(folder, graph=GRAPHS["onnx-int8"]).encode,
     }
-    work = {"one short text": short[:1], "1,000 short texts": short, "1,000 long texts": long}
+    work = {"one short text": short[:1], "1,000 short texts": short, "200 long texts": long}
     if (folder / "config.json").exists() and "model2vec" in (folder / "config.json").read_text():
         from model2vec import StaticModel
 
