@@ -153,10 +153,9 @@ def test_every_room_is_imported_by_later_ones_alone(repository):
 
 
 def test_an_import_of_a_later_room_is_found(copy):
-    edit(
-        copy / "pipeline/vectors/space/pca.py", "\ndef ", "\nfrom pipeline.cli import finding as _\n\n\ndef "
-    )
-    assert dvc_contract.climbing(copy) == ["pipeline/vectors/space/pca.py imports pipeline/cli/finding.py"]
+    pca = "pipeline/vectors/space/pca.py"
+    edit(copy / pca, "\ndef ", "\nfrom pipeline.cli import finding as _\n\n\ndef ")
+    assert dvc_contract.climbing(copy) == [f"{pca} imports pipeline/cli/finding.py"]
 
 
 def test_no_kind_imports_another_kind(repository):
