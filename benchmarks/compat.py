@@ -128,7 +128,7 @@ RUNTIMES = {
     ),
     "sentence-transformers 5.1.2": sentence_transformers("5.1.2", "transformers<5", kinds=ENCODERS + TABLES),
     "sentence-transformers 5.7.0": sentence_transformers("5.7.0", kinds=ENCODERS + TABLES),
-    "sentence-transformers 6.0.0": sentence_transformers("6.0.0", kinds=(*ENCODERS, "bilstm", *TABLES)),
+    "sentence-transformers 6.0.0": sentence_transformers("6.0.0", kinds=ENCODERS + TABLES),
     "sentence-transformers 5.1.2, backend onnx": sentence_transformers(
         "5.1.2", "transformers<5", "optimum-onnx[onnxruntime]", options=', backend="onnx"', kinds=ENCODERS
     ),

@@ -4,7 +4,7 @@ from pipeline.export.onnx_folder import GRAPHS
 from pipeline.params.export import Format
 
 SENTENCE_TRANSFORMERS = """
-`pip install sentence-transformers` (3 or later)
+`pip install sentence-transformers` (3 or later; of a BiLSTM 6.2 or later)
 
 ```python
 from sentence_transformers import SentenceTransformer
