@@ -14,14 +14,15 @@ from pipeline.cli.model_folder import modules, read_object
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision, find_device
 from pipeline.data.student import student_folder
-from pipeline.export.onnx_folder import is_onnx
+from pipeline.export.onnx_folder import GRAPHS, is_onnx
 from pipeline.export.session import OnnxEncoder
+from pipeline.params.export import Format
 from pipeline.score.evaluation import shipped
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-Runtime = Literal["auto", "onnx", "torch"]
+Runtime = Literal["auto", "onnx", "onnx-int8", "torch"]
 ROLES = ("text", "query", "document")
 GPU_DRIVER = Path("/proc/driver/nvidia")
 """There where torch may find a GPU; asking torch takes its seconds."""
@@ -57,16 +58,20 @@ def open_encoders(
         batch_size: texts a batch, of a model that sentence-transformers or onnxruntime runs.
         precision: of a packed transformer's products; other models have float32 alone. `auto`: bfloat16
             where it is faster here.
-        runtime: `onnx` or `torch`; `auto`: ONNX on the CPU, where the export is there, but of a table.
+        runtime: `onnx`, `onnx-int8` or `torch`; `auto`: ONNX on the CPU, where the export is there
+            and the student is no table.
 
     Raises:
         UserError: it is damaged, there is no such device, the model does not run in that precision, or its
             export is not there.
     """
     table = _is_table(folder) and device in ("auto", "cpu")
-    wanted = runtime == "onnx" or (runtime == "auto" and not table)
-    if wanted and (graphs := _exported(folder, device, precision, runtime)):
-        graph = partial(OnnxEncoder(graphs, device).encode, batch_size=batch_size)
+    name: Format = "onnx-int8" if runtime == "onnx-int8" else "onnx"
+    asked = runtime == name
+    if (asked or (runtime == "auto" and not table)) and (
+        graphs := _exported(folder, name, device, precision, asked=asked)
+    ):
+        graph = partial(OnnxEncoder(graphs, device, GRAPHS[name]).encode, batch_size=batch_size)
         prompts = student_folder.prompts(graphs)
         return Encoders(*(_prompted(graph, prompts.get(role, "")) for role in ROLES))
     packed = _runs_packed(folder)
@@ -91,21 +96,24 @@ def open_encoders(
     return _alike(encode or _batched(model.encode, batch_size))
 
 
-def _exported(folder: Path, device: str, precision: Precision, runtime: Runtime) -> Path | None:
-    """The folder with the student's ONNX graphs, where these are to run.
+def _exported(folder: Path, name: Format, device: str, precision: Precision, *, asked: bool) -> Path | None:
+    """The folder with the student's ONNX graph of a format, where that is to run.
 
     Raises:
         UserError: they are asked for and are not there, or run in another precision.
     """
-    asked = runtime == "onnx"
     if asked and precision == "bfloat16":
-        raise UserError(f"--precision {precision}: an ONNX graph runs in float32; name --runtime torch")
+        raise UserError(f"--precision {precision}: an ONNX graph does not run in it; name --runtime torch")
     beside = folder.absolute().parent.parent / "exported" / folder.name
-    found = folder if is_onnx(folder) else beside if is_onnx(beside) and _same(folder, beside) else None
+    found = None
+    if is_onnx(folder, name):
+        found = folder
+    elif is_onnx(beside, name) and _same(folder, beside):
+        found = beside
     if asked and not found:
         raise UserError(
-            f"--runtime onnx: there is no export of {folder}; run `dvc repro export@{folder.name}`, or name "
-            "--runtime torch"
+            f"--runtime {name}: there is no such export of {folder}; run `dvc repro export@{folder.name}`, "
+            "or name --runtime torch"
         )
     gpu = device != "cpu" and (device != "auto" or GPU_DRIVER.exists())
     return found if asked or not (gpu or precision == "bfloat16") else None

@@ -80,7 +80,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         temporary.chmod(0o755)
         yield temporary
         for written in temporary.rglob("*"):  # safetensors writes for its user alone
-            written.chmod(0o755 if written.is_dir() else 0o644)
+            if not written.is_symlink():  # what it points to is another's
+                written.chmod(0o755 if written.is_dir() else 0o644)
         while not _put(temporary, path):
             pass
 

@@ -58,7 +58,7 @@ def main(
     scores: Annotated[Path, typer.Option(help="reports/metrics/NAME.json, for the card")],
     pca_folder: Annotated[Path, typer.Option("--pca", help="Folder of one PCA a view")],
     teacher_view: Annotated[str, typer.Option(help="What stands for the teacher: the first of encode.views")],
-    out: Annotated[Path, typer.Option(help="Folder of one folder a format, and the card")],
+    out: Annotated[Path, typer.Option(help="Folder of the student, its graphs and its card")],
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:

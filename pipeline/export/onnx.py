@@ -45,18 +45,26 @@ def export(model: "SentenceTransformer") -> "ModelProto":
     example = tuple(torch.ones_like(ids) if name == MASK else ids.clone() for name in inputs)
     axes = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
     # What the tracer says of its own source files is left out.
-    with torch.no_grad(), quiet():
-        program = torch.onnx.export(
-            Graph(model).eval(),
-            example,
-            dynamo=True,
-            input_names=list(inputs),
-            output_names=[SENTENCES, TOKENS],
-            dynamic_shapes=((axes,) * len(inputs),),
-            opset_version=OPSET,
-            external_data=False,
-            verbose=False,
-        )
+    try:
+        with torch.no_grad(), quiet():
+            program = torch.onnx.export(
+                Graph(model).eval(),
+                example,
+                dynamo=True,
+                input_names=list(inputs),
+                output_names=[SENTENCES, TOKENS],
+                dynamic_shapes=((axes,) * len(inputs),),
+                opset_version=OPSET,
+                external_data=False,
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        reason = str(error.__cause__ or error).splitlines()[0]
+        kind = getattr(getattr(model[0], "config", None), "model_type", type(model[0]).__name__)
+        raise UserError(
+            f"torch has no ONNX form of this {kind} student ({reason}); name `formats` without onnx under "
+            "`export`: [sentence-transformers]"
+        ) from None
     if program is None:
         raise RuntimeError("torch.onnx.export gave no program")
     proto: ModelProto = program.model_proto

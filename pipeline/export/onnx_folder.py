@@ -31,9 +31,9 @@ UNLIMITED = 1_000_000
 """Tokens of a text for whose length nothing is said: runtimes want a number."""
 
 
-def is_onnx(folder: Path) -> bool:
-    """Whether a folder holds a student's graphs."""
-    return any((folder / graph).exists() for graph in GRAPHS.values())
+def is_onnx(folder: Path, name: Format = "onnx") -> bool:
+    """Whether a folder holds a student's graph of this format."""
+    return (folder / GRAPHS[name]).exists()
 
 
 def complete(folder: Path) -> None:

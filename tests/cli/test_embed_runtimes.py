@@ -34,7 +34,7 @@ def data(parts: Path, tmp_path: Path) -> Path:
     saved("transformer", parts, finetuned)
     exported.mkdir(parents=True)
     model = SentenceTransformer(str(finetuned), device="cpu")
-    export.write(model, finetuned, ["onnx"], exported)
+    export.write(model, finetuned, ["onnx", "onnx-int8"], exported)
     return tmp_path
 
 
@@ -59,6 +59,7 @@ def torch_was_loaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
         ("{data}/exported/tiny/onnx", [], False),
         ("{data}/finetuned/tiny", [], False),
         ("tiny", ["--runtime", "onnx"], False),
+        ("tiny", ["--runtime", "onnx-int8"], False),
         ("tiny", ["--runtime", "torch"], True),
         ("{data}/exported/tiny", ["--runtime", "torch"], True),
     ],
@@ -73,7 +74,18 @@ def test_the_export_runs_where_it_is_there(
     assert loaded() == by_torch
     rows = [json.loads(line) for line in result.stdout.split("\n") if line]
     expected = SentenceTransformer(str(data / "finetuned/tiny"), device="cpu").encode(TEXTS)
-    np.testing.assert_allclose([row["vector"] for row in rows], expected, atol=2e-6)
+    off = np.abs(np.array([row["vector"] for row in rows]) - expected).max()
+    assert (1e-4 < off < 0.1) if "onnx-int8" in options else off < 2e-6
+
+
+def test_only_int8_is_there(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data / "exported/tiny/onnx/model.onnx").unlink()
+    loaded = torch_was_loaded(monkeypatch)
+    assert embed(data / "finetuned", stdin=b"text\n").exit_code == 0
+    assert loaded()
+    result = embed(data / "finetuned", "--runtime", "onnx", stdin=b"text\n")
+    assert "--runtime onnx: there is no such export" in result.stderr
+    assert embed(data / "finetuned", "--runtime", "onnx-int8", stdin=b"text\n").exit_code == 0
 
 
 def test_an_export_of_another_student_does_not_run(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

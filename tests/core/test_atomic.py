@@ -223,3 +223,18 @@ def test_a_folder_removes_what_killed_processes_left_of_it_alone(tmp_path):
         pass
     left = {path.name for path in tmp_path.iterdir()} - {"out", kept.name}
     assert [name.startswith(".partial-other-") for name in left] == [True]
+
+
+def test_all_may_read_a_folders_files_and_what_links_point_to_keeps_its_mode(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("x")
+    other.chmod(0o400)
+    with atomic_folder(tmp_path / "made") as folder:
+        (folder / "deep").mkdir(mode=0o700)
+        (folder / "deep/own").write_text("x")
+        (folder / "deep/own").chmod(0o600)
+        (folder / "link").symlink_to(other)
+    modes = [
+        path.stat().st_mode & 0o777 for path in (tmp_path / "made/deep", tmp_path / "made/deep/own", other)
+    ]
+    assert modes == [0o755, 0o644, 0o400]

@@ -11,6 +11,8 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from refusals import refuses
 from sentence_transformers import SentenceTransformer
+from small_students import TEXTS
+from small_teachers import write_teacher
 
 from pipeline.export import export, int8, onnx
 from pipeline.export.onnx_folder import GRAPHS, IDS
@@ -233,3 +235,24 @@ def test_a_mistake_of_ours_keeps_its_traceback(exported, monkeypatch):
 def test_a_device_that_onnxruntime_lacks(exported):
     with refuses("onnxruntime", "'mps'", "CPUExecutionProvider"):
         OnnxEncoder(exported("static")[1], "mps")
+
+
+@pytest.mark.parametrize("name", ["deberta-v2", "qwen3"])
+def test_int8_of_other_encoders_does_not_depend_on_the_batch(tmp_path, name):
+    """Products of what is no token (DeBERTa's relative positions), and of gates, stand in their graphs too."""
+    teacher = write_teacher(name, tmp_path)
+    export.write(
+        SentenceTransformer(str(teacher), device="cpu"), teacher, ["onnx", "onnx-int8"], tmp_path / "out"
+    )
+    expected = trained_vectors(teacher, TEXTS)
+    np.testing.assert_allclose(OnnxEncoder(tmp_path / "out").encode(TEXTS), expected, atol=2e-6)
+    encoder = OnnxEncoder(tmp_path / "out", graph=GRAPHS["onnx-int8"])
+    found = encoder.encode(TEXTS)
+    assert 1e-5 < np.abs(found - expected).max() < 0.3 * np.abs(expected).max()
+    np.testing.assert_allclose(np.concatenate([encoder.encode([text]) for text in TEXTS]), found, atol=1e-5)
+
+
+def test_an_encoder_that_torch_cannot_export_is_told_in_a_line(tmp_path):
+    model = SentenceTransformer(str(write_teacher("xlnet", tmp_path)), device="cpu")
+    with refuses("xlnet", "ONNX", "[sentence-transformers]"):
+        onnx.export(model)
