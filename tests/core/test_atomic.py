@@ -234,7 +234,6 @@ def test_all_may_read_a_folders_files_and_what_links_point_to_keeps_its_mode(tmp
         (folder / "deep/own").write_text("x")
         (folder / "deep/own").chmod(0o600)
         (folder / "link").symlink_to(other)
-    modes = [
-        path.stat().st_mode & 0o777 for path in (tmp_path / "made/deep", tmp_path / "made/deep/own", other)
-    ]
+    looked_at = (tmp_path / "made/deep", tmp_path / "made/deep/own", other)
+    modes = [path.stat().st_mode & 0o777 for path in looked_at]
     assert modes == [0o755, 0o644, 0o400]

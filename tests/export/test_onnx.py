@@ -239,7 +239,7 @@ def test_a_device_that_onnxruntime_lacks(exported):
 
 @pytest.mark.parametrize("name", ["deberta-v2", "qwen3"])
 def test_int8_of_other_encoders_does_not_depend_on_the_batch(tmp_path, name):
-    """Products of what is no token (DeBERTa's relative positions), and of gates, stand in their graphs too."""
+    """Their graphs multiply what is no token too (DeBERTa's relative positions), and gates."""
     teacher = write_teacher(name, tmp_path)
     export.write(
         SentenceTransformer(str(teacher), device="cpu"), teacher, ["onnx", "onnx-int8"], tmp_path / "out"
