@@ -5,16 +5,18 @@ sentence-transformers spends its time on, beside torch:
 
 - Python's garbage collector searches hundreds of thousands of new objects again and again; none is garbage.
 - transformers imports scikit-learn, scipy.stats and scipy.optimize for functions of generation, GLUE and
-  object detection, sentence-transformers scikit-learn for distances other than the cosine.
+  object detection, sentence-transformers scikit-learn for distances other than the cosine, scipy.sparse for a
+  conversion, and datasets, which imports pandas, for its trainers.
 - transformers and torch's optimizers import torch's compiler to say what it is to leave alone, and for a
   context manager of masks; transformers imports torch.distributed.tensor for a debugger, accelerate FSDP.
 - transformers searches its 2,600 files for the names that they offer, and forgets half before it asks again.
 - An embedding without memory (`device="meta"`, as transformers makes them before it reads the weights) is
-  filled with random numbers by torch's decompositions, which import sympy.
+  filled with random numbers by torch's decompositions. To check a condition they import sympy.
 """
 
 import gc
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +25,7 @@ from functools import cache, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,7 +46,9 @@ LARGE = (
 DEFERRING = ("transformers", "sentence_transformers")
 """While a module of these is imported, what follows is put off."""
 DEFERRED = (
+    "datasets",
     "scipy.optimize",
+    "scipy.sparse",
     "scipy.stats",
     "sklearn.metrics",
     "torch._dynamo._trace_wrapped_higher_order_op",
@@ -95,8 +99,16 @@ def _remember_all(import_utils: ModuleType) -> None:
     setattr(import_utils, "create_import_structure_from_path", create_import_structure_from_path)  # noqa: B010
 
 
-def _fill_no_meta_tensors(torch: ModuleType) -> None:
-    """Spare embeddings without memory their random numbers."""
+def _save_meta_tensors_work(torch: ModuleType) -> None:
+    """Spare embeddings without memory their random numbers, and conditions without symbols sympy."""
+    check_with = torch._check_with
+
+    @wraps(check_with)
+    def _check_with(error: type[Exception], condition: object, message: Callable[[], str]) -> None:
+        if condition is not True:
+            check_with(error, condition, message)
+
+    setattr(torch, "_check_with", _check_with)  # noqa: B010
     reset = torch.nn.Embedding.reset_parameters
 
     @wraps(reset)
@@ -108,7 +120,7 @@ def _fill_no_meta_tensors(torch: ModuleType) -> None:
 
 
 CHANGED: Mapping[str, Callable[[ModuleType], None]] = {
-    "torch": _fill_no_meta_tensors,
+    "torch": _save_meta_tensors_work,
     "transformers.utils.import_utils": _remember_all,
 }
 """What is done to a module once it is imported."""
@@ -130,7 +142,7 @@ def _uncollected() -> Iterator[None]:
 @contextmanager
 def _deferred() -> Iterator[None]:
     """Put placeholders where modules are not yet, and take them away again; stand-ins stay."""
-    put: dict[str, ModuleType] = {name: _Deferred(name) for name in DEFERRED if name not in sys.modules}
+    put: dict[str, ModuleType] = {name: _Deferred(name) for name in DEFERRED if _is_absent(name)}
     put |= {name: ModuleType(name) for name in EMPTY if name not in sys.modules}
     sys.modules.update({name: _StandIn(name) for name in KNOWN if name not in sys.modules} | put)
     try:
@@ -162,8 +174,18 @@ KNOWN: Mapping[str, Mapping[str, object]] = {
 leave alone, and whether a model is theirs."""
 
 
+def _is_absent(name: str) -> bool:
+    """Whether a module is not imported, but could be."""
+    return name not in sys.modules and importlib.util.find_spec(name.partition(".")[0]) is not None
+
+
 class _Deferred(ModuleType):
     """A module that is imported when something of it is used."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        if "." not in name:  # transformers asks whether a package is installed by its spec
+            self.__spec__ = PathFinder.find_spec(name)
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -202,7 +224,13 @@ class _Later:
         self._module, self._name = module, name
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        return getattr(self._module.imported(), self._name)(*args, **kwargs)
+        return self._itself()(*args, **kwargs)
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, self._itself())
 
     def __getattr__(self, name: str) -> object:
-        return getattr(getattr(self._module.imported(), self._name), name)
+        return getattr(self._itself(), name)
+
+    def _itself(self) -> Any:  # noqa: ANN401
+        return getattr(self._module.imported(), self._name)

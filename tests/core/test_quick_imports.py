@@ -15,7 +15,10 @@ def run(code: str) -> str:
 def test_what_nobody_needs_is_not_imported():
     code = (
         INSTALL + "import sys, sentence_transformers, transformers.models.bert.modeling_bert\n"
-        "print(*(name for name in ('sklearn', 'scipy.stats', 'scipy.optimize', 'torch._dynamo.config',\n"
+        "torch = sys.modules['torch']\n"
+        "assert torch.arange(3, device='meta').shape == (3,)\n"
+        "print(*(name for name in ('sklearn', 'scipy.stats', 'scipy.optimize', 'scipy.sparse',\n"
+        "    'datasets', 'pandas', 'sympy', 'torch._dynamo.config',\n"
         "    'torch.distributed.tensor', 'torch.distributed.fsdp') if name in sys.modules))"
     )
     assert run(code) == "\n"
@@ -35,6 +38,24 @@ def test_what_was_put_off_is_imported_by_its_use():
         "print(pairwise_distances([[0.0]], [[2.0]])[0, 0], 'sklearn' in sys.modules)"
     )
     assert run(code).splitlines() == ["-5.0 -7.0", "-1.0", "2.0 True"]
+
+
+def test_what_was_put_off_is_a_class_of_objects_and_a_condition_that_fails_is_an_error():
+    code = (
+        INSTALL + "import sys, torch, sentence_transformers\n"
+        "from sentence_transformers.base import model_card, sampler\n"
+        "assert 'datasets' not in sys.modules\n"
+        "import datasets\n"
+        "table = datasets.Dataset.from_dict({'a': [1]})\n"
+        "print(isinstance(table, model_card.Dataset), isinstance(table, model_card.IterableDataset))\n"
+        "print(isinstance(table, (int, sampler.Dataset)))\n"
+        "from sentence_transformers.util import to_scipy_coo\n"
+        "print(to_scipy_coo(torch.eye(2).to_sparse()).nnz)\n"
+        "for condition in (False, torch.tensor(True)):\n"
+        "    try: torch._check(condition, lambda: 'refused')\n"
+        "    except (RuntimeError, TypeError) as error: print(type(error).__name__)"
+    )
+    assert run(code).splitlines() == ["True False", "True", "2", "RuntimeError", "TypeError"]
 
 
 def test_the_compiler_and_sharding_are_there_for_who_asks_for_them():

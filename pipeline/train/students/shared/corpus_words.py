@@ -3,16 +3,18 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from skeletoken import TokenizerModel
-from skeletoken.models import BPE, Unigram
 from tokenizers import Tokenizer
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.tokens.tokens import tokenise
+
+if TYPE_CHECKING:
+    from skeletoken import TokenizerModel
 
 DISTINCT = 1 << 20
 """Words counted at a time, some 200 MB."""
@@ -73,10 +75,12 @@ def with_words(tokenizer: Tokenizer, words: list[str]) -> Tokenizer:
     Raises:
         UserError: the tokenizer cannot be changed so that its other tokens keep their ids.
     """
+    from skeletoken import models
+
     # By length: what BPE adds on the way to a word may be another, shorter one.
     words = sorted(words, key=lambda word: (len(word), word))
-    edited = TokenizerModel.from_tokenizer(tokenizer).add_tokens_to_vocabulary(words, preprocess_tokens=False)
-    if isinstance(edited.model, Unigram):
+    edited = _editable(tokenizer).add_tokens_to_vocabulary(words, preprocess_tokens=False)
+    if isinstance(edited.model, models.Unigram):
         # Added with the lowest score of all, it would be split as before.
         entries = edited.model.vocab.root
         scores = dict(entries)
@@ -168,12 +172,14 @@ def with_tokens(tokenizer: Tokenizer, kept: list[int]) -> Tokenizer:
     Raises:
         UserError: the tokenizer cannot be cut so.
     """
+    from skeletoken import models
+
     names = [tokenizer.id_to_token(token) for token in kept]
     left_out = sorted(set(tokenizer.get_vocab()) - set(names))
-    before = TokenizerModel.from_tokenizer(tokenizer)
+    before = _editable(tokenizer)
     try:
         edited = before.remove_tokens_from_vocabulary(left_out)
-        if isinstance(edited.model, Unigram):
+        if isinstance(edited.model, models.Unigram):
             edited.model.unk_token = before.unk_token  # it is kept by its number, which has changed
         found = edited.to_tokenizer()
     except (KeyError, ValueError) as error:
@@ -185,11 +191,20 @@ def with_tokens(tokenizer: Tokenizer, kept: list[int]) -> Tokenizer:
     return found
 
 
+def _editable(tokenizer: Tokenizer) -> "TokenizerModel":
+    # Imports transformers, which most static students do without.
+    from skeletoken import TokenizerModel
+
+    return TokenizerModel.from_tokenizer(tokenizer)
+
+
 def _merges(tokenizer: Tokenizer) -> dict[str, tuple[str, str]]:
     """What each token of a BPE tokenizer is first merged from; nothing of other kinds."""
-    model = TokenizerModel.from_tokenizer(tokenizer).model
+    from skeletoken import models
+
+    model = _editable(tokenizer).model
     found: dict[str, tuple[str, str]] = {}
-    if isinstance(model, BPE):
+    if isinstance(model, models.BPE):
         prefix = model.continuing_subword_prefix or ""
         for pair in model.merges.root:
             found.setdefault(pair[0] + pair[1].removeprefix(prefix), (pair[0], pair[1]))
@@ -198,10 +213,12 @@ def _merges(tokenizer: Tokenizer) -> dict[str, tuple[str, str]]:
 
 def _always_kept(tokenizer: Tokenizer, merged: dict[str, tuple[str, str]]) -> set[str]:
     """Special tokens, and the tokens that no others make."""
-    edited = TokenizerModel.from_tokenizer(tokenizer)
+    from skeletoken import models
+
+    edited = _editable(tokenizer)
     special = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
     special |= {edited.unk_token, edited.pad_token, *tokenizer.encode("").tokens} - {None}
-    if isinstance(edited.model, BPE):
+    if isinstance(edited.model, models.BPE):
         return special | (set(tokenizer.get_vocab()) - set(merged))
     prefix = getattr(edited.model, "continuing_subword_prefix", None) or ""
     return special | {
