@@ -97,4 +97,6 @@ def bilstm_block(*, dim: int = 8, init: dict | None = None, train: dict | None =
 def _block(kind: str, dim: int, init: dict[str, Any], train: dict[str, Any]) -> dict[str, Any]:
     loss = {"kind": "mse"}
     block = {"kind": kind, "view": "sentence", "dim": dim, "loss": loss, "finetune": None}
+    if kind != "static":
+        init = {"max_length": 128, **init}
     return {**block, "init": init, "train": {**TRAIN, **train}}

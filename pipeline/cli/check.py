@@ -9,12 +9,12 @@ from pipeline.cli import computing, tabular
 from pipeline.cli.needs import NOT_HERE, is_here
 from pipeline.core.progress import say
 from pipeline.look.look import check_any, look, verdicts
-from pipeline.params.layers import LayeredInit
+from pipeline.params.layers import CutInit, LayeredInit
 from pipeline.params.load import load
 from pipeline.prepare.subtasks import spelled_out
 from pipeline.train.students.shared.verdict import Possible, Refused
 
-COLUMNS = ("student", "possible", "layers", "dim", "MB", "what to do")
+COLUMNS = ("student", "possible", "layers", "dim", "tokens", "MB", "what to do")
 BYTES = 4
 """Of a number in float32."""
 
@@ -25,7 +25,7 @@ def check(
     """Check the params file and tell every fault at once, before DVC reads it.
 
     Then look at the teacher's config and tokenizer, and tell which students it can give: with which layers
-    and dimension, how large before training, and what to do about the others.
+    and dimension, of how long texts, how large before training, and what to do about the others.
     """
     found = spelled_out(load(params))
     if slow := computing.slow_teacher(found.teacher, found.runtime.device):
@@ -45,8 +45,10 @@ def check(
 
 def _row(name: str, judged: Possible | Refused) -> list[str]:
     if isinstance(judged, Refused):
-        return [name, "no", "", "", "", str(judged).removeprefix(f"students.{name}: ")]
+        return [name, "no", "", "", "", "", str(judged).removeprefix(f"students.{name}: ")]
     init = judged.block.init
     kept = init.kept if isinstance(init, LayeredInit) else ()
     layers = "all" if kept is None else ", ".join(map(str, kept))
-    return [name, "yes", layers, str(judged.block.width), f"{judged.parameters * BYTES / 1e6:.1f}", ""]
+    longest = str(init.longest) if isinstance(init, CutInit) else "all"
+    size = f"{judged.parameters * BYTES / 1e6:.1f}"
+    return [name, "yes", layers, str(judged.block.width), longest, size, ""]

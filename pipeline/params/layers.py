@@ -38,7 +38,21 @@ class StudentInit(Block):
     trained with its prompts, and `encode_query` and `encode_document` put them there."""
 
 
-class LayeredInit(StudentInit):
+class CutInit(StudentInit):
+    """Where a student starts that cuts long texts."""
+
+    max_length: Annotated[Annotated[int, Field(ge=3)] | Auto, allowed("auto, a number from 3 on")] = "auto"
+    """Tokens a text, special tokens included; longer texts are cut. `auto`: as many as the teacher reads, or
+    512 where it does not say, but no more than the encoder has positions for."""
+
+    @property
+    def longest(self) -> int:
+        """`max_length` of a block in which `auto` is resolved."""
+        assert self.max_length != "auto"
+        return self.max_length
+
+
+class LayeredInit(CutInit):
     """Where a student starts that keeps layers of an encoder."""
 
     model: Annotated[str, Field(min_length=1)] | None = None

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from pipeline.core.machine import Precision
 from pipeline.params.base import Auto, Block, Count, Fraction, Name, Positive, Seed, allowed
-from pipeline.params.layers import LayeredInit, Share, StudentInit
+from pipeline.params.layers import CutInit, LayeredInit, Share, StudentInit
 from pipeline.params.losses import HsicLoss, Loss
 from pipeline.params.teacher import View
 from pipeline.params.train import StaticTrain, Train
@@ -98,8 +98,6 @@ class TransformerInit(LayeredInit):
     tokens: Count | None = None
     """Most tokens of the vocabulary that are kept: the most frequent ones in the training texts,
     special ones, and all letters or bytes, of which rarer words are made. null: all."""
-    max_length: Annotated[int, Field(ge=3)] = 128
-    """Tokens a text, special tokens included; longer texts are cut."""
 
 
 class TransformerStudent(StudentBlock):
@@ -129,8 +127,6 @@ class CompactInit(LayeredInit):
     tokens: Count | None = None
     """Most tokens of the vocabulary that are kept: the most frequent ones in the training texts,
     special ones, and all letters or bytes, of which rarer words are made. null: all."""
-    max_length: Annotated[int, Field(ge=3)] = 128
-    """Tokens a text, special tokens included; longer texts are cut."""
 
     @property
     def table_width(self) -> int:
@@ -146,7 +142,7 @@ class CompactStudent(StudentBlock):
     init: CompactInit
 
 
-class BilstmInit(StudentInit):
+class BilstmInit(CutInit):
     """Where a BiLSTM starts (SRA)."""
 
     prompts: Literal["none"] = "none"
@@ -176,8 +172,6 @@ class BilstmInit(StudentInit):
     """Size of the sample of cached texts that `ridge` is solved on."""
     ridge_lambda: Positive = 1e-3
     """Ridge penalty, relative to the mean square of the pooled outputs."""
-    max_length: Annotated[int, Field(ge=1)] = 128
-    """Tokens a text; longer texts are cut."""
 
 
 class BilstmStudent(StudentBlock):

@@ -15,6 +15,7 @@ from pipeline.data.common import metrics, texts
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import student_folder
 from pipeline.data.tokens.tokens import Tokens
+from pipeline.params.layers import CutInit
 from pipeline.params.load import load
 from pipeline.params.students import Student
 from pipeline.train import distillation
@@ -168,8 +169,9 @@ def _refuse(refused: Refused, out: Path, untrained: Path, curve: Path, metrics_f
 
 def _at_max_length(tokens: Tokens, block: Student) -> dict[str, int]:
     """How many training texts fill the window of a student that has one, cut there or just as long."""
-    most = getattr(block.init, "max_length", None)
-    return {} if most is None else {"texts_at_max_length": int((tokens.lengths >= most).sum())}
+    if not isinstance(block.init, CutInit):
+        return {}
+    return {"texts_at_max_length": int((tokens.lengths >= block.init.longest).sum())}
 
 
 if __name__ == "__main__":

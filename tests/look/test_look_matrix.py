@@ -28,9 +28,9 @@ from pipeline.train.students.shared.target import check_target
 from pipeline.train.students.shared.verdict import Possible, Refused
 
 KINDS = {
-    "transformer": {"layers": "auto", "max_length": 40},
-    "compact": {"table_dim": 0.5, "layers": {"last": 2}, "max_length": 40},
-    "bilstm": {"units": 6, "max_length": 40},
+    "transformer": {"layers": "auto"},
+    "compact": {"table_dim": 0.5, "layers": {"last": 2}},
+    "bilstm": {"units": 6},
     "static": {},
 }
 LOADED = """
@@ -100,6 +100,7 @@ def test_the_facts_are_those_of_the_loaded_teacher(judged, name):
     assert facts.dims == teacher.dims
     assert (facts.tokens, facts.token_dim) == vocabulary.shape
     assert facts.ends == len(teacher.module.tokenizer("")["input_ids"])
+    assert facts.window == teacher.max_length
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -42,6 +42,8 @@ class TeacherFacts(BaseModel):
     """Dimension of the vocabulary vectors."""
     ends: int
     """Special tokens of an empty text."""
+    window: int | None
+    """Tokens of a text that it reads, special ones included; None: it does not say."""
 
 
 def of_parts(
@@ -49,6 +51,7 @@ def of_parts(
     tokenizer: "PreTrainedTokenizerBase",
     dims: Mapping[str, int],
     token_dim: int,
+    window: int | None,
 ) -> TeacherFacts:
     """The facts of a teacher whose students start from an encoder of this config, with this tokenizer."""
     rows = max(tokenizer.get_vocab().values()) + 1
@@ -59,6 +62,7 @@ def of_parts(
         used=int(used_tokens(tokenizer.backend_tokenizer, rows).sum()),
         token_dim=token_dim,
         ends=len(tokenizer("")["input_ids"]),
+        window=window,
     )
 
 

@@ -38,7 +38,7 @@ def look(params: HashingTeacher) -> TeacherFacts:
     tokenizer = letter_tokenizer()
     config = {**_config(len(tokenizer)).to_diff_dict(), "model_type": "bert"}
     dims = dict.fromkeys(VIEWS, params.dim)
-    return teacher_facts.of_parts(config, tokenizer, dims, params.dim)
+    return teacher_facts.of_parts(config, tokenizer, dims, params.dim, None)
 
 
 def reading(_params: HashingTeacher) -> Reading:

@@ -51,11 +51,11 @@ def facts_of(folder: Path, params: TransformerTeacher) -> TeacherFacts:
         raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
     check_tokenizer(tokenizer)
     own = _max_seq_length(place) or tokenizer.model_max_length
-    longest_text(params, own, _positions(config, params))
+    window = longest_text(params, own, _positions(config, params))
     width = int(config.get_text_config().hidden_size)
     dims = {"sentence": _sentence_dim(kinds[1:], width, params), "token_mean": width, "cls": width}
     known = {view: dim for view, dim in dims.items() if dim}
-    return teacher_facts.of_parts(_as_saved(config), tokenizer, known, width)
+    return teacher_facts.of_parts(_as_saved(config), tokenizer, known, width, window)
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:

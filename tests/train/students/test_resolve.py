@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from refusals import refuses
-from small_students import compact_block, static_block, teacher, transformer_block
+from small_encoders import small_encoder
+from small_students import bilstm_block, compact_block, static_block, teacher, transformer_block
 
 from pipeline.params.layers import LastLayers, SpreadLayers
 from pipeline.teacher.kinds import hashing
@@ -57,6 +58,34 @@ def test_dimensions_follow_the_teacher():
     assert resolved(of(static_block(), dim="auto"), small).width == 20
     halved = resolved(compact_block(init={"table_dim": 0.25}), FACTS)
     assert halved.init.table_width == 8
+
+
+@pytest.mark.parametrize(
+    ("window", "longest"),
+    [
+        (50, {"transformer": 50, "compact": 50, "bilstm": 50}),
+        (
+            None,
+            {"transformer": 128, "compact": 128, "bilstm": 512},
+        ),  # its parts have 128
+    ],
+)
+def test_students_read_as_many_tokens_as_the_teacher(window, longest):
+    facts = FACTS.model_copy(update={"window": window})
+    for block in (transformer_block, compact_block, bilstm_block):
+        student = block(init={"max_length": "auto"})
+        assert resolved(student, facts).init.longest == longest[student.kind]
+        assert resolved(block(init={"max_length": 20}), facts).init.longest == 20
+
+
+@pytest.mark.parametrize(("family", "positions"), [("bert", 90), ("roberta", 89), ("mpnet", 88)])
+def test_another_encoder_reads_no_more_tokens_than_it_has_positions_for(family, positions, tmp_path):
+    small_encoder(family).save_pretrained(tmp_path)
+    hashing.letter_tokenizer().save_pretrained(tmp_path)
+    facts = FACTS.model_copy(update={"window": 256})
+    for block in (transformer_block, compact_block):
+        student = block(init={"max_length": "auto", "model": str(tmp_path)})
+        assert resolved(student, facts).init.longest == positions
 
 
 def test_a_width_that_nobody_knows_yet_has_to_be_said():

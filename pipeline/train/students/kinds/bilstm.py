@@ -155,7 +155,7 @@ class Bilstm:
         """Token ids with special tokens; of a longer text, the first max_length."""
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        return _first(tokenise(self._tokenizer, texts, special=True), self._init.max_length)
+        return _first(tokenise(self._tokenizer, texts, special=True), self._init.longest)
 
     @torch.no_grad()
     def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
@@ -249,7 +249,7 @@ def _one_way(lstm: nn.LSTM, words: Tensor, lengths: Lengths, *, backward: bool) 
 
 
 def _word_embeddings(init: BilstmInit, tokenizer: "PreTrainedTokenizerBase", table: Tensor) -> WordEmbeddings:
-    return WordEmbeddings(tokenizer, table, update_embeddings=True, max_seq_length=init.max_length)
+    return WordEmbeddings(tokenizer, table, update_embeddings=True, max_seq_length=init.longest)
 
 
 def _leaving(kept: list[int], rows: int) -> WordWeights:

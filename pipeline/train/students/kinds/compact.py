@@ -59,7 +59,7 @@ def build(params: CompactStudent, teacher_folder: Path) -> "Compact":
     if init.table == "svd":
         tables = Tables(start)
         narrow.project(tables, encoder, directions(tables.words, init.table_width))
-    model = SentenceTransformer(modules=[as_module(encoder, folder, init.max_length), *head], device="cpu")
+    model = SentenceTransformer(modules=[as_module(encoder, folder, init.longest), *head], device="cpu")
     return Compact(init, model, teacher_folder)
 
 
@@ -71,7 +71,7 @@ def weigh(params: CompactStudent, teacher: TeacherFacts) -> int:
     """
     with torch.device("meta"):
         _, encoder, head = _arranged(params, empty_start(params.init, teacher))
-    check_module(encoder, params.init.max_length)
+    check_module(encoder, params.init.longest)
     return numbers_of(encoder, *head) - left_out(encoder, params.init.tokens)
 
 

@@ -39,7 +39,7 @@ def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
     init = params.init
     encoder, folder = start_of(init, teacher_folder)
     encoder, head = _arranged(params, encoder)
-    modules = [as_module(encoder, folder, init.max_length), *head]
+    modules = [as_module(encoder, folder, init.longest), *head]
     return EncoderStudent(init, SentenceTransformer(modules=modules, device="cpu"))
 
 
@@ -52,7 +52,7 @@ def weigh(params: TransformerStudent, teacher: TeacherFacts) -> int:
     init = params.init
     with torch.device("meta"):
         encoder, head = _arranged(params, empty_start(init, teacher))
-    check_module(encoder, init.max_length)
+    check_module(encoder, init.longest)
     return numbers_of(encoder, *head) - left_out(encoder, init.tokens)
 
 

@@ -91,7 +91,7 @@ class EncoderStudent:
             return
         with tempfile.TemporaryDirectory() as folder:
             vocabulary.cut(tokenizer, kept).save_pretrained(folder)
-            fewer = as_module(keep_rows(encoder, kept), Path(folder), self._init.max_length)
+            fewer = as_module(keep_rows(encoder, kept), Path(folder), self._init.longest)
         self.teacher_ids = np.array(kept)
         self._set(SentenceTransformer(modules=[fewer, *list(self._model)[1:]], device="cpu"))
 
@@ -139,9 +139,7 @@ class EncoderStudent:
     def _set_tokenizer(self) -> None:
         """No padding, cut at max_length: whoever tokenised last has left their own."""
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(
-            self._init.max_length, direction=self._model.tokenizer.truncation_side
-        )
+        self._tokenizer.enable_truncation(self._init.longest, direction=self._model.tokenizer.truncation_side)
 
     def _pooled(self, tokens: Tokens, *, embedded: bool = False) -> tuple[Tensor, Tensor | None]:
         """Means of the last hidden states (n, d), and the first hidden states (T, d) if asked for."""

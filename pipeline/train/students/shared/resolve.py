@@ -8,8 +8,8 @@ from pipeline.data import teacher_parts
 from pipeline.data.models import teacher_facts
 from pipeline.data.models.locate import find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
-from pipeline.params.layers import LastLayers, LayeredInit, Layers, SpreadLayers
-from pipeline.params.students import CompactInit, StaticStudent, Student
+from pipeline.params.layers import CutInit, LastLayers, LayeredInit, Layers, SpreadLayers
+from pipeline.params.students import CompactInit, StaticStudent, Student, TransformerInit
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -18,12 +18,14 @@ LEAST = 3
 """Layers that `auto` keeps at least: what the papers' students have."""
 WITH_A_FIRST_LAYER_APART = ("modernbert",)
 """Types of models whose layer 0 has no norm before its attention: no other layer fits into its place."""
+UNKNOWN_WINDOW = 512
+"""Tokens of a text that a student reads whose teacher does not say how many it reads itself."""
 PART = 3
 """`auto` keeps one layer of so many."""
 
 
 def resolved(student: Student, teacher: TeacherFacts) -> Student:
-    """A student's block with numbers for `dim`, `init.table_dim` and `init.layers`.
+    """A student's block with numbers for `dim`, `init.table_dim`, `init.layers` and `init.max_length`.
 
     Raises:
         UserError: the encoder has fewer layers, or the teacher's width is not known yet.
@@ -39,6 +41,8 @@ def resolved(student: Student, teacher: TeacherFacts) -> Student:
     if config is not None and isinstance(init, CompactInit) and isinstance(init.table_dim, float):
         embedded = getattr(config, "embedding_size", None) or config.hidden_size
         changes["table_dim"] = max(1, round(init.table_dim * embedded))
+    if isinstance(init, CutInit) and init.max_length == "auto":
+        changes["max_length"] = _longest(init, teacher)
     dim = student.dim if student.dim != "auto" else _dim(student, teacher, config)
     return student.model_copy(update={"dim": dim, "init": cast("Any", init).model_copy(update=changes)})
 
@@ -84,6 +88,20 @@ def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | No
     if isinstance(student, StaticStudent):
         return min(width, teacher_facts.most_dimensions(teacher.token_dim, teacher.used))
     return width
+
+
+def _longest(init: CutInit, teacher: TeacherFacts) -> int:
+    """The teacher's window, as far as the student's encoder has positions for it."""
+    window = teacher.window or UNKNOWN_WINDOW
+    if not isinstance(init, CompactInit | TransformerInit) or (teacher.window and not init.model):
+        return window
+    import torch
+
+    from pipeline.train.students.shared.teacher_layers import empty_start, positions_of
+
+    with torch.device("meta"):
+        positions = positions_of(empty_start(init, teacher))
+    return min(window, positions or window)
 
 
 def _config(student: Student, teacher: TeacherFacts) -> "PreTrainedConfig":

@@ -274,12 +274,18 @@ def check_module(encoder: "PreTrainedModel", max_length: int) -> None:
         UserError: the encoder has fewer positions than max_length, or is another once it was saved and read.
     """
     settings_of(encoder.config)  # before anything is made of it
-    known = getattr(encoder.config, "max_position_embeddings", None) or 0
-    if known > 0 and max_length > known - first_position(encoder):  # positions may be relative alone
+    positions = positions_of(encoder)
+    if positions and max_length > positions:
         raise UserError(
-            f"init.max_length is {max_length}, the encoder has {known - first_position(encoder)} positions; "
-            "lower it"
+            f"init.max_length is {max_length}, the encoder has {positions} positions; lower it, or set it "
+            "to auto"
         )
+
+
+def positions_of(encoder: "PreTrainedModel") -> int | None:
+    """How many tokens an encoder has positions for; None: any number, they are relative alone."""
+    known = getattr(encoder.config, "max_position_embeddings", None) or 0
+    return known - first_position(encoder) if known > 0 else None
 
 
 def width_of(encoder: "PreTrainedModel") -> int:
