@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
-from pipeline.cli.encoded import SECONDS, encoded
+from pipeline.cli.encoded import OFTEN, encoded
 from pipeline.cli.encoders import Runtime, open_encoders
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
@@ -70,7 +70,7 @@ def embed(
     encode = open_encoders(folder, device, batch_size, precision, runtime).texts
     dim, total = encode(first[:1]).shape[1], None if streams else len(first)
     label = f"embed with {folder.name}"
-    with _writer(out, dim) as write, progress(label, total, "texts", SECONDS) as advance:
+    with _writer(out, dim) as write, progress(label, total, "texts", OFTEN) as advance:
         for chunk, vectors in encoded(encode, chain([first], blocks), folder):
             write(chunk, vectors)
             advance(len(chunk))

@@ -16,6 +16,8 @@ FIRST = 4096
 """Letters of the first chunk: few, for nobody knows yet how long they take."""
 SECONDS = 1.0
 """How long a chunk takes at most, and a half of it at least, where there are texts enough."""
+OFTEN = SECONDS / 2
+"""Between two lines of progress at least, so that each chunk gets one and no second passes without."""
 
 
 def encoded(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.cli import tabular
 from pipeline.cli.embed import STANDARD_INPUT, find_student, known_students, read_texts
-from pipeline.cli.encoded import SECONDS, encoded
+from pipeline.cli.encoded import OFTEN, encoded
 from pipeline.cli.encoders import Encode, Runtime, open_encoders
 from pipeline.cli.model_folder import read_json
 from pipeline.cli.store_files import INDEXES
@@ -145,7 +145,7 @@ def _build(encode: Encode, texts: Sequence[str], folder: Path, how: Similarity) 
     import faiss
 
     index = faiss.IndexFlat(encode(texts[:1]).shape[1], metric(how))
-    with progress(f"index with {folder.name}", len(texts), "texts", SECONDS) as advance:
+    with progress(f"index with {folder.name}", len(texts), "texts", OFTEN) as advance:
         for chunk, vectors in encoded(encode, [texts], folder):
             index.add(_comparable(vectors, how))
             advance(len(chunk))

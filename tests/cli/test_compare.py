@@ -281,4 +281,4 @@ def test_no_student_is_loaded() -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.endswith("set()\n")
+    assert done.stdout.endswith("[]\n")
