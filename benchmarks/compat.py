@@ -3,7 +3,7 @@
 `python benchmarks/compat.py [--students FOLDER] [--runtimes NAME ...]`, or `make compat`, after `make repro`.
 Each runtime gets an environment of its own under .compat/, which is made once. What it loads is
 data/exported/NAME; what its vectors are compared with is this project's sentence-transformers. It prints the
-table of docs/deploy.md.
+table of docs/deploy.md, whose programs it runs.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from compat_page import DIM, POSTGRESQL, START_JS, of_page
 from sentence_transformers import SentenceTransformer
 
 TEXTS = (
@@ -79,26 +80,9 @@ import json, sys
 import numpy
 folder, dim, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 texts = json.load(sys.stdin)
+ourFolder, ourTexts = folder, texts
 def save(vectors):
     numpy.save(out, vectors)
-"""
-TRANSFORMERS_JS = """
-import fs from "fs";
-import { AutoModel, AutoTokenizer, env } from "@huggingface/transformers";
-const [folder, , out] = process.argv.slice(2);
-const texts = JSON.parse(fs.readFileSync(0));
-env.allowRemoteModels = false;
-env.localModelPath = folder.split("/").slice(0, -1).join("/");
-const name = folder.split("/").pop();
-const tokenizer = await AutoTokenizer.from_pretrained(name);
-const model = await AutoModel.from_pretrained(name, { dtype: "{dtype}" });
-const vectors = [];
-for (const text of texts) {
-  const inputs = await tokenizer([text], { padding: true, truncation: true });
-  const found = await model(inputs);
-  vectors.push(Array.from(found.sentence_embedding.data));
-}
-fs.writeFileSync(out, JSON.stringify(vectors));
 """
 
 
@@ -145,13 +129,56 @@ RUNTIMES = {
     ),
     "openvino 2026.4.1": Runtime(("openvino==2026.4.1", "tokenizers", "numpy"), OPENVINO),
     "model2vec 0.6.0": Runtime(("model2vec==0.6.0",), MODEL2VEC, TABLES),
+    "FAISS 1.15.1": Runtime(
+        ("faiss-cpu==1.15.1", "onnxruntime==1.31.1", "tokenizers"),
+        of_page("FAISS", "index.reconstruct_n()"),
+    ),
+    "Qdrant 1.20.0, fastembed 0.9.1": Runtime(
+        ("qdrant-client[fastembed]==1.20.0", "fastembed==0.9.1"),
+        of_page(
+            "Qdrant, fastembed",
+            "numpy.array([one.vector for one in client.scroll('texts', with_vectors=True)[0]])",
+            {f"={DIM}": "=dim"},
+        ),
+    ),
+    "pgvector 0.6.2": Runtime(
+        (
+            TORCH,
+            "sentence-transformers==6.2.0",
+            "pgserver==0.1.4",
+            "pgvector==0.5.1",
+            "psycopg[binary]==3.3.9",
+        ),
+        POSTGRESQL
+        + of_page(
+            "pgvector",
+            "numpy.array([row[2].to_numpy() for row in server.execute('TABLE texts')])",
+            {'"postgresql://localhost"': "address", f'({DIM}))"': '(%d))" % dim'},
+        ),
+    ),
+    "LangChain 1.2.3": Runtime(
+        (TORCH, "sentence-transformers==6.2.0", "langchain-huggingface==1.2.3"),
+        of_page("LangChain", "numpy.array([one['vector'] for one in store.store.values()])"),
+    ),
+    # It asks for a length, which a table does not have.
+    "LlamaIndex 0.8.0": Runtime(
+        (TORCH, "sentence-transformers==6.2.0", "llama-index-embeddings-huggingface==0.8.0"),
+        of_page("LlamaIndex", "numpy.array([index.vector_store.get(one.node_id) for one in nodes])"),
+        (*ENCODERS, "bilstm"),
+    ),
     # It cuts off the last special token too.
-    "transformers.js 3.7.5": Runtime(
-        ("@huggingface/transformers@3.7.5",), TRANSFORMERS_JS.replace("{dtype}", "fp32"), cuts=False
-    ),
-    "transformers.js 3.7.5, int8": Runtime(
-        ("@huggingface/transformers@3.7.5",), TRANSFORMERS_JS.replace("{dtype}", "q8"), cuts=False
-    ),
+    **{
+        f"transformers.js {version}{name}": Runtime(
+            (f"@huggingface/transformers@{version}",),
+            START_JS
+            + of_page(
+                "transformers.js", "sentence_embedding.tolist()", {'"."': '"/"', '"fp32"': f'"{dtype}"'}
+            ),
+            cuts=False,
+        )
+        for version in ("3.7.5", "4.3.1")
+        for name, dtype in (("", "fp32"), (", int8", "q8"))
+    },
 }
 
 
@@ -235,7 +262,7 @@ def compared(command: list[str], runtime: Runtime, folder: Path, expected: np.nd
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1", "HOME": str(PLACE.absolute())},
+        env={"PATH": "/usr/bin:/bin:/usr/sbin", "HF_HUB_OFFLINE": "1", "HOME": str(PLACE.absolute())},
     )
     if not out.exists():
         reason = (result.stderr.strip().splitlines() or ["no vectors"])[-1]

@@ -1,6 +1,7 @@
 """The pages' lengths, links, params, paths and targets.
 
-test_repro.py runs their commands and snippets, test_contributing.py their examples.
+test_repro.py runs their commands and snippets, test_contributing.py their examples, benchmarks/compat.py the
+programs that need other packages.
 """
 
 import re
@@ -17,6 +18,7 @@ PAGES = pages(REPOSITORY)
 LINKING = [*PAGES, "recipes/README.md", "benchmarks/results/README.md"]
 LONGEST = {"README.md": 1000, "CONTRIBUTING.md": 100}
 """README's words, CONTRIBUTING's lines."""
+SECTION = r"^### (.+?)\n(.*?)(?=^##|\Z)"
 MADE_BY_CI = {"check", "repro", "test", "test-avx2"}
 """Targets that .ci/run calls itself: they take minutes."""
 MADE_FIRST = {"setup"}
@@ -54,6 +56,22 @@ def test_the_make_targets_of_shell_blocks_are_run_by_ci():
     assert set(re.findall(r"\bmake (\S+) ", (REPOSITORY / ".ci/run").read_text())) >= MADE_BY_CI
     makefile = (REPOSITORY / "Makefile").read_text()
     assert all(re.search(rf"^repro:.*\b{target}\b", makefile, flags=re.MULTILINE) for target in MADE_FIRST)
+
+
+def test_compat_runs_the_programs_that_tests_cannot():
+    """A fence with a word after the language: ```python qdrant."""
+    apart = {
+        heading
+        for page in PAGES.values()
+        for heading, part in re.findall(
+            r"^### (.+?)\n(.*?)(?=^##|\Z)", page.read_text(), re.DOTALL | re.MULTILINE
+        )
+        if re.search(r"^```\w+ \S", part, re.MULTILINE)
+    }
+    compat = (REPOSITORY / "benchmarks/compat.py").read_text()
+    run = re.findall(r'of_page\(\s*"([^"]+)"', compat)
+    assert apart == set(run) - {"FAISS"}
+    assert len(apart) == 5
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -2,7 +2,6 @@
 
 import io
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +16,8 @@ import pyarrow.parquet as pq
 import typer
 from numpy.typing import NDArray
 
-from pipeline.cli.encoders import Encode, Runtime, open_encoders
+from pipeline.cli.encoded import OFTEN, encoded
+from pipeline.cli.encoders import Runtime, open_encoders
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
@@ -27,10 +27,6 @@ from pipeline.export.onnx_folder import is_onnx
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
 
-CHUNK = 16_384
-"""Most texts whose vectors are in memory at a time; within a chunk they are sorted by length."""
-FIRST, SECONDS = 256, 1.0
-"""Texts of the first chunk; the next ones grow until one takes about so long."""
 BLOCK = 1 << 20
 """Bytes that are read at once from stdin, where so many are there."""
 SUFFIXES = (".parquet", ".jsonl")
@@ -73,31 +69,11 @@ def embed(
     first = next(blocks)
     encode = open_encoders(folder, device, batch_size, precision, runtime).texts
     dim, total = encode(first[:1]).shape[1], None if streams else len(first)
-    with _writer(out, dim) as write, progress(f"embed with {folder.name}", total, "texts") as advance:
-        for block in chain([first], blocks):
-            for chunk, vectors in encoded(encode, block, folder):
-                write(chunk, vectors)
-                advance(len(chunk))
-
-
-def encoded(
-    encode: Encode, texts: Sequence[str], folder: Path
-) -> Iterator[tuple[Sequence[str], NDArray[np.float32]]]:
-    """Texts with their vectors (n, dim), chunk by chunk, in order.
-
-    Raises:
-        UserError: a vector is not finite; the message names the student's `folder`.
-    """
-    start, size = 0, min(FIRST, CHUNK)
-    while chunk := texts[start : start + size]:
-        began = time.monotonic()
-        vectors = encode(chunk)
-        start += size
-        if time.monotonic() - began < SECONDS / 2:
-            size = min(2 * size, CHUNK)
-        if not np.isfinite(vectors).all():
-            raise UserError(f"{folder} gives values that are not finite; distil it again")
-        yield chunk, np.asarray(vectors, np.float32)
+    label = f"embed with {folder.name}"
+    with _writer(out, dim) as write, progress(label, total, "texts", OFTEN) as advance:
+        for chunk, vectors in encoded(encode, chain([first], blocks), folder):
+            write(chunk, vectors)
+            advance(len(chunk))
 
 
 def find_student(student: str, students: Path) -> Path:

@@ -10,7 +10,8 @@ import typer
 from numpy.typing import NDArray
 
 from pipeline.cli import tabular
-from pipeline.cli.embed import STANDARD_INPUT, encoded, find_student, known_students, read_texts
+from pipeline.cli.embed import STANDARD_INPUT, find_student, known_students, read_texts
+from pipeline.cli.encoded import OFTEN, encoded
 from pipeline.cli.encoders import Encode, Runtime, open_encoders
 from pipeline.cli.model_folder import read_json
 from pipeline.cli.store_files import INDEXES
@@ -76,7 +77,7 @@ def search(
             _write(place, key, built)
     opened = _read(place)
     found = []
-    for _, vectors in encoded(encoders.queries, wanted, folder):
+    for _, vectors in encoded(encoders.queries, [wanted], folder):
         scores, rows = opened.search(_comparable(vectors, how), min(top, len(texts)))
         scores = _similarities(scores, how)
         found += [
@@ -144,8 +145,8 @@ def _build(encode: Encode, texts: Sequence[str], folder: Path, how: Similarity) 
     import faiss
 
     index = faiss.IndexFlat(encode(texts[:1]).shape[1], metric(how))
-    with progress(f"index with {folder.name}", len(texts), "texts") as advance:
-        for chunk, vectors in encoded(encode, texts, folder):
+    with progress(f"index with {folder.name}", len(texts), "texts", OFTEN) as advance:
+        for chunk, vectors in encoded(encode, [texts], folder):
             index.add(_comparable(vectors, how))
             advance(len(chunk))
     return index

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PLAIN_SECONDS = 15.0
+"""Between two plain lines, if nothing else is asked for."""
 
 Advance = Callable[[int], None]
 
@@ -18,19 +19,23 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def progress(label: str, total: int | None, unit: str) -> Iterator[Advance]:
+def progress(
+    label: str, total: int | None, unit: str, plain_seconds: float | None = None
+) -> Iterator[Advance]:
     """Yield `advance(count)`; show rate and time left while it is called.
 
     Args:
         label: what is being done.
         total: how many units there are; None: nobody knows.
         unit: what is counted, in the plural.
+        plain_seconds: at least so long passes between two plain lines; None: `PLAIN_SECONDS`.
     """
     if sys.stderr.isatty():
         with _bar(label, total, unit) as advance:
             yield advance
     else:
-        with _lines(label, total, unit) as advance:
+        every = PLAIN_SECONDS if plain_seconds is None else plain_seconds
+        with _lines(label, total, unit, every) as advance:
             yield advance
 
 
@@ -61,7 +66,7 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Advance]:
 
 
 @contextmanager
-def _lines(label: str, total: int | None, unit: str) -> Iterator[Advance]:
+def _lines(label: str, total: int | None, unit: str, every: float) -> Iterator[Advance]:
     started = last = time.monotonic()
     done, of = 0, "" if total is None else f" of {total:,}"
 
@@ -69,7 +74,7 @@ def _lines(label: str, total: int | None, unit: str) -> Iterator[Advance]:
         nonlocal last, done
         done += count
         now = time.monotonic()
-        if now - last >= PLAIN_SECONDS:
+        if now - last >= every:
             last = now
             rate = done / (now - started)
             left = "" if total is None else f", {(total - done) / rate if rate else math.inf:,.0f} s left"

@@ -268,3 +268,17 @@ def test_a_terminal_gets_a_table_of_rounded_numbers():
     assert ["kept", "95.6%", "76.2%", "-19.4%", "0.797×"] in shown
     assert ["parameters", "17.3", "M", "7.63", "M", "-9.67", "M", "0.441×"] in shown
     assert ["MB", "69.4", "15.6", "-53.8", "0.225×"] in shown
+
+
+def test_no_student_is_loaded() -> None:
+    command = "import sys; from pipeline.cli.__main__ import app; app(sys.argv[1:], standalone_mode=False)"
+    heavy = (
+        "print([one for one in ('torch', 'onnxruntime', 'model2vec', 'transformers') if one in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{command}; {heavy}", "compare", "hpd", "potion"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith("[]\n")

@@ -14,6 +14,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from typer.testing import CliRunner, Result
 
 from pipeline.cli import embed as command
+from pipeline.cli import encoded
 from pipeline.cli.__main__ import app
 from pipeline.core.errors import UserError
 from pipeline.teacher.kinds.hashing import letter_tokenizer
@@ -55,7 +56,7 @@ def test_stdin_to_jsonl(students: Path, expected: np.ndarray) -> None:
 def test_files_to_parquet_in_chunks(
     students: Path, expected: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "CHUNK", 2)
+    monkeypatch.setattr(encoded, "CHUNK", 2)
     (tmp_path / "one.txt").write_text("\ufeff" + TEXTS[0] + "\n\n" + TEXTS[1] + "\n", encoding="utf-8")
     (tmp_path / "two.txt").write_text(TEXTS[2], encoding="utf-8")
     out = tmp_path / "vectors.parquet"
@@ -155,8 +156,10 @@ def test_a_failure_waits_for_what_is_written_beside(
         real(file, texts, vectors)
         seen.append(is_open(file))
 
-    def failing(encode: object, texts: list[str], folder: Path) -> Iterator[tuple[list[str], np.ndarray]]:
-        yield texts[:1], np.zeros((1, DIM), np.float32)
+    def failing(
+        encode: object, blocks: Iterator[list[str]], folder: Path
+    ) -> Iterator[tuple[list[str], np.ndarray]]:
+        yield next(blocks)[:1], np.zeros((1, DIM), np.float32)
         raise UserError("the second chunk cannot be embedded")
 
     monkeypatch.setattr(command, write, slow)

@@ -54,3 +54,11 @@ def test_a_terminal_gets_a_bar(monkeypatch):
     assert "\x1b" in terminal.getvalue()
     assert "encode" in terminal.getvalue()
     assert "4/4" in terminal.getvalue()
+
+
+def test_work_may_be_told_more_often(capsys):
+    with progress("embed", None, "texts", plain_seconds=0.0) as advance:
+        advance(3)
+        advance(1)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in lines[:-1]] == ["embed: 3 texts", "embed: 4 texts"]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from exported_students import BUILDS, HARD, saved
 from refusals import refuses
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize
 from sentence_transformers.sentence_transformer.modules import Pooling
@@ -55,6 +56,30 @@ def test_modules_have_the_names_and_settings_of_version_3(parts, tmp_path, kind)
     if "Dense" in places:
         dense = read(places["Dense"] / "config.json")
         assert set(dense) == {"in_features", "out_features", "bias", "activation_function"}
+
+
+def test_a_transformer_has_what_text_embeddings_inference_reads(parts, tmp_path):
+    """router/src/lib.rs, backends/src/lib.rs, backends/candle/src/models/dense.rs of 1.8.3."""
+    folder = saved("transformer", parts, tmp_path / "student")
+    config = read(folder / "config.json")
+    assert config["model_type"] == "bert"
+    assert not any(name.endswith("Classification") for name in config["architectures"])
+    numbers = ("max_position_embeddings", "hidden_size", "num_hidden_layers", "pad_token_id")
+    assert all(isinstance(config[name], int) for name in numbers)
+    pooling = read(folder / "1_Pooling/config.json")
+    modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
+    assert [pooling[f"pooling_mode_{mode}"] for mode in modes] == [False, True, False, False]
+    assert read(folder / "sentence_bert_config.json")["max_seq_length"] <= config["max_position_embeddings"]
+    modules = {module["type"]: folder / module["path"] for module in read(folder / "modules.json")}
+    names = ("Transformer", "Pooling", "Dense", "Normalize")
+    assert set(modules) <= {f"sentence_transformers.models.{name}" for name in names}
+    dense = modules["sentence_transformers.models.Dense"]
+    assert read(dense / "config.json")["activation_function"] == "torch.nn.modules.linear.Identity"
+    weights = load_file(dense / "model.safetensors")
+    assert set(weights) == {"linear.weight", "linear.bias"}
+    assert (folder / "tokenizer.json").exists()
+    first = next(iter(load_file(folder / "model.safetensors")))
+    assert first.partition(".")[0] in ("embeddings", "encoder", "bert")
 
 
 @pytest.mark.parametrize("unit", [True, False])
