@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
@@ -76,7 +77,7 @@ def main(
     write_text(page, render(report))
     metrics.write(tables.summary(board), summary)
     write_text(settings_out, _as_written(settings))
-    with atomic_folder(plots) as folder:
+    with atomic_folder(plots, sealed=False) as folder:
         for name, content in figures.items():
             (folder / name).write_bytes(content)
     recommended = ", ".join(f"{pick.row.model} ({' and '.join(pick.reasons)})" for pick in report.picks)
@@ -156,8 +157,9 @@ def _read_curve(path: Path, stage: str, dev: str) -> pl.DataFrame:
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
     columns = ["step", "train_loss", dev]
+    seal.check(path, f"run `dvc repro -f {stage}`")
     try:
-        curve = pl.read_csv(path, separator="\t", infer_schema=False)
+        curve = pl.read_csv(path, separator="\t", infer_schema=False, comment_prefix="#")
         told = [name for name in effort.COLUMNS if name in curve.columns and name not in columns]
         words = [effort.PRECISION] if effort.PRECISION in curve.columns else []
         return curve.select(*(pl.col(name).cast(pl.Float64) for name in [*columns, *told]), *words)

@@ -121,7 +121,7 @@ def test_a_folder_replaces_the_old_whole(tmp_path):
     with atomic_folder(old) as temporary:
         (temporary / "fresh").write_text("new")
         assert names(old) == ["deep", "deep/stale"]
-    assert names(tmp_path) == ["out", "out/fresh"]
+    assert names(tmp_path) == ["out", "out/fresh", "out/seal.json"]
     assert stat.S_IMODE(old.stat().st_mode) == 0o755
 
 

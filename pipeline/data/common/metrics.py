@@ -1,11 +1,10 @@
 """Metrics: JSON with rounded numbers, sorted by key so that a diff shows what changed."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import seal
 from pipeline.core.atomic import write_text
-from pipeline.core.errors import UserError
 
 DIGITS = 6
 TEACHER, FINETUNED = "teacher", "finetuned"
@@ -18,21 +17,16 @@ AVERAGE, KEPT = "average", "kept"
 
 def write(metrics: dict[str, Any], path: Path) -> None:
     """Write nested metrics; floats are rounded to six significant digits."""
-    write_text(path, json.dumps(_rounded(metrics), indent=2, sort_keys=True, allow_nan=False) + "\n")
+    write_text(path, seal.to_json({key: _rounded(value) for key, value in metrics.items()}))
 
 
 def read(path: Path, stage: str) -> dict[str, Any]:
     """Read metrics that `stage` writes.
 
     Raises:
-        UserError: the file is missing or is not JSON.
+        UserError: the file is missing, damaged or not JSON.
     """
-    if not path.exists():
-        raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}); run `dvc repro -f {stage}`") from None
+    return seal.read_json(path, stage)
 
 
 def _rounded(value: object) -> object:

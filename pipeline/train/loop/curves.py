@@ -1,10 +1,11 @@
-"""Training curves: reports/curves/NAME.tsv, one line an evaluation."""
+"""Training curves: reports/curves/NAME.tsv, one line an evaluation; the last line is a comment, the seal."""
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from pipeline.core import seal
 from pipeline.core.atomic import write_text
 
 COLUMNS = ("step", "examples", "lr", "train_loss")
@@ -36,7 +37,7 @@ def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path
         numbers += [point.measures.get(name, math.nan) for name in names]
         told = [*map(_number, numbers), point.precision, _number(point.examples_per_second)]
         lines.append("\t".join([str(point.step), str(point.examples), *told]))
-    write_text(path, "\n".join(lines) + "\n")
+    write_text(path, seal.filled("\n".join([*lines, f"# {seal.BLANK}"]) + "\n"))
 
 
 def _number(value: float) -> str:
