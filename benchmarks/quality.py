@@ -244,12 +244,9 @@ def seconds(folder: Path, stage: str, student: str) -> float:
 def trained_in(folder: Path, student: str) -> str:
     """The precision of a student's distillation, by its curve."""
     return str(
-        pl.read_csv(
-            folder / "reports" / "curves" / f"{student}.tsv",
-            separator="\t",
-            infer_schema=False,
-            comment_prefix="#",
-        )["precision"][-1]
+        pl.read_csv(folder / "reports" / "curves" / f"{student}.tsv", separator="\t", infer_schema=False)[
+            "precision"
+        ][-1]
     )
 
 

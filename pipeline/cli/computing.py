@@ -91,7 +91,7 @@ def precision(curves: Path, params: Params, *, measure: bool) -> Finding:
 def _trained_in(curve: Path) -> str:
     """The precision of a training by its curve; empty where there is none, or it does not say."""
     try:
-        table = pl.read_csv(curve, separator="\t", infer_schema=False, comment_prefix="#")
+        table = pl.read_csv(curve, separator="\t", infer_schema=False)
     except (OSError, pl.exceptions.PolarsError):
         return ""
     return str(table[PRECISION][-1]) if PRECISION in table.columns and table.height else ""

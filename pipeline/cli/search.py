@@ -123,8 +123,8 @@ def _is_kept(place: Path, key: str) -> bool:
         UserError: it is damaged, or there is something else, which a new index would replace.
     """
     if place.is_dir() and (place / INDEX).exists():
-        seal.check(place, f"remove {place} and search again")
         if _manifest(place).get("key") == key:
+            seal.check(place, f"remove {place} and search again")
             return True
         if others := sorted({path.name for path in place.iterdir()} - {INDEX, MANIFEST, seal.NAME}):
             raise UserError(f"{place} holds {others[0]} beside an index; name a folder for the index alone")

@@ -1,9 +1,8 @@
 """Seals: a digest in each artifact, by which a flipped bit is found before the artifact is used.
 
 The seal of a folder is `seal.json`, which lists its files. The seal of a file lies in the file: MARK and the
-digest of all its other bytes, in the metadata of Parquet and safetensors, at the key `seal` of JSON, in the
-last line of a table of text. What has no seal was written by others, and is not checked: no single bit takes
-a seal away and changes anything else.
+digest of all its other bytes, in the metadata of Parquet and safetensors, at the key `seal` of JSON. What has
+no seal was written by others, and is not checked: no single bit takes a seal away and changes anything else.
 """
 
 import json
@@ -61,6 +60,11 @@ def fault(path: Path, *names: str) -> str | None:
         raise UserError(f"{error.filename or path} cannot be read ({error.strerror}); mend that") from None
 
 
+def digest(path: Path) -> str:
+    """Digest of a whole file, which has no place for a seal: its writer puts it elsewhere."""
+    return _hash(path, None)
+
+
 def check(path: Path, again: str, *names: str) -> None:
     """Fail where a file or folder is not as it was sealed; `again` says how to make it anew.
 
@@ -71,18 +75,15 @@ def check(path: Path, again: str, *names: str) -> None:
         raise UserError(f"{wrong}; {again}")
 
 
-def to_json(content: Mapping[str, Any]) -> str:
-    """A sealed JSON object, sorted by key; `read_json` gives it back."""
-    # Indented, json says which value it cannot write.
-    ordered = json.loads(json.dumps(content, indent=2, sort_keys=True, allow_nan=False))
-    return filled(json.dumps({**ordered, KEY: BLANK}, indent=2) + "\n")
-
-
-def filled(text: str) -> str:
-    """A text whose last words are BLANK, sealed."""
+def to_json(content: Mapping[str, Any], *, sealed: bool = True) -> str:
+    """A JSON object, sealed if that is asked for, sorted by key; `read_json` gives it back."""
     import xxhash  # here, for what is started without it
 
-    before, _, after = text.rpartition(BLANK)
+    # Indented, json says which value it cannot write.
+    ordered = json.loads(json.dumps(content, indent=2, sort_keys=True, allow_nan=False))
+    if not sealed:
+        return f"{json.dumps(ordered, indent=2)}\n"
+    before, _, after = f"{json.dumps({**ordered, KEY: BLANK}, indent=2)}\n".rpartition(BLANK)
     digest = xxhash.xxh3_128(f"{before}{MARK}{after}".encode()).hexdigest()
     return f"{before}{MARK}{digest}{after}"
 

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from flipped import flip
 from refusals import refuses
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
@@ -13,7 +14,6 @@ from pipeline.core.errors import UserError
 from pipeline.core.facts import check_facts
 
 CONTENT = {"a": 1, "text": f"it says {seal.BLANK}", "deep": {"b": [1.5, None]}}
-CURVE = f"step\tloss\n1\t0.5\n# {seal.BLANK}\n"
 
 
 def write_json(path):
@@ -35,23 +35,11 @@ def write_safetensors(path):
     return path
 
 
-def write_tsv(path):
-    path.write_text(seal.filled(CURVE))
-    return path
-
-
 READERS = {
     "f.json": (write_json, lambda path: seal.read_json(path, "look")),
     "f.parquet": (write_parquet, lambda path: pl.read_parquet(path).to_dict(as_series=False)),
     "f.safetensors": (write_safetensors, lambda path: load_file(path)["x"].tobytes()),
-    "f.tsv": (write_tsv, lambda path: pl.read_csv(path, separator="\t", comment_prefix="#").rows()),
 }
-
-
-def flip(path, bit):
-    content = bytearray(path.read_bytes())
-    content[bit // 8] ^= 1 << bit % 8
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("name", READERS)

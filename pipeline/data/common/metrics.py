@@ -11,13 +11,22 @@ TEACHER, FINETUNED = "teacher", "finetuned"
 """Models by which scores are kept: the teacher, and the student that ships."""
 REFUSED = "refused"
 """The one key of the metrics of a student that the teacher cannot give: why, and what to do."""
+CURVE = "curve"
+"""Digest of the training's curve, in the metrics of its stage."""
 AVERAGE, KEPT = "average", "kept"
 """What stands beside single tasks: the mean of their scores, and of their ratios to the teacher's."""
 
 
-def write(metrics: dict[str, Any], path: Path) -> None:
-    """Write nested metrics; floats are rounded to six significant digits."""
-    write_text(path, seal.to_json({key: _rounded(value) for key, value in metrics.items()}))
+def write(metrics: dict[str, Any], path: Path, *, sealed: bool = True) -> None:
+    """Write nested metrics; floats are rounded to six significant digits.
+
+    Args:
+        metrics: what is written.
+        path: the file.
+        sealed: whether it gets a seal; what DVC shows as metrics has none.
+    """
+    rounded = {key: _rounded(value) for key, value in metrics.items()}
+    write_text(path, seal.to_json(rounded, sealed=sealed))
 
 
 def read(path: Path, stage: str) -> dict[str, Any]:
