@@ -75,7 +75,9 @@ def verify(
     """
     folder = _folder(cache, params_file)
     recipes = [*store_files.recipes(folder), *store_files.translated(folder)]
-    checks = {file: stored.is_intact for stored in recipes for file in stored.files}
+    checks: dict[Path, Callable[[Path], bool]] = {
+        file: stored.is_intact for stored in recipes for file in stored.files
+    }
     checks |= dict.fromkeys(store_files.sealed(folder), lambda path: seal.fault(path) is None)
     commands = dvc_cache.files()
     checks |= dict.fromkeys(commands, dvc_cache.is_intact)
