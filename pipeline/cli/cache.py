@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pipeline.cli import store_files
+from pipeline.cli import dvc_cache, store_files
 from pipeline.cli.store_files import StoredRecipe
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import is_untouched, remove_abandoned
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
@@ -69,24 +69,38 @@ def verify(
         bool, typer.Option("--drop", help="Remove damaged files; what is lost is made anew.")
     ] = False,
 ) -> None:
-    """Compare every file with the hash in its name; exit code 1 if damaged ones are left."""
+    """Compare every file with its digest, in DVC's cache too; exit code 1 if damaged ones are left.
+
+    Beside a file of DVC's cache stands the command that makes it again once it is dropped.
+    """
     folder = _folder(cache, params_file)
     recipes = [*store_files.recipes(folder), *store_files.translated(folder)]
-    files = [(stored, file) for stored in recipes for file in stored.files]
+    checks: dict[Path, Callable[[Path], bool]] = {
+        file: stored.is_intact for stored in recipes for file in stored.files
+    }
+    checks |= dict.fromkeys(store_files.sealed(folder), lambda path: seal.fault(path) is None)
+    commands = dvc_cache.files()
+    checks |= dict.fromkeys(commands, dvc_cache.is_intact)
     damaged = []
-    with progress("verify", len(files), "files") as advance:
-        for stored, file in files:
-            if not stored.is_intact(file):
+    with progress("verify", len(checks), "files") as advance:
+        for file, is_intact in checks.items():
+            if not is_intact(file):
                 damaged.append(file)
             advance(1)
     for file in damaged:
         if drop:
-            file.unlink(missing_ok=True)
-        typer.echo(f"{'dropped' if drop else 'damaged'}\t{file}")
+            shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+        told = ["dropped" if drop else "damaged", str(file), commands.get(file, "")]
+        typer.echo("\t".join(filter(None, told)))
     if left := store_files.abandoned(folder):
         say(f"{_count(left)}; `pipeline cache prune` removes them")
+    again = [f"`{command}`" for file in damaged if (command := commands.get(file))]
+    then = f"then run {', '.join(dict.fromkeys(again))}" if again else ""
     if damaged and not drop:
-        raise UserError(f"{len(damaged)} files are damaged; `pipeline cache verify --drop` removes them")
+        fix = ", ".join(filter(None, ["`pipeline cache verify --drop` removes them", then]))
+        raise UserError(f"{len(damaged)} files are damaged; {fix}")
+    if then:
+        say(f"{then}: that makes again what is dropped")
 
 
 def prune(

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipeline.cli import model_folder
 from pipeline.cli.named_texts import is_labelled, with_places, with_texts
+from pipeline.core import seal
 from pipeline.core.errors import UserError
 from pipeline.data.student import student_folder
 from pipeline.vectors.sets import int8, published, shards
@@ -149,6 +150,7 @@ def numbers(path: Path) -> Description:
     read = model_folder.read_json(path)
     if not isinstance(read, dict):
         raise UserError(f"{path} is JSON, but no metrics file: expected an object at the top level")
+    read.pop(seal.KEY, None)
     return Description("metrics", dict(_flat(read, "")))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.cli.model_folder import modules, read_object
+from pipeline.core import seal
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision, find_device
 from pipeline.data.student import student_folder
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Runtime = Literal["auto", "onnx", "onnx-int8", "torch"]
+STAGES = {"untrained": "distill", "distilled": "distill", "finetuned": "finetune", "exported": "export"}
+"""The stage that writes students into a folder of this name."""
 ROLES = ("text", "query", "document")
 GPU_DRIVER = Path("/proc/driver/nvidia")
 """There where torch may find a GPU; asking torch takes its seconds."""
@@ -65,6 +68,7 @@ def open_encoders(
         UserError: it is damaged, there is no such device, the model does not run in that precision, or its
             export is not there.
     """
+    _check(folder)
     table = _is_table(folder) and device in ("auto", "cpu")
     name: Format = "onnx-int8" if runtime == "onnx-int8" else "onnx"
     asked = runtime == name
@@ -110,6 +114,7 @@ def _exported(folder: Path, name: Format, device: str, precision: Precision, *, 
         found = folder
     elif is_onnx(beside, name) and _same(folder, beside):
         found = beside
+        _check(beside)
     if asked and not found:
         raise UserError(
             f"--runtime {name}: there is no such export of {folder}; run `dvc repro export@{folder.name}`, "
@@ -117,6 +122,13 @@ def _exported(folder: Path, name: Format, device: str, precision: Precision, *, 
         )
     gpu = device != "cpu" and (device != "auto" or GPU_DRIVER.exists())
     return found if asked or not (gpu or precision == "bfloat16") else None
+
+
+def _check(folder: Path) -> None:
+    """Fail where a student's folder is not as it was written."""
+    stage = STAGES.get(folder.absolute().parent.name)
+    made = f"run `dvc repro -f {stage}@{folder.name}`" if stage else "get the student again"
+    seal.check(folder, f"{made}; if you have changed it yourself, remove {folder / seal.NAME}")
 
 
 def _same(folder: Path, exported: Path) -> bool:

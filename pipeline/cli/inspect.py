@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.core import seal
 from pipeline.core.errors import UserError
 from pipeline.data.student import student_folder
 
@@ -26,7 +27,9 @@ def inspect(
     path: Annotated[Path, typer.Argument(help=f"Any artifact: {KNOWN}.")],
 ) -> None:
     """Show what an artifact holds: schema, rows, dimension, geometry, recipe, sample rows."""
-    described = describer(path)(path)
+    describe = describer(path)
+    seal.check(path, "run `dvc repro -f` with the stage that dvc.yaml names for it")
+    described = describe(path)
     width = max((len(name) for name in described.facts), default=0)
     typer.echo(f"{path}: {described.kind}")
     for name, fact in described.facts.items():

@@ -15,7 +15,7 @@ from pipeline.cli.encoded import OFTEN, encoded
 from pipeline.cli.encoders import Encode, Runtime, open_encoders
 from pipeline.cli.model_folder import read_json
 from pipeline.cli.store_files import INDEXES
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
@@ -121,12 +121,13 @@ def _is_kept(place: Path, key: str) -> bool:
     """Whether the index in a folder is this one.
 
     Raises:
-        UserError: there is something else, which a new index would replace.
+        UserError: it is damaged, or there is something else, which a new index would replace.
     """
     if place.is_dir() and (place / INDEX).exists():
         if _manifest(place).get("key") == key:
+            seal.check(place, f"remove {place} and search again")
             return True
-        if others := sorted({path.name for path in place.iterdir()} - {INDEX, MANIFEST}):
+        if others := sorted({path.name for path in place.iterdir()} - {INDEX, MANIFEST, seal.NAME}):
             raise UserError(f"{place} holds {others[0]} beside an index; name a folder for the index alone")
         say(f"{place} is the index of another corpus or student; it is made anew")
     elif place.is_file() or (place.is_dir() and any(place.iterdir())):

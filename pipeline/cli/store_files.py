@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.augment.back_translation import translations
+from pipeline.augment.back_translation.ctranslate2 import CONVERTED
 from pipeline.core import fingerprint
 from pipeline.core.atomic import PARTIAL, is_abandoned
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
@@ -132,6 +133,14 @@ def training_state(path: Path) -> Path:
 def indexes(cache: Path) -> list[Path]:
     """The indexes of `pipeline search`: folders."""
     return sorted(path for path in (cache / INDEXES).glob("[!.]*") if path.is_dir())
+
+
+def sealed(cache: Path) -> list[Path]:
+    """What has a seal: states and inputs of unfinished trainings, search indexes, converted models."""
+    states = sorted((cache / "training").glob(f"[!.]*{STATE}"))
+    inputs = sorted(path for path in (cache / "training").glob("[!.]*/[!.]*") if path.is_dir())
+    converted = sorted(path for path in (cache / CONVERTED).glob("[!.]*") if path.is_dir())
+    return [*states, *inputs, *indexes(cache), *converted]
 
 
 def mteb_results(cache: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, seal
 from pipeline.core.errors import UserError
 
 PARTIAL = ".partial-"
@@ -23,6 +23,8 @@ WRITER = re.compile(rf"{re.escape(PARTIAL)}(?:.*-)?([0-9a-f]{{16}})-(\d+)-\w+(?:
 RUST = re.compile(r"\(os error (\d+)\)")
 WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
 """Errors that the system gives to a write. A missing file is none of them: the block may also read."""
+NO_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
+"""What file systems say, of a network for one, that do not sync folders."""
 UNTOUCHED_SECONDS = 24 * 3600
 """Seconds for which a partial file of another machine is left alone."""
 
@@ -46,7 +48,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else remove it.
 
-    The file is synced before the rename, so that a crash leaves either the old file or the whole new one.
+    File and rename are synced, so that a crash leaves either the old file or the whole new one.
 
     Raises:
         UserError: the disk is full, or the like.
@@ -59,19 +61,24 @@ def atomic_file(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             temporary.chmod(0o644)
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
+            _sync(temporary)
             temporary.replace(path)
+            _sync(path.parent)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
 
 
 @contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path, *, sealed: bool = True) -> Iterator[Path]:
     """Yield an empty temporary folder beside `path`; put it in place of `path` if the block succeeds.
 
-    What killed processes left of the same folder is removed. All users may read what it holds.
+    All that it holds is synced before the rename, and all users may read it. What killed processes left of
+    the same folder is removed.
+
+    Args:
+        path: where the folder appears.
+        sealed: whether it gets a seal; a folder whose files have seals of their own needs none.
 
     Raises:
         UserError: the disk is full, or the like.
@@ -79,11 +86,16 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     with disk_errors(path), scratch_folder(path) as temporary:
         temporary.chmod(0o755)
         yield temporary
+        if sealed:
+            seal.write_folder(temporary)
         for written in temporary.rglob("*"):  # safetensors writes for its user alone
             if not written.is_symlink():  # what it points to is another's
                 written.chmod(0o755 if written.is_dir() else 0o644)
+                _sync(written)
+        _sync(temporary)
         while not _put(temporary, path):
             pass
+        _sync(path.parent)
 
 
 @contextmanager
@@ -119,6 +131,18 @@ def _put(temporary: Path, path: Path) -> bool:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return True
+
+
+def _sync(path: Path) -> None:
+    """Wait until the disk has a file's content, or a folder's names."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in NO_SYNC:
+            raise
+    finally:
+        os.close(opened)
 
 
 def write_text(path: Path, text: str) -> None:

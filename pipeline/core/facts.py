@@ -1,9 +1,9 @@
 """Compare what a stage finds with the facts that an earlier one wrote: a check, which changes no result."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipeline.core import seal
 from pipeline.core.errors import UserError
 
 
@@ -18,13 +18,7 @@ def check_facts(path: Path, found: Mapping[str, object], stage: str) -> None:
     Raises:
         UserError: naming the key and both values.
     """
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; run `dvc repro {stage}`") from None
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}); run `dvc repro -f {stage}`") from None
-    _compare(path, known, found, stage)
+    _compare(path, seal.read_json(path, stage), found, stage)
 
 
 def _compare(path: Path, known: object, found: object, stage: str, key: str = "") -> None:

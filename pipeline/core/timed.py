@@ -4,14 +4,13 @@ It stands in a file of its own, so that equal inputs give equal results; DVC res
 """
 
 import gc
-import json
 import resource
 import runpy
 import sys
 import time
 from pathlib import Path
 
-from pipeline.core import quick_imports
+from pipeline.core import quick_imports, seal
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import report_user_errors
 from pipeline.core.machine import chosen, cpu, cpus, let_the_cpu_help
@@ -51,7 +50,7 @@ def main() -> None:
         "machine": f"{cpu()}, {cpus()} cores",
         "precision": ", ".join(sorted(set(chosen.values()))),
     }
-    write_text(out, f"{json.dumps(took, indent=2)}\n")
+    write_text(out, seal.to_json(took))
 
 
 def _peak() -> float:

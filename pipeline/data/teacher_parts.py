@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from pipeline.core import seal
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def write_reader(vectors: NDArray[np.floating] | None, parts: Path, folder: Path
     if vectors is not None:
         shutil.copyfile(parts / TOKENIZER, folder / TOKENIZER)
         write_vocabulary(vectors, folder)
+    seal.write_folder(folder)
 
 
 def write_vocabulary(vectors: NDArray[np.floating], folder: Path) -> None:
@@ -69,6 +71,7 @@ def read_vocabulary(folder: Path) -> NDArray[np.float32]:
     Raises:
         UserError: they are missing or damaged, or params.yaml had no reader of them.
     """
+    seal.check(folder, AGAIN)
     if (folder / NEEDED).exists() and json.loads((folder / NEEDED).read_text(encoding="utf-8")) == NOBODY:
         raise UserError(
             f"{folder} holds no vocabulary vectors: nothing in params.yaml read them when it was made; "
@@ -203,3 +206,4 @@ def read_tokenizer(folder: Path) -> "Tokenizer":
 def _check(folder: Path, *names: str) -> None:
     if missing := [name for name in names if not (folder / name).exists()]:
         raise UserError(f"{folder} lacks {', '.join(missing)}; {AGAIN}")
+    seal.check(folder, AGAIN)

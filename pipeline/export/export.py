@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import typer
 
-from pipeline.core import quick_imports
+from pipeline.core import quick_imports, seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
@@ -144,7 +144,8 @@ def formats(wanted: tuple[Format, ...] | None, kind: str) -> list[Format]:
 
 def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], folder: Path) -> None:
     """Write the student, and beside it the graphs of the formats that are chosen."""
-    shutil.copytree(finetuned, folder, dirs_exist_ok=True)
+    # Not its seal: the folder gets one of its own when it is whole.
+    shutil.copytree(finetuned, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(seal.NAME))
     if not {*GRAPHS, "openvino"} & {*chosen}:
         return
     import onnx as library

@@ -1,12 +1,12 @@
 """look: which students the teacher can give, by its config and tokenizer, before anything is encoded."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.core import seal
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
@@ -43,7 +43,7 @@ def main(
             say(f"look: the teacher cannot give {refused}")
     teacher_facts.write(facts, out)
     window.write(_window(params), tokenizer)
-    write_text(readers, json.dumps(vocabulary_readers(params), indent=2, sort_keys=True) + "\n")
+    write_text(readers, seal.to_json(vocabulary_readers(params)))
 
 
 def look(params: Params) -> TeacherFacts:

@@ -1,12 +1,11 @@
 """Texts made comparable: one clean form to keep, and a folded form to compare."""
 
-import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
-from pipeline.data.common.texts import in_role, text_id
+from pipeline.data.common.texts import in_role, text_ids
 
 INVISIBLE = r"[\u{00AD}\u{200B}\u{FEFF}]"
 """Soft hyphen, zero-width space, byte order mark."""
@@ -53,8 +52,7 @@ def fold(texts: pl.Series) -> pl.Series:
 
 def ids(texts: pl.Series, roles: ArrayLike = "text") -> pl.Series:
     """The text_id of every text in its role, or in the role that all have."""
-    found = np.array([text_id(text) for text in texts], np.uint64)
-    return pl.Series("text_id", in_role(found, roles), dtype=pl.UInt64)
+    return pl.Series("text_id", in_role(text_ids(texts), roles), dtype=pl.UInt64)
 
 
 def say_loss(name: str, rows_in: int, dropped: dict[str, int]) -> None:

@@ -1,6 +1,5 @@
 """corpus/dev: the tasks that select weights, kept apart so that a new test task retrains no student."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import polars as pl
 from pydantic import TypeAdapter
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
@@ -49,12 +49,12 @@ def write(table: pl.DataFrame, known: pl.DataFrame, tasks: Mapping[str, Task], f
         name: {"scoring": _dumped(tasks[name].scoring), "metric": getattr(tasks[name], "metric", None)}
         for name in names
     }
-    with atomic_folder(folder) as temporary:
+    with atomic_folder(folder, sealed=False) as temporary:
         pairs.write(chosen, temporary / PAIRS)
         texts.write(
             known.filter(pl.col("text_id").is_in(named.implode())), texts.LABELLED_SCHEMA, temporary / TEXTS
         )
-        write_text(temporary / SCORING, f"{json.dumps(scoring, indent=2, sort_keys=True)}\n")
+        write_text(temporary / SCORING, seal.to_json(scoring))
 
 
 def read(folder: Path) -> DevTasks:
@@ -64,11 +64,11 @@ def read(folder: Path) -> DevTasks:
         UserError: a file is missing or damaged.
     """
     table = pairs.read(folder / PAIRS)
+    content = seal.read_json(folder / SCORING, "prepare")
     try:
-        content = json.loads((folder / SCORING).read_text(encoding="utf-8"))
         scoring = SCORINGS.validate_python({name: told["scoring"] for name, told in content.items()})
         metrics = METRICS.validate_python({name: told["metric"] for name, told in content.items()})
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{folder / SCORING} cannot be read ({reason}); run `dvc repro -f prepare`") from None
     groups = {str(name): group for (name,), group in table.group_by("task", maintain_order=True)}

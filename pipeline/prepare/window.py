@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 
@@ -66,8 +67,9 @@ def read(folder: Path) -> Window:
     """Read a window.
 
     Raises:
-        UserError: it is not there or cannot be read.
+        UserError: it is not there, damaged or cannot be read.
     """
+    seal.check(folder, f"run `dvc repro -f {STAGE}`")
     try:
         facts = json.loads((folder / WINDOW).read_text(encoding="utf-8"))
         tokenizer = (folder / TOKENIZER).read_text(encoding="utf-8")

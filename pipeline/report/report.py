@@ -1,6 +1,7 @@
 """Stage `report`: every student's metrics, curves and footprint as one page, a leaderboard and figures."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
@@ -74,9 +76,9 @@ def main(
     write_text(leaderboard, tables.markdown(board))
     write_text(table, pl.DataFrame(tables.plain_rows(board)).write_csv(separator="\t"))
     write_text(page, render(report))
-    metrics.write(tables.summary(board), summary)
+    metrics.write(tables.summary(board), summary, sealed=False)
     write_text(settings_out, _as_written(settings))
-    with atomic_folder(plots) as folder:
+    with atomic_folder(plots, sealed=False) as folder:
         for name, content in figures.items():
             (folder / name).write_bytes(content)
     recommended = ", ".join(f"{pick.row.model} ({' and '.join(pick.reasons)})" for pick in report.picks)
@@ -106,6 +108,7 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
     if not names:
         raise UserError("the teacher can give none of the students; `pipeline check` says why")
     curves, stages = sources.curves, sources.stages
+    distilled, finetuned = ({n: _stage(stages, stage, n) for n in names} for stage in ("distill", "finetune"))
     methods = [method for method, block in settings.augment if block.enabled]
     timed = timings.addresses([method for method, _ in settings.augment], [*settings.students])
     return Inputs(
@@ -117,11 +120,14 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         searches=searches(metrics.read(sources.search, "search_speed")),
         examples={n: examined.read_examples(sources.examined / n, n) for n in names},
         correlation={n: examined.read_correlation(sources.examined / n, n) for n in names},
-        distill={n: _stage(stages, "distill", n) for n in names},
-        finetune={n: finetune_metrics(_stage(stages, "finetune", n), n) for n in names},
-        curves={n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_value") for n in names},
+        distill=distilled,
+        finetune={n: finetune_metrics(finetuned[n], n) for n in names},
+        curves={
+            n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_value", distilled[n]) for n in names
+        },
         finetune_curves={
-            n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score") for n in names
+            n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score", finetuned[n])
+            for n in names
         },
         prepare=metrics.read(stages / "prepare.json", "prepare"),
         encode={
@@ -151,11 +157,15 @@ def _of_stage(folder: Path, stage: str) -> dict[str, Any]:
     return metrics.read(folder / f"{stage.replace('@', '_')}.json", stage)
 
 
-def _read_curve(path: Path, stage: str, dev: str) -> pl.DataFrame:
+def _read_curve(path: Path, stage: str, dev: str, of_training: Mapping[str, Any]) -> pl.DataFrame:
     """Step, training loss and dev measure, examples and speed if the file has them; no rows if untrained."""
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
     columns = ["step", "train_loss", dev]
+    if of_training.get(metrics.CURVE, digest := seal.digest(path)) != digest:
+        raise UserError(
+            f"{path} is damaged: its digest is not that of its metrics; run `dvc repro -f {stage}`"
+        )
     try:
         curve = pl.read_csv(path, separator="\t", infer_schema=False)
         told = [name for name in effort.COLUMNS if name in curve.columns and name not in columns]

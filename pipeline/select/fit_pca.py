@@ -29,7 +29,7 @@ def main(
     chosen = texts.ids(corpus, "train")[: params.pca.max_rows]
     vector_set = published.open_set(vectors)
     explained: dict[str, dict[str, float]] = {}
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, sealed=False) as folder:
         for view, dim in vector_set.dims.items():
             fitted = fit_pca(vector_set.of(chosen, view), dim, centre=params.pca.centre)
             pca.write(fitted, folder / f"{view}.safetensors")

@@ -39,7 +39,7 @@ def main(
     an ensemble has several. So what depends on this stage's output reruns when that code changes.
     """
     params = load(params_file)
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, sealed=False) as folder:
         content: dict[str, Any] = {}
         if isinstance(params.teacher, EnsembleTeacher):
             kinds = {block.kind for block in single_teachers(params.teacher).values()}

@@ -50,7 +50,7 @@ def main(
     if not len(ids) or not is_read:
         part([], shard_index, num_shards)
         if shard_index is None:
-            with atomic_folder(out) as folder:
+            with atomic_folder(out, sealed=False) as folder:
                 for view in params.encode.views:
                     published.write_manifest(folder / view, {}, 0, {}, params.encode.storage)
             _write_metrics(0, NONE, metrics)
@@ -130,7 +130,7 @@ def _publish(
         }
     )
     plain = [recipes["text"] for recipes in filled.recipes]
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, sealed=False) as folder:
         for view in params.encode.views:
             (folder / view).mkdir()
             shares = composition.shares(params.teacher, view, members, plain)

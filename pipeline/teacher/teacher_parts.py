@@ -1,6 +1,5 @@
 """teacher_parts: the teacher's tokenizer and layers, and vocabulary vectors where they are read."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.facts import check_facts
@@ -48,7 +48,7 @@ def main(
     teacher = load_single(key, block, params.runtime)
     if isinstance(params.teacher, EnsembleTeacher):
         fitted_members.check_code(members, block.kind, type(teacher))
-    wanted = _read(readers)
+    wanted: dict[str, bool] = seal.read_json(readers, "look")
     with atomic_folder(out) as folder, told_of(key):
         tokens = teacher.save_parts(folder)
         check_facts(facts, {"tokens": tokens.size}, "look")
@@ -56,7 +56,7 @@ def main(
     if any(wanted.values()):
         vectors = encode_vocabulary(tokens, Path(params.runtime.cache))
         check_facts(facts, {"token_dim": vectors.shape[1]}, "look")
-    with atomic_folder(vocabulary) as folder:
+    with atomic_folder(vocabulary, sealed=False) as folder:
         for reader, reads in wanted.items():
             teacher_parts.write_reader(vectors if reads else None, out, folder / reader)
     if vectors is None:
@@ -81,14 +81,6 @@ def encode_vocabulary(tokens: "Vocabulary", cache: Path) -> NDArray[np.float16]:
     if vectors is None or not present.all():
         raise UserError(f"{store.folder} lacks tokens that have just been put there; run the command again")
     return vectors
-
-
-def _read(readers: Path) -> dict[str, bool]:
-    try:
-        found: dict[str, bool] = json.loads(readers.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{readers} does not exist; run `dvc repro look`") from None
-    return found
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from stored import IDS, TEXTS, cache, left, lines, size
 from terminal import Terminal
 
 from pipeline.augment.back_translation.translations import Translations
+from pipeline.core.atomic import atomic_folder
 from pipeline.teacher.encoding.store.store import VectorStore
 
 
@@ -163,3 +164,15 @@ def test_a_terminal_gets_a_table_that_cuts_no_fingerprint(stores):
     assert "used by" in shown
     assert all(store.folder.name in shown for store in stores.values())
     assert "\t" not in shown
+
+
+@pytest.mark.parametrize("kind", ["indexes/0123", "training/distill-a-0123/train", "ctranslate2/0123"])
+def test_a_damaged_folder_that_has_a_seal_is_dropped(stores, kind):
+    folder = Path(".cache") / kind
+    with atomic_folder(folder) as made:
+        (made / "weights.bin").write_bytes(bytes(100))
+    assert cache("verify").exit_code == 0
+    flip_a_bit(folder / "weights.bin")
+    assert lines(cache("verify")) == [["damaged", str(folder)]]
+    assert lines(cache("verify", "--drop")) == [["dropped", str(folder)]]
+    assert not folder.exists()

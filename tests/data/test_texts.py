@@ -1,10 +1,13 @@
+import numpy as np
 import polars as pl
 import pytest
 from refusals import refuses
 
 from pipeline.data.common import texts
 
-ROWS = {"text_id": [9, 2**64 - 1, 4], "text": ["c", "z", "b"], "role": ["text", "query", "document"]}
+TEXTS, ROLES = ["c", "z", "b"], ["text", "query", "document"]
+IDS = texts.in_role(texts.text_ids(TEXTS), ROLES)
+ROWS = {"text_id": IDS, "text": TEXTS, "role": ROLES}
 SETS = {
     "corpus": (
         texts.CORPUS_SCHEMA,
@@ -38,10 +41,12 @@ def test_a_set_is_sorted_on_writing_and_comes_back_whole(tmp_path, name):
     schema, _, read = SETS[name]
     path = tmp_path / f"{name}.parquet"
     texts.write(frame(name), schema, path)
-    assert read(path)["text_id"].to_list() == [4, 9, 2**64 - 1]
+    assert read(path)["text_id"].to_list() == sorted(IDS)
     assert read(path).equals(frame(name).sort("text_id"))
-    assert texts.ids(path, None).tolist() == [4, 9, 2**64 - 1]
-    assert texts.read_slice(path, 1, 3) == ["c", "z"]
+    assert texts.ids(path, None).tolist() == sorted(IDS)
+    in_order = [TEXTS[row] for row in np.argsort(IDS)]
+    assert texts.read_slice(path, 1, 3) == in_order[1:]
+    assert list(texts.stream(path, None)) == [in_order]
 
 
 def test_the_order_of_the_rows_does_not_change_the_bytes(tmp_path):
@@ -70,7 +75,7 @@ def test_a_missing_augmented_set_names_its_method(tmp_path):
 
 
 def test_two_texts_of_one_id_are_not_written(tmp_path):
-    with refuses(tmp_path / "x.parquet", "text_id 4", "`dvc repro -f prepare`"):
+    with refuses(tmp_path / "x.parquet", f"text_id {IDS[2]}", "`dvc repro -f prepare`"):
         texts.write(
             pl.concat([frame("eval"), frame("eval")[2:]]), texts.LABELLED_SCHEMA, tmp_path / "x.parquet"
         )
@@ -86,3 +91,34 @@ def test_a_spoilt_file_is_an_error_of_the_users(tmp_path, ids, fault):
     pl.DataFrame({**ROWS, "text_id": ids}, schema=texts.LABELLED_SCHEMA).write_parquet(path)
     with refuses(path, fault, "`dvc repro -f prepare`"):
         texts.read_labelled(path)
+
+
+def swap(column):
+    """Two rows of a set have each other's value of a column; the ids stay."""
+    return lambda table: table.with_columns(pl.col(column).gather([1, 0, 2]))
+
+
+READS = {
+    "whole": lambda path: texts.read_labelled(path),
+    "a slice": lambda path: texts.read_slice(path, 0, 2),
+    "a stream": lambda path: list(texts.stream(path, None)),
+    "augmented": lambda path: texts.read_augmented(path),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("column", ["text", "role"])
+def test_a_set_whose_rows_were_mixed_up_names_its_stage(tmp_path, read, column):
+    name = "wordnet" if read == "augmented" else "eval"
+    (tmp_path / "augmented").mkdir()
+    path = tmp_path / ("augmented" if read == "augmented" else ".") / f"{name}.parquet"
+    swap(column)(frame(name).sort("text_id")).write_parquet(path)
+    stage = "augment@wordnet" if read == "augmented" else "prepare"
+    with refuses(path, "2 texts have the text_id of another text", f"`dvc repro -f {stage}`"):
+        READS[read](path)
+
+
+def test_mixed_up_rows_are_not_written(tmp_path):
+    with refuses(tmp_path / "x.parquet", "text_id of another text"):
+        texts.write(swap("text")(frame("eval")), texts.LABELLED_SCHEMA, tmp_path / "x.parquet")
+    assert not list(tmp_path.iterdir())

@@ -1,11 +1,10 @@
-import json
-
 import numpy as np
 import polars as pl
 import pytest
 from refusals import refuses
 from safetensors.numpy import save_file
 
+from pipeline.data.common import metrics
 from pipeline.score.statistics import examined
 from pipeline.score.statistics.examined import Disagreement, Nearest, Neighbour, TaskExamples
 
@@ -105,9 +104,9 @@ def test_items_that_cannot_be_resampled(folder, spoil, fault):
 
 
 def test_examples_of_another_form(folder):
-    document = json.loads((folder / examined.EXAMPLES).read_text())
+    document = metrics.read(folder / examined.EXAMPLES, "evaluate")
     document["a"]["pairs"] = "many"
-    (folder / examined.EXAMPLES).write_text(json.dumps(document))
+    metrics.write(document, folder / examined.EXAMPLES)
     with refuses(folder / examined.EXAMPLES, "a.pairs:", "`dvc repro -f evaluate@hpd`"):
         examined.read_examples(folder, "hpd")
 

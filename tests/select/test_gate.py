@@ -97,7 +97,7 @@ def test_null_keeps_all_and_looks_at_no_vector(folder):
     kept, sample, metrics = gate(folder)
     assert sorted(kept["text"]) == sorted(SYNONYMS)
     assert kept["similarity"].null_count() == len(sample) == 5
-    assert metrics == {"rows_in": 5, "rows_out": 5, "dropped": {}}
+    assert metrics == {"rows_in": 5, "rows_out": 5, "dropped": {}, "seal": metrics["seal"]}
 
 
 def test_an_empty_set(folder):

@@ -18,6 +18,7 @@ from sentence_transformers import SentenceTransformer
 from small_corpus import DEV, SYNONYMS, TRAIN, components, teacher_vectors
 from small_students import TEACHER_DIM
 
+from pipeline.core import seal
 from pipeline.data.student import student_folder
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.vectors.sets import published
@@ -41,7 +42,7 @@ def run(folder: Path, student: dict | None = None, **train) -> tuple[dict, pl.Da
     """The metrics and the curve."""
     write_project(folder, student, **train)
     distill()
-    return json.loads(Path("metrics.json").read_text()), pl.read_csv("curve.tsv", separator="\t")
+    return seal.read_json(Path("metrics.json"), "distill"), pl.read_csv("curve.tsv", separator="\t")
 
 
 def test_a_student_is_trained_and_told_of(folder):
@@ -90,7 +91,7 @@ def test_a_student_that_cannot_be_trained_is_named(folder, block, train, named):
 def test_a_student_that_the_teacher_cannot_give_is_its_reason(folder, student, reason):
     metrics, curve = run(folder, student)
     for name in ("distilled", "untrained"):
-        assert [path.name for path in Path(name).iterdir()] == ["refused.json"]
+        assert {path.name for path in Path(name).iterdir()} == {"refused.json", seal.NAME}
         told = json.loads(Path(name, "refused.json").read_text())
         assert told["reason"] == reason
         assert told["fix"]
@@ -256,7 +257,8 @@ def test_a_student_that_learns_lengths_is_compared_as_its_teacher(tmp_path, monk
     write_project(tmp_path / "project", student)
     monkeypatch.chdir(tmp_path / "project")
     for manifest in Path("data").rglob("manifest.json"):
-        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "similarity": "euclidean"}))
+        content = seal.read_json(manifest, "encode")
+        manifest.write_text(seal.to_json({**content, "similarity": "euclidean"}))
     distill()
     for folder in ("untrained", "distilled"):
         assert SentenceTransformer(folder, device="cpu").similarity_fn_name == expected
@@ -273,9 +275,9 @@ def test_a_student_with_the_teachers_prompts_reads_them_in_training_and_has_them
         project = tmp_path / prompts
         write_project(project, {"kind": kind, "init": init})
         for manifest in (project / "data").rglob("manifest.json"):
-            content = json.loads(manifest.read_text())
+            content = seal.read_json(manifest, "encode")
             content["recipe"] = {**content["recipe"], "prompt": "say: "}
-            manifest.write_text(json.dumps(content))
+            manifest.write_text(seal.to_json(content))
         monkeypatch.chdir(project)
         distill()
         tokens[prompts] = student_folder.prompts(Path("distilled"))

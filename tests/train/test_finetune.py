@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +9,7 @@ from ruamel.yaml import YAML
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
-from pipeline.core import machine
+from pipeline.core import machine, seal
 from pipeline.data.common.texts import text_id
 from pipeline.tasks import pairs
 from pipeline.train.finetune import main
@@ -23,7 +22,7 @@ def run(folder, parts):
     def finetuned(kind: str, block: dict | None) -> dict:
         write_inputs(kind, block, parts)
         finetune()
-        return json.loads(Path("metrics.json").read_text())
+        return seal.read_json(Path("metrics.json"), "finetune")
 
     return finetuned
 
@@ -166,7 +165,7 @@ def test_a_damaged_student_names_the_stage(folder, parts, kind):
     write_inputs(kind, finetune_params(), parts)
     weights = Path("distilled/model.safetensors")
     weights.write_bytes(weights.read_bytes()[:-100])
-    with refuses("distilled ", "`dvc repro -f distill@"):
+    with refuses(weights, "`dvc repro -f distill@"):
         finetune()
 
 

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flipped import flip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refuses
@@ -21,6 +22,7 @@ from small_corpus import (
 from small_disk import disk_of
 from small_students import TEACHER_DIM
 
+from pipeline.core import seal
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
@@ -165,3 +167,15 @@ def test_texts_without_tokens(folder):
     tokens, targets = examples.select(np.array([3, 0]))
     assert tokens.lengths.tolist() == [0, 0]
     assert targets.shape == (2, 8)
+
+
+@pytest.mark.parametrize("name", ["ids.bin", "targets.bin", "offsets.bin", "shape.json", seal.NAME])
+def test_a_flipped_bit_of_what_a_killed_run_left_makes_the_inputs_again(folder, name, capsys):
+    first = made(folder)
+    wanted = first.select(np.arange(len(first)))
+    flip(folder / "inputs" / name, 100 if name == seal.NAME else 9)
+    again = made(folder)
+    assert f"{folder / 'inputs' / name} is damaged" in capsys.readouterr().err
+    tokens, targets = again.select(np.arange(len(again)))
+    assert read_back(tokens) == read_back(wanted[0])
+    assert np.array_equal(targets, wanted[1])

@@ -10,6 +10,7 @@ import pytest
 from published_sets import write_set
 from refusals import refuses
 
+from pipeline.core import seal
 from pipeline.vectors.sets import int8, published, shards
 
 IDS = np.unique(np.random.default_rng(0).integers(0, 2**64 - 1, 5000, np.uint64))
@@ -162,10 +163,10 @@ FAULTS = {
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_shard_whose_scale_is_at_fault_names_itself_and_the_stage(folder, fault):
     metadata, level, name = FAULTS[fault]
-    manifest = json.loads((folder / "cls/manifest.json").read_text())
+    manifest = seal.read_json(folder / "cls/manifest.json", "encode")
     rewrite(folder / "cls/00001.parquet", metadata, level)
     manifest["shards"][1]["sha256"] = published.fingerprint.of_file(folder / "cls/00001.parquet")
-    (folder / "cls/manifest.json").write_text(json.dumps(manifest))
+    (folder / "cls/manifest.json").write_text(seal.to_json(manifest))
     with refuses(folder / "cls/00001.parquet", "'cls'", name, "`dvc repro -f encode@corpus`"):
         published.open_set(folder).read("cls")
 

@@ -89,13 +89,13 @@ def test_a_set_without_a_manifest_is_no_set(folder, views):
 
 def test_a_manifest_that_is_not_json(folder):
     (folder / "sentence/manifest.json").write_text('{"rows": 5,')
-    with refuses(folder / "sentence/manifest.json", "JSON", "`dvc repro encode@corpus`"):
+    with refuses(folder / "sentence/manifest.json", "JSON", "`dvc repro -f encode@corpus`"):
         published.open_set(folder)
 
 
 def test_a_manifest_that_lacks_keys(folder):
     (folder / "sentence/manifest.json").write_text('{"shards": []}')
-    with refuses(folder / "sentence/manifest.json", "no manifest", "`dvc repro encode@corpus`"):
+    with refuses(folder / "sentence/manifest.json", "no manifest", "`dvc repro -f encode@corpus`"):
         published.open_set(folder)
 
 
@@ -123,7 +123,7 @@ def test_a_view_does_not_change_with_the_others_of_its_set(folder, tmp_path):
 
 def test_the_folder_of_one_view_is_not_taken_for_another(folder):
     (folder / "cls").rename(folder / "token_mean")
-    with refuses(folder / "token_mean/manifest.json", "cls;", "`dvc repro encode@corpus`"):
+    with refuses(folder / "token_mean/manifest.json", "cls;", "`dvc repro -f encode@corpus`"):
         published.open_set(folder, "token_mean")
 
 

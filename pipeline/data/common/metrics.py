@@ -1,38 +1,41 @@
 """Metrics: JSON with rounded numbers, sorted by key so that a diff shows what changed."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import seal
 from pipeline.core.atomic import write_text
-from pipeline.core.errors import UserError
 
 DIGITS = 6
 TEACHER, FINETUNED = "teacher", "finetuned"
 """Models by which scores are kept: the teacher, and the student that ships."""
 REFUSED = "refused"
 """The one key of the metrics of a student that the teacher cannot give: why, and what to do."""
+CURVE = "curve"
+"""Digest of the training's curve, in the metrics of its stage."""
 AVERAGE, KEPT = "average", "kept"
 """What stands beside single tasks: the mean of their scores, and of their ratios to the teacher's."""
 
 
-def write(metrics: dict[str, Any], path: Path) -> None:
-    """Write nested metrics; floats are rounded to six significant digits."""
-    write_text(path, json.dumps(_rounded(metrics), indent=2, sort_keys=True, allow_nan=False) + "\n")
+def write(metrics: dict[str, Any], path: Path, *, sealed: bool = True) -> None:
+    """Write nested metrics; floats are rounded to six significant digits.
+
+    Args:
+        metrics: what is written.
+        path: the file.
+        sealed: whether it gets a seal; what DVC shows as metrics has none.
+    """
+    rounded = {key: _rounded(value) for key, value in metrics.items()}
+    write_text(path, seal.to_json(rounded, sealed=sealed))
 
 
 def read(path: Path, stage: str) -> dict[str, Any]:
     """Read metrics that `stage` writes.
 
     Raises:
-        UserError: the file is missing or is not JSON.
+        UserError: the file is missing, damaged or not JSON.
     """
-    if not path.exists():
-        raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}); run `dvc repro -f {stage}`") from None
+    return seal.read_json(path, stage)
 
 
 def _rounded(value: object) -> object:

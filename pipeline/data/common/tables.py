@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 
@@ -30,10 +31,11 @@ def check_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) -
         exact: whether further columns are an error.
 
     Raises:
-        UserError: the file is missing, unreadable or has another schema.
+        UserError: the file is missing, damaged, unreadable or has another schema.
     """
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
+    seal.check(path, f"run `dvc repro -f {stage}`")
     with readable(path, stage):
         found = pl.read_parquet_schema(path)
     wrong = [
@@ -60,5 +62,6 @@ def write_table(table: pl.DataFrame, schema: Schema, path: Path) -> None:
     """Write `table` with exactly the columns and types of `schema`; equal rows give equal bytes."""
     with atomic_file(path) as temporary:
         table.select(pl.col(name).cast(kind) for name, kind in schema.items()).write_parquet(
-            temporary, compression="zstd", statistics=True
+            temporary, compression="zstd", statistics=True, metadata={seal.KEY: seal.BLANK}
         )
+        seal.fill(temporary)

@@ -1,7 +1,7 @@
 """Text sets: data/corpus/*.parquet, data/augmented/*.parquet and data/gated/*.parquet."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from pipeline.core.errors import UserError
 from pipeline.data.common.tables import Schema, check_table, read_table, readable, write_table
 
-LABELLED_SCHEMA = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
+IDENTITY = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
+"""What every text set has: the id is `text_id` of the text, by `in_role` in its role."""
+LABELLED_SCHEMA = IDENTITY
 """corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name; role is a `Role`."""
 CORPUS_SCHEMA = {**LABELLED_SCHEMA, "source": pl.String, "split": pl.String}
 """corpus/corpus.parquet: unlabelled texts; split is train or dev."""
@@ -31,6 +33,11 @@ ROWS_AT_A_TIME = 65_536
 def text_id(text: str) -> int:
     """64-bit content hash of a text: its identity in every artifact, where its role is `text`."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def text_ids(texts: Iterable[str]) -> NDArray[np.uint64]:
+    """`text_id` of each text, (n,)."""
+    return np.array([text_id(text) for text in texts], np.uint64)
 
 
 def in_role(ids: NDArray[np.uint64], roles: ArrayLike) -> NDArray[np.uint64]:
@@ -70,7 +77,7 @@ def ids(path: Path, split: str | None) -> NDArray[np.uint64]:
     batches = _stream(path, {"text_id": pl.UInt64, **schema}, split, stage)
     parts = [batch["text_id"].to_numpy() for batch in batches]
     found = np.concatenate([np.empty(0, np.uint64), *parts])
-    _check_ids(found, path, stage)
+    _check_order(found, path, stage)
     return found
 
 
@@ -83,15 +90,17 @@ def roles(path: Path, start: int, stop: int) -> NDArray[np.str_]:
 
 def read_slice(path: Path, start: int, stop: int) -> list[str]:
     """The texts of rows `start` to `stop` of any text set; the others are not kept in memory."""
-    with readable(path, _columns(path, None)[0]):
-        return pl.scan_parquet(path).select("text").slice(start, stop - start).collect()["text"].to_list()
+    stage, _ = _columns(path, None)
+    with readable(path, stage):
+        table = pl.scan_parquet(path).select(*IDENTITY).slice(start, stop - start).collect()
+    return _checked_texts(table, path, stage)["text"].to_list()
 
 
 def stream(path: Path, split: str | None, prompts: Mapping[str, str] | None = None) -> Iterator[list[str]]:
     """The texts of the same rows, in the same order, some at a time, each after the prompt of its role."""
     stage, schema = _columns(path, split)
-    for batch in _stream(path, {"text": pl.String, "role": pl.String, **schema}, split, stage):
-        table = pl.DataFrame(pl.from_arrow(batch))
+    for batch in _stream(path, {**IDENTITY, **schema}, split, stage):
+        table = _checked_texts(pl.DataFrame(pl.from_arrow(batch)), path, stage)
         yield with_prompts(table, prompts or {})["text"].to_list()
 
 
@@ -129,11 +138,23 @@ def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path)
 
 
 def _checked(texts: pl.DataFrame, path: Path, stage: str) -> pl.DataFrame:
-    _check_ids(texts["text_id"].to_numpy(), path, stage)
+    _check_order(texts["text_id"].to_numpy(), path, stage)
+    return _checked_texts(texts, path, stage)
+
+
+def _checked_texts(texts: pl.DataFrame, path: Path, stage: str) -> pl.DataFrame:
+    """Fail where an id is not that of its text in its role: rows were mixed up."""
+    ids = texts["text_id"].to_numpy()
+    wrong = ids[in_role(text_ids(texts["text"]), texts["role"].to_numpy()) != ids]
+    if len(wrong):
+        raise UserError(
+            f"{path}: {len(wrong):,} texts have the text_id of another text, the first {wrong[0]}; "
+            f"run `dvc repro -f {stage}`"
+        )
     return texts
 
 
-def _check_ids(ids: NDArray[np.uint64], path: Path, stage: str) -> None:
+def _check_order(ids: NDArray[np.uint64], path: Path, stage: str) -> None:
     """Fail unless they ascend."""
     if (ids[1:] > ids[:-1]).all():
         return

@@ -6,7 +6,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, seal
 from pipeline.core.errors import UserError
 
 PACKAGE = "package:"
@@ -41,6 +41,7 @@ def find_model(model: str, key: str, *, revision: str | None = None, code: bool 
         folder = _in_package(model.removeprefix(PACKAGE), key)
     elif Path(model).is_dir():
         folder = Path(model)
+        seal.check(folder, f"{key}: make {model} again; if you have changed it yourself, remove {seal.NAME}")
     elif model.startswith((".", "/", "~")) or model.count("/") != 1:
         raise _no_folder(model, key)
     else:

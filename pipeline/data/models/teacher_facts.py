@@ -1,6 +1,5 @@
 """A teacher without its weights: teacher_facts.json, from which follows which students it can give."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pipeline.core import seal
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 
@@ -68,7 +68,7 @@ def of_parts(
 
 def write(facts: TeacherFacts, path: Path) -> None:
     """Write the facts; equal facts give equal bytes."""
-    write_text(path, json.dumps(facts.model_dump(), indent=1, sort_keys=True) + "\n")
+    write_text(path, seal.to_json(facts.model_dump()))
 
 
 def read(path: Path) -> TeacherFacts:
@@ -77,10 +77,9 @@ def read(path: Path) -> TeacherFacts:
     Raises:
         UserError: the file is missing or damaged.
     """
+    found = seal.read_json(path, "look")
     try:
-        return TeacherFacts.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; run `dvc repro look`") from None
+        return TeacherFacts.model_validate(found)
     except ValidationError as error:
         raise UserError(f"{path} is damaged ({error.errors()[0]['msg']}); run `dvc repro -f look`") from None
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
 from pipeline.data.student import layout
@@ -110,9 +111,14 @@ def write_refusal(refused: UserError, folder: Path) -> None:
 
 
 def refusal(folder: Path) -> UserError | None:
-    """Why there is no student in `folder`; None where there is nothing of the kind."""
+    """Why there is no student in `folder`; None where there is nothing of the kind.
+
+    Raises:
+        UserError: what says so is damaged.
+    """
     if not (folder / REFUSED).exists():
         return None
+    seal.check(folder, f"run `dvc repro -f distill@{folder.name}`")
     try:
         said = json.loads((folder / REFUSED).read_text(encoding="utf-8"))
         return UserError(f"{said['reason']}; {said['fix']}")
@@ -124,12 +130,13 @@ def check(folder: Path, stage: str) -> None:
     """Fail unless there is a student in `folder`, which `stage` writes.
 
     Raises:
-        UserError: there is none, or the teacher cannot give it.
+        UserError: there is none, it is damaged, or the teacher cannot give it.
     """
     if refused := refusal(folder):
         raise refused
     if not (folder / "modules.json").exists():
         raise UserError(f"{folder} is no student (it has no modules.json); run `dvc repro {stage}`")
+    seal.check(folder, f"run `dvc repro -f {stage}`")
 
 
 def read(folder: Path, stage: str) -> "SentenceTransformer":

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 from pipeline.data.common import metrics
@@ -112,13 +113,14 @@ def write(
         correlation: of the first features of each of MODELS, (f, f).
         folder: examined/NAME.
     """
-    with atomic_folder(folder) as temporary:
+    with atomic_folder(folder, sealed=False) as temporary:
         write_table(scores, SCORES_SCHEMA, temporary / SCORES)
         metrics.write(_EXAMPLES.dump_python(examples), temporary / EXAMPLES)
         matrices = {
             name: np.ascontiguousarray(matrix, dtype=np.float32) for name, matrix in correlation.items()
         }
-        save_file(matrices, temporary / CORRELATION)
+        save_file(matrices, temporary / CORRELATION, {seal.KEY: seal.BLANK})
+        seal.fill(temporary / CORRELATION)
 
 
 def read_scores(folder: Path, name: str) -> pl.DataFrame:
@@ -148,7 +150,7 @@ def read_examples(folder: Path, name: str) -> Examples:
     """Examples by task.
 
     Raises:
-        UserError: the file is missing or another's.
+        UserError: the file is missing, damaged or another's.
     """
     stage = f"evaluate@{name}"
     document: Any = metrics.read(folder / EXAMPLES, stage)
@@ -166,11 +168,12 @@ def read_correlation(folder: Path, name: str) -> dict[str, NDArray[np.float32]]:
     """How the first features of each of MODELS correlate, (f, f).
 
     Raises:
-        UserError: the file is missing or another's.
+        UserError: the file is missing, damaged or another's.
     """
     path, stage = folder / CORRELATION, f"evaluate@{name}"
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
+    seal.check(path, f"run `dvc repro -f {stage}`")
     try:
         found = load_file(path)
     except SafetensorError as error:

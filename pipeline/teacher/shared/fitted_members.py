@@ -5,7 +5,6 @@ has `code`, `sample` and `pcas`; it is `{}` for a teacher that is no ensemble.
 """
 
 import inspect
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 
@@ -56,7 +55,7 @@ def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
         content: `code` (a digest by kind), `sample` (which texts), `pcas` (what `write` gives); empty for
             a teacher that is no ensemble.
     """
-    write_text(folder / MANIFEST, json.dumps(content, indent=2, sort_keys=True) + "\n")
+    write_text(folder / MANIFEST, seal.to_json(content))
 
 
 def read(folder: Path, number: int, view: str, recipe: Mapping[str, Any] | None = None) -> Reduction:
@@ -108,16 +107,7 @@ def sample(folder: Path) -> dict[str, Any]:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; {AGAIN}") from None
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}); {AGAIN}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} is no manifest; {AGAIN}")
-    return content
+    return seal.read_json(folder / MANIFEST, "members")
 
 
 def _name(number: int, view: str) -> str:

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import PARTIAL, atomic_file, disk_errors, is_untouched, remove_abandoned
 from pipeline.core.progress import say
 
@@ -132,23 +132,23 @@ class Checkpoint:
             TemporaryDirectory(prefix=f"{temporary.stem}_", dir=temporary.parent) as folder,
         ):
             written = Path(folder) / "state"
-            save_file(_apart(tensors), written, metadata={"state": json.dumps(state)})
+            save_file(_apart(tensors), written, {"state": json.dumps(state), seal.KEY: seal.BLANK})
             written.replace(temporary)
+            seal.fill(temporary)
 
     def state(self) -> dict[str, Any] | None:
         """The loop's state; None without a file, or where it is damaged."""
-        try:
-            with safe_open(self.path, framework="pt") as file:
-                return json.loads(file.metadata()["state"])
-        except (FileNotFoundError, SafetensorError):
+        if not self._is_intact():
             return None
+        with safe_open(self.path, framework="pt") as file:
+            return json.loads(file.metadata()["state"])
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The tensors by group and the loop's state; None without a file.
 
         Groups: weights, best, optimizer, averaging.
         """
-        if not self.path.exists():
+        if not self._is_intact():
             return None
         groups: dict[str, dict[str, Tensor]] = {
             "weights": {},
@@ -156,17 +156,28 @@ class Checkpoint:
             "optimizer": {},
             "averaging": {},
         }
-        try:
-            with safe_open(self.path, framework="pt") as file:
-                state = json.loads(file.metadata()["state"])
-                for name in file.keys():
-                    group, _, rest = name.partition("/")
-                    groups[group][rest] = file.get_tensor(name)
-        except SafetensorError as error:
-            say(f"{self.path} is damaged ({error}): training starts again")
-            self.path.unlink(missing_ok=True)  # another process may have
-            return None
+        with safe_open(self.path, framework="pt") as file:
+            state = json.loads(file.metadata()["state"])
+            for name in file.keys():
+                group, _, rest = name.partition("/")
+                groups[group][rest] = file.get_tensor(name)
         return groups, state
+
+    def _is_intact(self) -> bool:
+        """Whether there is a file and it is as it was written; a damaged one is dropped, and said."""
+        if not self.path.exists():
+            return False
+        wrong = seal.fault(self.path)
+        if wrong is None:
+            try:
+                with safe_open(self.path, framework="pt") as file:
+                    json.loads(file.metadata()["state"])
+            except (SafetensorError, LookupError, TypeError, ValueError) as error:  # a cut file has no seal
+                wrong = f"{self.path} is damaged ({error})"
+        if wrong:
+            say(f"{wrong}: training starts again")
+            self.path.unlink(missing_ok=True)  # another process may have
+        return wrong is None
 
     def is_held(self) -> bool:
         """Whether another process is training from it, or may be: another user's lock cannot be tried."""

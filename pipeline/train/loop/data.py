@@ -1,6 +1,7 @@
 """What a student is trained on: tokenised texts with their targets, in files that are read row by row."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, under
+from pipeline.core.progress import say
 from pipeline.data.common import texts
 from pipeline.data.tokens.mapped import Rows, gather, in_parts, map_file
 from pipeline.data.tokens.tokens import Tokens
@@ -127,9 +130,14 @@ def _prompts(student: StudentBlock, train: Sequence[Source]) -> dict[str, str]:
 def materialise(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder: Path) -> Examples:
     """Tokenise the texts and reduce their vectors into `folder`, once, in bounded memory.
 
+    What a killed run left there is taken unless it is damaged.
+
     Raises:
         UserError: a text has no vector, or the disk is full.
     """
+    if folder.exists() and (wrong := seal.fault(folder)):
+        say(f"{wrong}; the inputs of the training are made again")
+        shutil.rmtree(folder)
     if not folder.exists():
         with atomic_folder(folder) as temporary:
             _write(sources, corpus, tokenise, temporary)

@@ -3,7 +3,6 @@
 A view has a folder of its own, so that what reads one does not run again when another is added.
 """
 
-import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 from pipeline.params.teacher import Similarity, Storage
@@ -69,7 +68,7 @@ def write_manifest(
         manifest |= {"storage": storage, "loss": {view: lost}}
     if similarity != "cosine":
         manifest |= {"similarity": similarity}
-    write_text(folder / MANIFEST, json.dumps(manifest, indent=2, sort_keys=True) + "\n")
+    write_text(folder / MANIFEST, seal.to_json(manifest))
 
 
 @dataclass(frozen=True)
@@ -207,14 +206,9 @@ def open_set(path: Path, *views: str) -> VectorSet:
 
 def _read_manifest(path: Path, view: str) -> dict[str, Any]:
     manifest = path / view / MANIFEST
-    again = f"run `dvc repro encode@{path.name}`"
-    if not manifest.exists():
-        raise UserError(f"{manifest} does not exist; {again}")
-    try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{manifest} is not JSON ({error}); {again}") from None
-    if not isinstance(content, dict) or not {"rows", "dims", "recipe", "shards"} <= content.keys():
+    again = f"run `dvc repro -f encode@{path.name}`"
+    content = seal.read_json(manifest, f"encode@{path.name}")
+    if not {"rows", "dims", "recipe", "shards"} <= content.keys():
         raise UserError(f"{manifest} is no manifest; {again}")
     if view not in content["dims"]:
         raise UserError(f"{manifest} is that of {', '.join(content['dims'])}; {again}")

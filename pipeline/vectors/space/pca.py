@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from pipeline.core import seal
 from pipeline.core.errors import UserError
 
 NO_VARIANCE = 1e-9
@@ -55,18 +56,21 @@ class Pca:
 def write(pca: Pca, path: Path) -> None:
     """Write one view's PCA as safetensors."""
     arrays = {"mean": pca.mean, "components": pca.components, "explained_variance": pca.explained_variance}
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    save_file(whole, path, {seal.KEY: seal.BLANK})
+    seal.fill(path)
 
 
 def read(folder: Path, view: str) -> Pca:
     """Read pca/VIEW.safetensors.
 
     Raises:
-        UserError: it is missing or unreadable.
+        UserError: it is missing, damaged or unreadable.
     """
     path = folder / f"{view}.safetensors"
     if not path.exists():
         raise UserError(f"{path} does not exist; add {view!r} to encode.views and run `dvc repro fit_pca`")
+    seal.check(path, "run `dvc repro -f fit_pca`")
     try:
         return Pca(**load_file(path))
     except (SafetensorError, TypeError) as error:
