@@ -188,7 +188,7 @@ def _rows(rows: pa.Table) -> list[str]:
 
 def _printed(frame: pl.DataFrame) -> list[str]:
     with pl.Config(tbl_hide_dataframe_shape=True, fmt_str_lengths=60, tbl_width_chars=110, tbl_cols=-1):
-        return str(frame).splitlines()
+        return str(frame).split("\n")
 
 
 def _bytes(path: Path) -> int:

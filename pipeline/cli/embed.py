@@ -124,9 +124,7 @@ def _blocks(file: IO[bytes]) -> Iterator[list[bytes]]:
     """Whole lines, as soon as they are there."""
     rest = b""
     while block := file.read1(BLOCK):  # type: ignore[attr-defined]  # of buffered files
-        lines = (rest + block).splitlines(keepends=True)
-        # A line that ends in \r may go on with \n.
-        rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
+        *lines, rest = (rest + block).split(b"\n")
         if lines:
             yield lines
     if rest:
@@ -154,10 +152,12 @@ def _lines(path: Path) -> Iterator[str]:
         content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    yield from _decoded(content.splitlines(), path, 1)
+    lines = content.split(b"\n")
+    yield from _decoded(lines if lines[-1] else lines[:-1], path, 1)
 
 
 def _decoded(lines: Sequence[bytes], path: Path, first: int) -> Iterator[str]:
+    """The texts, as `prepare` reads them: one ends at LF or CRLF, no other character ends it."""
     for number, line in enumerate(lines, start=first):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").strip()

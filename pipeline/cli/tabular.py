@@ -1,9 +1,13 @@
 """Rows on stdout: a table on a terminal, tab-separated lines otherwise."""
 
+import re
 import sys
 from collections.abc import Container, Sequence
 
 import typer
+
+BREAK = re.compile(r"[\t-\r\x1c-\x1e\x85\u2028\u2029]")
+"""A tab, or what some reader takes for the end of a line, as `str.splitlines` does."""
 
 
 def on_terminal() -> bool:
@@ -12,9 +16,9 @@ def on_terminal() -> bool:
 
 
 def lines(rows: Sequence[Sequence[str]]) -> None:
-    """Print a line a row; a tab within a cell becomes a space."""
+    """Print a line a row; within a cell a space stands for a tab or for what would end the line."""
     for row in rows:
-        typer.echo("\t".join(map(_without_tabs, row)))
+        typer.echo("\t".join(map(_on_one_line, row)))
 
 
 def table(
@@ -31,9 +35,9 @@ def table(
         is_left = name in left
         shown.add_column(Text(name), no_wrap=not is_left, justify="left" if is_left else "right")
     for row in rows:
-        shown.add_row(*(Text(_without_tabs(cell)) for cell in row))
+        shown.add_row(*(Text(_on_one_line(cell)) for cell in row))
     Console().print(shown)
 
 
-def _without_tabs(cell: str) -> str:
-    return cell.replace("\t", " ")
+def _on_one_line(cell: str) -> str:
+    return BREAK.sub(" ", cell)

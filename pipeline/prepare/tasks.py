@@ -1,13 +1,10 @@
 """Evaluation tasks, as params.yaml names them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from pipeline.core.errors import UserError
 from pipeline.params.classes import (
     ClassificationTask,
     MnliTask,
@@ -29,10 +26,9 @@ from pipeline.params.evaluate import (
 from pipeline.prepare.labelled.classification import classification
 from pipeline.prepare.labelled.entities import entities
 from pipeline.prepare.labelled.glue import glue
-from pipeline.prepare.labelled.labelled import SEARCH, Labelled, Rows, join, label
+from pipeline.prepare.labelled.labelled import Labelled, join
+from pipeline.prepare.labelled.retrieval import retrieval
 from pipeline.prepare.labelled.similarity import similarity
-from pipeline.prepare.readers.beir import read_beir
-from pipeline.prepare.readers.msmarco import read_msmarco
 from pipeline.prepare.wordnet.families import Families, Split
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
 from pipeline.tasks import pairs as pairs_file
@@ -63,7 +59,7 @@ def sizes(
         pairs: of all tasks.
         dropped: rows that were left out, by task and reason; goes with the task's counts.
     """
-    subset = pl.when(pl.col("label").is_not_null()).then("subset")
+    subset = pl.when(pairs_file.HAS_CLASS).then("subset")
     counted = pairs.group_by("task", "split", subset.alias("subset")).agg(
         pl.len().alias("rows"),
         pl.col("left_id").drop_nulls().n_unique().alias("left_texts"),
@@ -91,7 +87,7 @@ def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[L
         case StsTask():
             return [similarity(name, task)]
         case RetrievalTask():
-            return [_retrieval(name, task)]
+            return [retrieval(name, task)]
         case EntityResolutionTask():
             return [entities(name, task)]
         case ClassificationTask() | PairClassificationTask():
@@ -110,37 +106,3 @@ def _proxy(
             return [reverse_dictionary(of, name, task.queries, split) for split in HELD_OUT_SPLITS]
         case WordNetSupersense():
             return [supersense(of, name, task.max_train, task.max_test)]
-
-
-def _retrieval(name: str, task: RetrievalTask) -> Labelled:
-    """One folder.
-
-    Of the judgements only the positive ones are kept: 0 says what no judgement says. As in BEIR, a query's
-    own document, which has its id, is passed over, unless it is judged relevant; MS MARCO's two kinds of ids
-    have nothing to do with each other.
-    """
-    read = read_msmarco if task.layout == "msmarco" else read_beir
-    found = read(Path(task.path), task.qrels)
-    relevant: dict[tuple[str, str], float] = {}
-    for query, document, score in found.judgements:
-        if score > 0:
-            pair = (found.queries[query], found.documents[document])
-            relevant[pair] = max(score, relevant.get(pair, 0.0))
-    if not relevant:
-        raise UserError(
-            f"{task.path}: the qrels {task.qrels} have no score above 0, so no query has an answer; "
-            "correct their scores, or name another split of qrels"
-        )
-    asked = {query for query, _, score in found.judgements if score > 0}
-    unanswered = len({query for query, _, _ in found.judgements} - asked)
-    if task.layout == "beir":
-        for query in sorted(asked & found.documents.keys()):
-            relevant.setdefault((found.queries[query], found.documents[query]), pairs_file.PASSED_OVER)
-    named = {document for _, document in relevant}
-    others = [document for document in dict.fromkeys(found.documents.values()) if document not in named]
-    queries, documents = zip(*relevant, strict=True)
-    judged = Rows(queries, documents, score=list(relevant.values()), roles=SEARCH)
-    unjudged = Rows([None] * len(others), others, roles=SEARCH)
-    joined = join([label(name, task.split, judged), label(name, task.split, unjudged)])
-    dropped = {name: {"query_without_relevant_document": unanswered}} if unanswered else {}
-    return replace(joined, dropped=dropped)

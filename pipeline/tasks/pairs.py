@@ -21,7 +21,9 @@ PAIRS_SCHEMA: Schema = {
 - similarity: left and right have this score; the subset is the file's or the column's.
 - retrieval: query left has document right with relevance `score`, or PASSED_OVER for a document that is no
   find; a row without a left is a document that no query is known to match. The right sides of a task are its
-  document collection.
+  document collection. Where several queries or documents have one text, the subset is the query's own id in
+  all rows, and the label is the document's; so they are where a row without a right says that a document is
+  relevant which is not there.
 - entity resolution: query left names entity right; a row without a left is another entity of its subset. The
   right sides of a subset are its candidates.
 - triplets: anchor left, positive right, hard negatives; no score.
@@ -30,6 +32,8 @@ PAIRS_SCHEMA: Schema = {
 """
 PASSED_OVER = -1.0
 """The score of a query's own document."""
+HAS_CLASS = pl.all_horizontal(pl.col("label", "left_id").is_not_null(), pl.col("score").is_null())
+"""Whether a row's label is a class, and no document's own id."""
 SORT = ["task", "split", "subset", "left_id", "right_id", "label"]
 
 

@@ -1,7 +1,7 @@
 """The nearest documents that any search found for each query, and what they score."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -32,17 +32,43 @@ Searchable = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
+class Copies:
+    """The documents of each text, by their own ids."""
+
+    names: pl.Series
+    """By text, in the order of `Collection.documents`; those of one text fall, as trec_eval ranks ties."""
+    starts: NDArray[np.int64]
+    """Where each text's names start, and where the last ones end, (texts + 1,)."""
+
+
+@dataclass(frozen=True)
 class Collection:
     """A retrieval task."""
 
     queries: Ids
-    """Ascending."""
+    """The texts of the queries, ascending; a text comes as often as it is asked."""
+    query_names: list[str]
+    """What tells the queries apart: a text_id, or the query's own id."""
     documents: Ids
-    """Ascending."""
+    """The texts of the documents, ascending, each once."""
+    copies: Copies | None
+    """None: each document has a text of its own, whose text_id is its name."""
     relevance: dict[str, dict[str, int]]
     """Query -> document -> how relevant it is, for those that are judged."""
-    passed_over: frozenset[tuple[int, int]]
+    passed_over: frozenset[tuple[str, str]]
     """Query and document that are no find: the query's own one."""
+
+    @property
+    def size(self) -> int:
+        """How many documents there are."""
+        return len(self.documents if self.copies is None else self.copies.names)
+
+    def names(self, row: int, most: int) -> list[str]:
+        """The first documents of a text, at most so many."""
+        if self.copies is None:
+            return [str(self.documents[row])]
+        start, stop = self.copies.starts[row : row + 2]
+        return self.copies.names[int(start) : int(min(stop, start + most))].to_list()
 
 
 @dataclass(frozen=True)
@@ -62,20 +88,42 @@ def collection(pairs: pl.DataFrame) -> Collection:
     """The queries, documents and judgements in the rows of a retrieval task.
 
     Args:
-        pairs: left_id (query, or null), right_id (document), score (relevance, or PASSED_OVER). Documents:
+        pairs: left_id (query, or null), right_id (document), score (relevance, or PASSED_OVER), and where
+            these do not tell all apart, subset (the query's own id) and label (the document's). Documents:
             all right sides.
     """
-    named = pairs.filter(pl.col("left_id").is_not_null())
+    documents = np.unique(pairs["right_id"].drop_nulls().to_numpy())
+    has_names = "label" in pairs.columns and pairs["label"].null_count() < len(pairs)
+    copies = _copies(pairs, documents) if has_names else None
+    query, document = ("subset", "label") if has_names else ("left_id", "right_id")
+    named = pairs.filter(pl.col("left_id").is_not_null()).select(
+        "left_id",
+        "score",
+        query=pl.col(query).cast(pl.String),
+        document=pl.col(document).cast(pl.String),
+    )
     judged = named.filter(pl.col("score") != PASSED_OVER)
-    own = named.filter(pl.col("score") == PASSED_OVER).select("left_id", "right_id")
+    own = named.filter(pl.col("score") == PASSED_OVER).select("query", "document")
     relevance: dict[str, dict[str, int]] = {}
-    for query, document, value in judged.select("left_id", "right_id", "score").iter_rows():
-        of_query = relevance.setdefault(str(query), {})
-        # Texts that differ in blanks alone are one document: the best judgement of it counts.
-        of_query[str(document)] = max(math.ceil(value), of_query.get(str(document), 0))
-    documents = np.unique(pairs["right_id"].to_numpy())
-    queries = np.unique(judged["left_id"].to_numpy())
-    return Collection(queries, documents, relevance, frozenset(own.iter_rows()))
+    for name, relevant, value in judged.select("query", "document", "score").iter_rows():
+        of_query = relevance.setdefault(name, {})
+        of_query[relevant] = max(math.ceil(value), of_query.get(relevant, 0))
+    asked = judged.select("left_id", "query").unique().sort("left_id", "query")
+    return Collection(
+        asked["left_id"].to_numpy(),
+        asked["query"].to_list(),
+        documents,
+        copies,
+        relevance,
+        frozenset(own.iter_rows()),
+    )
+
+
+def _copies(pairs: pl.DataFrame, documents: Ids) -> Copies:
+    found = pairs.select("right_id", "label").drop_nulls().unique()
+    found = found.sort("right_id", "label", descending=[False, True])
+    starts = np.searchsorted(found["right_id"].to_numpy(), documents)
+    return Copies(found["label"], np.append(starts, len(found)))
 
 
 def searchable(embeddings: Embeddings, wanted: Ids) -> Searchable:
@@ -128,16 +176,38 @@ def _largest(documents: Searchable, queries: Searchable, how: Similarity) -> flo
     return {"dot": one * other, "euclidean": (one + other) ** 2, "manhattan": one + other}[how]
 
 
-def ranked(task: Collection, found: Found) -> dict[str, dict[str, float]]:
-    """Query -> document -> score, of what a search found and what is not passed over."""
-    run: dict[str, dict[str, float]] = {}
-    for query, rows, scores in zip(task.queries, found.rows, found.scores, strict=True):
-        run[str(query)] = {
-            str(document): float(value)
-            for document, value in zip(task.documents[rows[rows >= 0]], scores[rows >= 0], strict=True)
-            if (int(query), int(document)) not in task.passed_over
+def ranked(task: Collection, found: Found, most: int) -> dict[str, dict[str, float]]:
+    """Query -> document -> score, of what a search found and what is not passed over.
+
+    Args:
+        task: the task.
+        found: the nearest texts.
+        most: documents of a query that are looked at, its own one included.
+    """
+    return {
+        query: {
+            document: value
+            for document, value in _documents(task, rows, scores, most)
+            if (query, document) not in task.passed_over
         }
-    return run
+        for query, rows, scores in zip(task.query_names, found.rows, found.scores, strict=True)
+    }
+
+
+def _documents(
+    task: Collection, rows: Rows, scores: NDArray[np.float32], most: int
+) -> Iterator[tuple[str, float]]:
+    """The first `most` documents of the texts in `rows`, and more that tie with the last; and their scores.
+
+    Of a text, however many documents have it, these are `most` at most.
+    """
+    count, last = 0, math.inf
+    for row, value in zip(rows[rows >= 0], scores[rows >= 0].tolist(), strict=True):
+        if count >= most and value < last:
+            return
+        names = task.names(int(row), most)
+        yield from ((name, value) for name in names)
+        count, last = count + len(names), value
 
 
 def by_query(
@@ -148,18 +218,23 @@ def by_query(
     from ir_measures import RR, R, nDCG
 
     names = {
-        f"mrr@{TOP}": RR @ TOP,
+        # RR@10 ranks ties by rising names, and trec_eval, whose RR has no bound, by falling ones. Where names
+        # are hashes of texts, either is a choice by chance.
+        f"mrr@{TOP}": RR @ TOP if task.copies is None else RR,
         **{f"recall@{depth}": R @ depth for depth in recalls},
         f"ndcg@{TOP}": nDCG @ TOP,
     }
+    run = ranked(task, found, max(TOP, *recalls) + 1)
     values = {
         (one.measure, one.query_id): float(one.value)
-        for one in ir_measures.iter_calc(list(names.values()), task.relevance, ranked(task, found))
+        for one in ir_measures.iter_calc(list(names.values()), task.relevance, run)
     }
-    return {
-        name: np.array([values[measure, str(query)] for query in task.queries])
+    found_by = {
+        name: np.array([values[measure, query] for query in task.query_names])
         for name, measure in names.items()
     }
+    first = found_by[f"mrr@{TOP}"]
+    return {**found_by, f"mrr@{TOP}": np.where(first < 1 / TOP, 0.0, first)}
 
 
 def score(task: Collection, found: Found, recalls: Sequence[int] = (TOP,)) -> dict[str, float]:

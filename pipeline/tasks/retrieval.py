@@ -19,7 +19,7 @@ def search(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[Collection, Fou
     """The task, and the documents nearest to each of its queries, by exact search.
 
     Args:
-        pairs: left_id (query, or null), right_id (document), score (relevance). Documents: all right sides.
+        pairs: as `ranking.collection` reads them.
         embeddings: vectors of queries and documents.
     """
     task = ranking.collection(pairs)
@@ -30,7 +30,7 @@ def search(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[Collection, Fou
 def scores(task: Collection, by_query: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
     """MRR@10, recall@1, @10 and @100, and nDCG@10, of what `ranking.by_query` gives by them."""
     measured = {metric: float(values.mean()) for metric, values in by_query.items()}
-    return {**measured, "queries": len(task.queries), "documents": len(task.documents)}
+    return {**measured, "queries": len(task.queries), "documents": task.size}
 
 
 def score(pairs: pl.DataFrame, embeddings: Embeddings) -> dict[str, float]:

@@ -17,10 +17,11 @@ from pipeline.cli import embed as command
 from pipeline.cli import encoded
 from pipeline.cli.__main__ import app
 from pipeline.core.errors import UserError
+from pipeline.prepare.readers.user_files import read_texts
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 DIM = 8
-TEXTS = ["a long sentence comes first", "short", "\u00fcber \u2028 one line"]
+TEXTS = ["a long sentence comes first", "short", "\u00fcber \u2028 one\rline \x85 and\x0bno more"]
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +54,26 @@ def test_stdin_to_jsonl(students: Path, expected: np.ndarray) -> None:
     np.testing.assert_allclose([row["vector"] for row in rows], expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_text_ends_where_prepare_ends_it(
+    students: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """Whether it comes from a file or, byte by byte, from stdin."""
+    monkeypatch.setattr(command, "BLOCK", 1)
+    content = end.join([*TEXTS, "", "last"]).encode()
+    (tmp_path / "texts.txt").write_bytes(content)
+    prepared = [text.strip() for text in read_texts(tmp_path / "texts.txt", "") if text.strip()]
+    for result in (embed(students, str(tmp_path / "texts.txt")), embed(students, stdin=content)):
+        assert [json.loads(line)["text"] for line in result.stdout.split("\n") if line] == prepared
+    assert prepared == [*TEXTS, "last"]
+
+
 def test_files_to_parquet_in_chunks(
     students: Path, expected: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoded, "CHUNK", 2)
     (tmp_path / "one.txt").write_text("\ufeff" + TEXTS[0] + "\n\n" + TEXTS[1] + "\n", encoding="utf-8")
-    (tmp_path / "two.txt").write_text(TEXTS[2], encoding="utf-8")
+    (tmp_path / "two.txt").write_text(TEXTS[2], encoding="utf-8", newline="\n")
     out = tmp_path / "vectors.parquet"
     result = embed(students, str(tmp_path / "one.txt"), str(tmp_path / "two.txt"), "--out", str(out))
     assert result.exit_code == 0, result.stderr

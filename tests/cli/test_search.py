@@ -75,6 +75,13 @@ def test_several_queries_are_groups_that_begin_with_their_query():
     assert lines(search("-", "--top", "2", stdin=QUERIES[0])) == groups[:2]
 
 
+@pytest.mark.parametrize("mark", ["\r", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_a_text_is_a_line_whatever_may_end_one_elsewhere(mark: str):
+    Path("corpus.txt").write_bytes(f"the cat{mark}sat\r\na dog\n".encode())
+    for found in (search("a cat"), search("a cat", corpus="-", stdin=f"the cat{mark}sat\r\na dog\n")):
+        assert {text for _, _, text in lines(found)} == {"the cat sat", "a dog"}
+
+
 def test_the_corpus_may_be_stdin():
     assert lines(search(QUERIES[0], "--top", "2", corpus="-", stdin="\n".join(TEXTS))) == expected(
         QUERIES[0], 2

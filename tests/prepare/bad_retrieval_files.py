@@ -15,15 +15,15 @@ PASSAGES = {
     "qrels.dev.tsv": "7\t0\t1\t1\n",
 }
 CASES = {
-    "beir: unknown document": (
+    "beir: no document is known": (
         BEIR,
-        {"qrels/test.tsv": lines(("query-id", "corpus-id", "score"), ("q1", "d1", "1"), ("q1", "d9", "1"))},
-        ("test.tsv, row 2 ", "'d9'", "corpus.jsonl; add it"),
+        {"qrels/test.tsv": lines(("query-id", "corpus-id", "score"), ("q1", "d8", "1"), ("q1", "d9", "1"))},
+        ("test.tsv", "2 judgements", "corpus.jsonl", "row 1: 'd8'", "correct the ids"),
     ),
-    "beir: unknown query": (
+    "beir: no query is known": (
         BEIR,
         {"qrels/test.tsv": lines(("query-id", "corpus-id", "score"), ("q9", "d1", "1"))},
-        ("test.tsv, row 1 ", "'q9'", "queries.jsonl; add it"),
+        ("test.tsv", "1 judgements", "queries.jsonl", "row 1: 'q9'", "correct the ids"),
     ),
     "beir: no query": (
         BEIR,
@@ -75,15 +75,15 @@ CASES = {
     ),
     "beir: no qrels": ({**BEIR, "qrels": "dev"}, {}, ("dev.tsv", "`qrels` can be: test")),
     "beir: no folder": ({**BEIR, "path": "none"}, {}, ("none ", "BEIR")),
-    "ms marco: unknown document": (
+    "ms marco: no document is known": (
         MARCO,
         {"qrels.dev.tsv": "7\t0\t9\t1\n"},
-        ("qrels.dev.tsv, row 1 ", "'9'", "add it"),
+        ("qrels.dev.tsv", "collection.tsv", "row 1: '9'", "correct the ids"),
     ),
-    "ms marco: unknown query": (
+    "ms marco: no query is known": (
         MARCO,
         {"qrels.dev.tsv": "8\t0\t1\t1\n"},
-        ("qrels.dev.tsv, row 1 ", "'8'", "add it"),
+        ("qrels.dev.tsv", "queries.dev.tsv", "row 1: '8'", "correct the ids"),
     ),
     "ms marco: short line": (
         MARCO,

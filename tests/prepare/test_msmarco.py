@@ -49,16 +49,6 @@ def test_the_task_takes_all_documents_and_the_judged_queries(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "named"),
     [
-        (
-            "qrels.dev.small.tsv",
-            "2\t0\t8\t1\n9\t0\t8\t1\n",
-            ("row 2 ", "'9'", "queries.dev.small.tsv; add it"),
-        ),
-        (
-            "qrels.dev.small.tsv",
-            "2\t0\t9\t1\n",
-            ("row 1 ", "'9'", "collection.tsv; add it"),
-        ),
         ("qrels.dev.small.tsv", "2\t0\t8\tyes\n", ("row 1 ", "relevance", "'yes'", "number")),
         (
             "qrels.dev.small.tsv",

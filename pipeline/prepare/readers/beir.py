@@ -16,7 +16,7 @@ def read_beir(folder: Path, qrels: str) -> Collection:
     """Read corpus.jsonl, queries.jsonl (each may end in .gz) and qrels/`qrels`.tsv.
 
     Raises:
-        UserError: a file is missing or at fault, or a judgement names an unknown id.
+        UserError: a file is missing or at fault, or no judgement names what is there.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; a retrieval task's path is a folder in BEIR's layout")

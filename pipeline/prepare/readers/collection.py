@@ -1,10 +1,11 @@
 """What every layout of retrieval data comes to: documents, queries, and the judgements that join them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.core.errors import UserError
+from pipeline.core.progress import say
 
 Judgement = tuple[str, str, float]
 """Query id, document id, relevance."""
@@ -20,16 +21,22 @@ class Texts:
 
 @dataclass(frozen=True)
 class Collection:
-    """Texts by their own ids, and the judgements, which name no other."""
+    """Texts by their own ids, and the judgements on queries that are there."""
 
     documents: dict[str, str]
     """Title, if there is one, and text, with a blank between them."""
     queries: dict[str, str]
     judgements: list[Judgement]
+    """They may name a document that is not there."""
+    missing: Mapping[str, int]
+    """Judgements that name a query or a document that is not there, by reason."""
 
 
 def collection(documents: Texts, queries: Texts, judgements: Iterable[Judgement], judged: Path) -> Collection:
-    """Put them together.
+    """Put them together, as BEIR and MTEB do.
+
+    A judgement on a query that is not there is left out. A document that is not there stays judged: what is
+    relevant and cannot be found lowers the score.
 
     Args:
         documents: of the one file.
@@ -38,15 +45,37 @@ def collection(documents: Texts, queries: Texts, judgements: Iterable[Judgement]
         judged: that file, for messages.
 
     Raises:
-        UserError: naming the first judgement that names an unknown id.
+        UserError: no judgement names a query and a document that are there.
     """
-    rows = list(judgements)
-    for row, (query, document, _) in enumerate(rows, start=1):
-        for name, texts in ((query, queries), (document, documents)):
-            if name not in texts.by_id:
-                where = f"{judged}, row {row} of the data"
-                raise UserError(f"{where}: {name!r} is not in {texts.path.name}; add it or remove the row")
-    return Collection(documents.by_id, queries.by_id, rows)
+    kept: list[Judgement] = []
+    missing: dict[str, list[tuple[int, str]]] = {"query": [], "document": []}
+    whole = 0
+    for row, (query, document, relevance) in enumerate(judgements, start=1):
+        if query not in queries.by_id:
+            missing["query"].append((row, query))
+            continue
+        kept.append((query, document, relevance))
+        if document not in documents.by_id:
+            missing["document"].append((row, document))
+        else:
+            whole += 1
+    told = {"query": (queries, "left out"), "document": (documents, "counted as never found, as in BEIR")}
+    said = [_missing(what, missing[what], *told[what]) for what in told if missing[what]]
+    if not whole:
+        raise UserError(
+            f"{judged}: no row names both a query and a document that are there ({'; '.join(said)}); "
+            "get the files of one collection, or correct the ids"
+        )
+    for line in said:
+        say(f"{judged}: {line}")
+    counts = {f"judgement_of_missing_{what}": len(rows) for what, rows in missing.items() if rows}
+    return Collection(documents.by_id, queries.by_id, kept, counts)
+
+
+def _missing(what: str, rows: list[tuple[int, str]], texts: Texts, then: str) -> str:
+    row, name = rows[0]
+    where = f"that is not in {texts.path.name}, {then}"
+    return f"{len(rows):,} judgements name a {what} {where}; row {row}: {name!r}"
 
 
 def packed_or_not(path: Path) -> Path:

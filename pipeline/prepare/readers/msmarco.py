@@ -17,7 +17,7 @@ def read_msmarco(folder: Path, qrels: str) -> Collection:
     Each may end in .gz.
 
     Raises:
-        UserError: a file is missing or at fault, or a judgement names an unknown id.
+        UserError: a file is missing or at fault, or no judgement names what is there.
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; `layout: msmarco` needs one with collection.tsv in it")

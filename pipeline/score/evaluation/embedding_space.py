@@ -61,7 +61,7 @@ def positive_pairs(
 
 def matched(pairs: pl.DataFrame, how: Scoring) -> pl.DataFrame:
     """The rows of retrieval or entity resolution in which the right side belongs to the query on the left."""
-    found = pairs.filter(pl.col("left_id").is_not_null())
+    found = pairs.filter(pl.all_horizontal(pl.col("left_id", "right_id").is_not_null()))
     return found.filter(pl.col("score") > 0) if how == "retrieval" else found
 
 

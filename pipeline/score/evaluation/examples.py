@@ -128,14 +128,30 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
             # The other side of a pair is no answer: it may mean the opposite.
             yield Question(query, "", texts, (), passed_over=query)
         return
+    if how == "retrieval":
+        yield from _searched(rows)
+        return
     asked = matched(rows, how).select("subset", "left_id").unique().sort("left_id", "subset").head(QUERIES)
     for (subset,), queries in sorted(asked.group_by("subset"), key=lambda part: str(part[0])):
         of_subset = rows.filter(pl.col("subset") == subset)
         candidates = np.unique(of_subset["right_id"].to_numpy())
         for query in queries["left_id"].sort().to_list():
             relevant = matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
-            own = of_subset.filter(left_id=query, score=PASSED_OVER)["right_id"].to_list()
-            yield Question(query, str(subset), candidates, tuple(relevant.to_list()), *own)
+            yield Question(query, str(subset), candidates, tuple(relevant.to_list()))
+
+
+def _searched(rows: pl.DataFrame) -> Iterator[Question]:
+    """Queries of a retrieval task; of several with one text, the first by its own id."""
+    judged = matched(rows, "retrieval").sort("left_id", "subset")
+    candidates = np.unique(rows["right_id"].drop_nulls().to_numpy())
+    asked = judged.unique("left_id", keep="first", maintain_order=True).head(QUERIES)
+    for query, subset in asked.select("left_id", "subset").iter_rows():
+        of_query = rows.filter(left_id=query, subset=subset)
+        relevant = matched(of_query, "retrieval")["right_id"].unique().sort().to_list()
+        own = of_query.filter(score=PASSED_OVER)["right_id"]
+        # Other documents of the own one's text are finds.
+        alone = [one for one in own if rows.filter(right_id=one)["label"].n_unique() == 1]
+        yield Question(query, "", candidates, tuple(relevant), *alone)
 
 
 def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> pl.DataFrame:
@@ -165,7 +181,7 @@ def _some(rows: pl.DataFrame, count: int, random: np.random.Generator) -> pl.Dat
 
 
 def _by_chance(left: pl.Series, right: pl.Series, count: int, random: np.random.Generator) -> pl.DataFrame:
-    sides = [np.unique(side.to_numpy()) for side in (left, right)]
+    sides = [np.unique(side.drop_nulls().to_numpy()) for side in (left, right)]
     drawn = {
         name: side[random.integers(len(side), size=count)]
         for name, side in zip(("left_id", "right_id"), sides, strict=True)

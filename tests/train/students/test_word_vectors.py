@@ -32,6 +32,11 @@ def test_a_glove_file(tmp_path):
     [
         ("4 3\n" + GLOVE, "word2vec.txt"),
         (GLOVE.replace("\n", " \n"), "trailing spaces.txt"),
+        (GLOVE.replace(" ", "\t"), "tabs.tsv"),
+        (
+            "4\t3\n" + GLOVE.replace(" ", "\t", 1).replace(", ", ",\t").replace("at ", "at\t"),
+            "a tab after the word.txt",
+        ),
         (GLOVE.replace("\n", "\r\n"), "windows.txt"),
         ("\ufeff" + GLOVE + "\n\n", "mark and blank lines.txt"),
         (gzip.compress(GLOVE.encode(), mtime=0), "packed.txt.gz"),
@@ -63,6 +68,12 @@ def test_only_the_first_words_are_kept(tmp_path):
     assert read(write(tmp_path, GLOVE + "broken"), most=4)[0] == ["the", ",", "Cat", "cat"]
 
 
+def test_a_word_before_a_tab_may_hold_spaces(tmp_path):
+    words, vectors = read(write(tmp_path, "new york\t1 2\n. . .\t3\t4\n"))
+    assert words == ["new york", ". . ."]
+    assert vectors.tolist() == [[1, 2], [3, 4]]
+
+
 def test_gloves_words_with_spaces_and_strange_characters(tmp_path):
     words, _ = read(write(tmp_path, "the 1 2\n. . . 3 4\nat name@domain.com 5 6\n\x85 7 8\n\u2028 9 0\n"))
     assert words == ["the", ". . .", "at name@domain.com", "\x85", "\u2028"]
@@ -77,7 +88,9 @@ def test_gloves_words_with_spaces_and_strange_characters(tmp_path):
         ("the 1 2\ncat 3 nan\n", ("line 2:", "2 numbers", "remove the line")),
         ("the 1 2\n 3 4\n", ("line 2:", "2 numbers", "remove the line")),
         ("1 3\nthe 1 2\n", ("line 2:", "3 numbers", "remove the line")),
-        ("the\t1\t2\n", ("line 1:", "numbers", "remove the line")),
+        ("the\t1 2\ncat\t3\n", ("line 2:", "2 numbers", "remove the line")),
+        ("the\t1 2\ncat 3\t4 5\n", ("line 2:", "2 numbers", "remove the line")),
+        ("the\n", ("line 1:", "numbers", "remove the line")),
         (b"the 1 2\ncaf\xe9 3 4\n", ("line 2:", "UTF-8")),
         ("", ("correct init.path",)),
         ("400000 300\n", ("correct init.path",)),

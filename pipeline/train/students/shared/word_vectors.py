@@ -1,5 +1,6 @@
 """Word vectors of a text file, GloVe's or word2vec's, and a tokenizer for their words."""
 
+import re
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +25,8 @@ def read_word_vectors(path: Path, most: int, *, lowercase: bool) -> tuple[list[s
     """The words of a file and their vectors (words, d).
 
     Args:
-        path: a word and its numbers on a line, separated by spaces; word2vec's first line, the number of
-            words and d, may precede them. .gz is unpacked.
+        path: a word and its numbers on a line, separated by spaces or tabs; word2vec's first line, the number
+            of words and d, may precede them. .gz is unpacked.
         most: words that are read.
         lowercase: lowercase the words; of those that become equal, the first counts.
 
@@ -37,14 +38,14 @@ def read_word_vectors(path: Path, most: int, *, lowercase: bool) -> tuple[list[s
     vectors: dict[str, NDArray[np.float32]] = {}
     dim = 0
     for number, whole in enumerate(lines_of(path), start=1):
-        line = whole.rstrip("\r ")
+        line = whole.rstrip("\r\t ")
         if not line:
             continue
-        fields = line.split(" ")
+        fields = re.split("[ \t]", line)
         if number == 1 and len(fields) == 2 and all(field.isdecimal() for field in fields):
             dim = int(fields[1])
             continue
-        dim = dim or len(fields) - 1
+        dim = dim or len(_split(line, -1)[1])
         parsed = _parse(line, dim)
         if parsed is None:
             raise UserError(
@@ -85,8 +86,8 @@ def word_tokenizer(words: list[str], *, lowercase: bool) -> "PreTrainedTokenizer
 
 def _parse(line: str, dim: int) -> tuple[str, NDArray[np.float32]] | None:
     """A word and its vector (dim,); None where the line is something else."""
-    # Some of GloVe's words hold spaces; a number before the vector is one too many.
-    word, *numbers = line.rsplit(" ", dim)
+    word, numbers = _split(line, dim)
+    # A number before the vector is one too many.
     rest, _, last = word.rpartition(" ")
     try:
         vector = np.array([float(number) for number in numbers], np.float32)
@@ -94,6 +95,15 @@ def _parse(line: str, dim: int) -> tuple[str, NDArray[np.float32]] | None:
         return None
     whole = bool(word) and 0 < dim == len(vector) and np.isfinite(vector).all()
     return (word, vector) if whole and not (rest and _is_number(last)) else None
+
+
+def _split(line: str, dim: int) -> tuple[str, list[str]]:
+    """The word, and the numbers after it: after the first tab, or the last `dim` that spaces separate."""
+    word, tab, rest = line.partition("\t")
+    if tab:
+        return word, re.split("[ \t]+", rest)
+    word, *numbers = line.rsplit(" ", dim)  # some of GloVe's words hold spaces
+    return word, numbers
 
 
 def _is_number(text: str) -> bool:
