@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipeline.core.errors import UserError
+from pipeline.core.printable import printable
 from pipeline.data.student import student_folder
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def inspect(
     """Show what an artifact holds: schema, rows, dimension, geometry, recipe, sample rows."""
     described = describer(path)(path)
     width = max((len(name) for name in described.facts), default=0)
-    typer.echo(f"{path}: {described.kind}")
+    typer.echo(printable(f"{path}: {described.kind}"))
     for name, fact in described.facts.items():
-        typer.echo(f"  {name:<{width}}  {fact}")
+        typer.echo(printable(f"  {name:<{width}}  {fact}"))
     for line in described.sample:
-        typer.echo(line)
+        typer.echo(printable(line))
 
 
 def describer(path: Path) -> "Callable[[Path], Description]":

@@ -5,6 +5,8 @@ from collections.abc import Container, Sequence
 
 import typer
 
+from pipeline.core.printable import printable
+
 
 def on_terminal() -> bool:
     """Whether a person reads stdout."""
@@ -12,9 +14,9 @@ def on_terminal() -> bool:
 
 
 def lines(rows: Sequence[Sequence[str]]) -> None:
-    """Print a line a row; a tab within a cell becomes a space."""
+    """Print a line a row; within a cell a tab becomes a space, and a control character its spelling."""
     for row in rows:
-        typer.echo("\t".join(map(_without_tabs, row)))
+        typer.echo("\t".join(map(cell, row)))
 
 
 def table(
@@ -26,14 +28,17 @@ def table(
     from rich.text import Text
 
     # Text: a user's texts may hold what rich takes for markup.
-    shown = Table(box=None, pad_edge=False, title=Text(title) if title else None, title_justify="left")
+    shown = Table(
+        box=None, pad_edge=False, title=Text(printable(title)) if title else None, title_justify="left"
+    )
     for name in columns:
         is_left = name in left
         shown.add_column(Text(name), no_wrap=not is_left, justify="left" if is_left else "right")
     for row in rows:
-        shown.add_row(*(Text(_without_tabs(cell)) for cell in row))
+        shown.add_row(*(Text(cell(text)) for text in row))
     Console().print(shown)
 
 
-def _without_tabs(cell: str) -> str:
-    return cell.replace("\t", " ")
+def cell(text: str) -> str:
+    """A text that stays within its cell, whatever it holds."""
+    return printable(text.replace("\t", " "))

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pipeline.core.printable import printable
+
 PLAIN_SECONDS = 15.0
 
 Advance = Callable[[int], None]
@@ -13,7 +15,7 @@ Advance = Callable[[int], None]
 
 def say(message: str) -> None:
     """Print one line of information to stderr, so that stdout stays free for data."""
-    sys.stderr.write(f"{message}\n")
+    sys.stderr.write(f"{printable(message)}\n")
     sys.stderr.flush()
 
 
@@ -27,7 +29,7 @@ def progress(label: str, total: int | None, unit: str) -> Iterator[Advance]:
         unit: what is counted, in the plural.
     """
     if sys.stderr.isatty():
-        with _bar(label, total, unit) as advance:
+        with _bar(printable(label), total, unit) as advance:
             yield advance
     else:
         with _lines(label, total, unit) as advance:
