@@ -13,6 +13,7 @@ from pipeline.cli.store_files import StoredRecipe
 from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import is_untouched, remove_abandoned
 from pipeline.core.errors import UserError
+from pipeline.core.printable import printable
 from pipeline.core.progress import progress, say
 from pipeline.params.load import load
 from pipeline.params.teacher import SingleTeacher, single_teachers
@@ -91,7 +92,7 @@ def verify(
         if drop:
             shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
         told = ["dropped" if drop else "damaged", str(file), commands.get(file, "")]
-        typer.echo("\t".join(filter(None, told)))
+        typer.echo(printable("\t".join(filter(None, told))))
     if left := store_files.abandoned(folder):
         say(f"{_count(left)}; `pipeline cache prune` removes them")
     again = [f"`{command}`" for file in damaged if (command := commands.get(file))]
@@ -152,7 +153,7 @@ def prune(
     done = "would remove" if dry_run else "removed"
     if left := store_files.abandoned(folder):
         freed = sum(map(store_files.size, left))
-        typer.echo(f"{done}\t{NONE}\t{_count(left)}\t{freed}")
+        typer.echo(printable(f"{done}\t{NONE}\t{_count(left)}\t{freed}"))
         if not dry_run:
             remove_abandoned(left)
     for name, what, paths in others:
@@ -160,11 +161,11 @@ def prune(
         if not _remove(what, paths, dry_run=dry_run):
             say(f"{name} stays: it is being trained, or is another user's")
             continue
-        typer.echo(f"{done}\t{name}\t{what}\t{size}")
+        typer.echo(printable(f"{done}\t{name}\t{what}\t{size}"))
         freed += size
     for stored in chosen:
         size = stored.bytes
-        typer.echo(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}")
+        typer.echo(printable(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}"))
         freed += size
         if not dry_run:
             stored.remove()
@@ -256,14 +257,15 @@ def _show(rows: Sequence[Sequence[str]]) -> None:
     """A table on a terminal, tab-separated lines otherwise."""
     if not sys.stdout.isatty():
         for row in rows:
-            typer.echo("\t".join(row))
+            typer.echo(printable("\t".join(row)))
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for name in COLUMNS:
         table.add_column(name, no_wrap=True, justify="right" if name in ("texts", "bytes") else "left")
     for row in rows:
-        table.add_row(*(cell.replace(",", "\n") for cell in row))
+        table.add_row(*(Text(printable(cell.replace(",", "\n"))) for cell in row))
     Console().print(table)

@@ -9,6 +9,7 @@ import typer
 
 from pipeline.cli import computing, needs, system
 from pipeline.cli.finding import Finding
+from pipeline.core.printable import printable
 from pipeline.params.load import load
 
 SIGNS = {True: "ok", False: "missing"}
@@ -49,7 +50,7 @@ def _show(findings: Sequence[Finding]) -> None:
     if not sys.stdout.isatty():
         for finding in findings:
             fix = f"; {finding.fix}" if finding.fix else ""
-            typer.echo(f"{SIGNS[not finding.fix]}\t{finding.name}\t{finding.found}{fix}")
+            typer.echo(printable(f"{SIGNS[not finding.fix]}\t{finding.name}\t{finding.found}{fix}"))
         return
     from rich.console import Console
     from rich.table import Table
@@ -57,9 +58,9 @@ def _show(findings: Sequence[Finding]) -> None:
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for finding in findings:
-        said = Text(finding.found)
+        said = Text(printable(finding.found))
         if finding.fix:
-            said.append(f"\n{finding.fix}", style="bold")
+            said.append(f"\n{printable(finding.fix)}", style="bold")
         sign = Text(SIGNS[not finding.fix], style="red" if finding.fix else "green")
         table.add_row(sign, finding.name, said)
     Console().print(table)

@@ -1,6 +1,7 @@
 """`pipeline embed`: vectors of any texts from a distilled student."""
 
 import io
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +32,8 @@ BLOCK = 1 << 20
 """Bytes that are read at once from stdin, where so many are there."""
 SUFFIXES = (".parquet", ".jsonl")
 STANDARD_INPUT = Path("-")
+C1 = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
+"""UTF-8 of the control characters that JSON leaves as they are, and that a terminal obeys."""
 
 
 def embed(
@@ -229,7 +232,7 @@ def _print(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
     lines = io.BytesIO()
     _write_lines(lines, texts, vectors)
     # Not by Polars: its error for a closed pipe has no errno, and typer ends quietly by that alone.
-    sys.stdout.buffer.write(lines.getbuffer())
+    sys.stdout.buffer.write(C1.sub(lambda found: b"\\u%04x" % found[0][-1], lines.getvalue()))
     sys.stdout.buffer.flush()
 
 

@@ -8,6 +8,7 @@ import typer
 
 from pipeline.core import seal
 from pipeline.core.errors import UserError
+from pipeline.core.printable import printable
 from pipeline.data.student import student_folder
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ def inspect(
     seal.check(path, "run `dvc repro -f` with the stage that dvc.yaml names for it")
     described = describe(path)
     width = max((len(name) for name in described.facts), default=0)
-    typer.echo(f"{path}: {described.kind}")
+    typer.echo(printable(f"{path}: {described.kind}"))
     for name, fact in described.facts.items():
-        typer.echo(f"  {name:<{width}}  {fact}")
+        typer.echo(printable(f"  {name:<{width}}  {fact}"))
     for line in described.sample:
-        typer.echo(line)
+        typer.echo(printable(line))
 
 
 def describer(path: Path) -> "Callable[[Path], Description]":

@@ -70,6 +70,8 @@ def _api(params: OpenAiApiTeacher) -> Finding:
     variable = params.key_variable
     unset = variable is not None and not os.environ.get(variable, "").strip()
     key = f"key in {variable}, which is {'not ' * unset}set" if variable else "no key"
+    if variable and params.sends_openly:
+        key += " (and which plain http shows to others)"
     found = f"{params.model} at {params.url}, {key}"
     try:
         teacher_folder(TransformerTeacher(kind="transformer", model=params.parts))

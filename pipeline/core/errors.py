@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
+from pipeline.core.printable import printable
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -74,13 +76,13 @@ def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except UserError as error:
-            sys.stderr.write(f"error: {error}\n")
+            sys.stderr.write(f"error: {printable(str(error))}\n")
             sys.exit(1)
         except OSError as error:
             if error.errno not in MACHINE_ERRORS:
                 raise
             place = error.filename or "a file"
-            sys.stderr.write(f"error: {place} cannot be read or written ({error.strerror})\n")
+            sys.stderr.write(f"error: {printable(str(place))} cannot be read or written ({error.strerror})\n")
             sys.exit(1)
 
     return wrapped

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pipeline.core.printable import printable
+
 PLAIN_SECONDS = 15.0
 """Between two plain lines, if nothing else is asked for."""
 
@@ -14,7 +16,7 @@ Advance = Callable[[int], None]
 
 def say(message: str) -> None:
     """Print one line of information to stderr, so that stdout stays free for data."""
-    sys.stderr.write(f"{message}\n")
+    sys.stderr.write(f"{printable(message)}\n")
     sys.stderr.flush()
 
 
@@ -31,7 +33,7 @@ def progress(
         plain_seconds: at least so long passes between two plain lines; None: `PLAIN_SECONDS`.
     """
     if sys.stderr.isatty():
-        with _bar(label, total, unit) as advance:
+        with _bar(printable(label), total, unit) as advance:
             yield advance
     else:
         every = PLAIN_SECONDS if plain_seconds is None else plain_seconds

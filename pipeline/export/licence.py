@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.core import hub
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.models.locate import PACKAGE, find_model
@@ -82,15 +83,17 @@ def _of_card(model: str, revision: str | None) -> str | None:
 
 def _card(model: str, revision: str | None) -> Path | None:
     """A model's README.md, from the hub where it is from there."""
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
 
     try:
         if model.startswith(PACKAGE) or Path(model).is_dir():
             path = find_model(model, "model") / CARD
+        elif isinstance(known := try_to_load_from_cache(model, CARD, revision=revision), str):
+            path = Path(known)
         else:
-            path = Path(hf_hub_download(model, CARD, revision=revision))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError, UserError) as error:
+            path = Path(hub.ask(lambda: hf_hub_download(model, CARD, revision=revision)))
+    except (hub.OutOfReach, HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError, UserError) as error:
         # Its student is here all the same. A model without a card is no fault.
         if not isinstance(error, EntryNotFoundError) or isinstance(error, LocalEntryNotFoundError):
             reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__

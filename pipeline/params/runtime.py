@@ -29,8 +29,15 @@ class Api(Block):
     """Most texts in a request. TEI accepts 32 by default, OpenAI 2,048."""
     concurrency: Count = 8
     """Requests at the same time."""
+    connect_seconds: Positive = 10.0
+    """Seconds without a connection before a request is retried."""
     timeout_seconds: Positive = 60.0
-    """Seconds without an answer before a request is retried."""
+    """Seconds without an answer, or without the next part of it, before a request is retried."""
+    answer_seconds: Positive = 300.0
+    """Seconds that a whole answer may take, from the request to its last byte, before it is retried."""
+    give_up_seconds: Positive = 180.0
+    """Seconds without a whole answer, all tries of a request taken together, after which it is not retried
+    any more. Pauses between tries do not count."""
     retries: Annotated[int, Field(ge=0)] = 6
     """How often a request is retried after a timeout, a lost connection, HTTP 429, 500, 502, 503 or 504."""
     backoff_seconds: Positive = 1.0

@@ -1,7 +1,10 @@
 """`teacher:` and `encode:`: which model is distilled, and what of it is cached."""
 
 import re
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import Annotated, Literal, Self, get_args
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -99,6 +102,16 @@ class OpenAiApiTeacher(Block):
     parts: Annotated[str, Field(min_length=1)]
     """A folder, a hub id or `package:NAME/FOLDER`: the local model whose tokenizer, layers and vocabulary
     vectors students start from, since an API gives none."""
+
+    @property
+    def sends_openly(self) -> bool:
+        """Whether others on the way can read what is sent: plain http to another machine."""
+        address = urlsplit(self.url)
+        host = address.hostname or ""
+        is_here = host == "localhost" or host.endswith(".localhost")
+        with suppress(ValueError):  # a name
+            is_here = ip_address(host).is_loopback
+        return address.scheme == "http" and not is_here
 
 
 SingleTeacher = TransformerTeacher | HashingTeacher | OpenAiApiTeacher

@@ -75,6 +75,7 @@ def encode_vocabulary(tokens: "Vocabulary", cache: Path) -> NDArray[np.float16]:
             store,
             lambda numbers, _: {VIEW: tokens.encode(np.array(numbers, dtype=np.int64))},
             advance,
+            numbered=True,
         )
     say(f"teacher_parts: {encoded:,} tokens encoded, {tokens.size - encoded:,} taken from the store")
     present, vectors = store.load(ids, VIEW)

@@ -118,7 +118,7 @@ def test_a_gated_model_is_not_called_missing(monkeypatch):
     def refuse(*_args, **_choices):
         raise GatedRepoError("terms", response=answer)
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", refuse)
     with refuses("teacher.model", "owner/gated", "`hf auth login`"):
         find("owner/gated")
 

@@ -4,6 +4,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -46,6 +47,33 @@ def hang(handler: "Handler") -> None:
     handler.close_connection = True
 
 
+def drip(beginning: bytes) -> Fault:
+    """Begin an answer, then send a byte now and then until the server or the connection is closed."""
+
+    def fault(handler: "Handler") -> None:
+        handler.close_connection = True
+        with suppress(OSError):
+            handler.wfile.write(beginning)
+            while not handler.server.closing.wait(0.02):
+                handler.wfile.write(b"x")
+
+    return fault
+
+
+def flood(status: int) -> Fault:
+    """Answer with a body without an end; `server.flooded` counts what of it was taken."""
+
+    def fault(handler: "Handler") -> None:
+        handler.close_connection = True
+        handler.send_response(status)
+        handler.end_headers()
+        with suppress(OSError):
+            while not handler.server.closing.is_set():
+                handler.server.flooded += handler.wfile.write(b" " * 65_536)
+
+    return fault
+
+
 class Server(ThreadingHTTPServer):
     """Counts on `faults` first, one a request; keeps headers and body of every request."""
 
@@ -59,6 +87,7 @@ class Server(ThreadingHTTPServer):
         self.headers: list[dict[str, str]] = []
         self.bodies: list[Answer] = []
         self.closing = threading.Event()
+        self.flooded = 0
         self.dim = 8
 
     @property

@@ -154,7 +154,7 @@ def test_a_shard_of_another_dimension_than_the_set_has_is_not_published(store):
 
 
 def test_a_teacher_of_another_dimension_is_told_at_its_first_piece_and_stores_nothing(store):
-    store.add(IDS[:3], "sentence", np.ones((3, 4), np.float16))
+    store.add(IDS[:3], "sentence", np.eye(3, 4, dtype=np.float16))
     with refuses(store.folder, "4 and of 6 dimensions", "`pipeline cache prune "):
         fill(IDS, TEXTS, ["sentence"], store, Recorded())
     present, vectors = store.load(IDS, "sentence")

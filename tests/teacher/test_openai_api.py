@@ -1,5 +1,6 @@
 """Against a real server: what is asked for, and what comes back."""
 
+import base64
 import threading
 
 import numpy as np
@@ -93,12 +94,43 @@ def test_estimated_tokens_are_a_quarter_of_the_bytes():
     assert [estimate_tokens(text) for text in (" ", "four", "fives", "東京都")] == [1, 1, 2, 3]
 
 
-def test_a_request_names_model_format_and_dimensions(api, server):
+def test_a_request_names_the_model_and_what_params_ask_for_alone(api, server):
+    """Some servers refuse a key that they do not know, such as encoding_format."""
     teacher = api(dimensions=5, prompts={"text": "query: "})
     assert sentence(teacher, ["a", ""]).shape == (2, 5)
+    assert sentence(api(), ["b"]).shape == (1, 8)
     assert server.bodies == [
-        {"model": "tiny", "encoding_format": "float", "dimensions": 5, "input": ["query: a", "query: "]}
+        {"model": "tiny", "dimensions": 5, "input": ["query: a", "query: "]},
+        {"model": "tiny", "input": ["dimension"]},
+        {"model": "tiny", "input": ["b"]},
     ]
+
+
+def no_index(answer):
+    for item in answer["data"]:
+        del item["index"]
+
+
+def null_index(answer):
+    for item in answer["data"]:
+        item["index"] = None
+
+
+def base64_of_floats(answer):
+    for item in answer["data"]:
+        item["embedding"] = base64.b64encode(np.array(item["embedding"], "<f4").tobytes()).decode()
+
+
+@pytest.mark.parametrize("edit", [no_index, null_index, base64_of_floats])
+def test_what_servers_write_otherwise_is_understood(api, server, edit):
+    server.faults += [change(edit)] * 9
+    np.testing.assert_array_equal(sentence(api(dimensions=8, texts_per_request=7), TEXTS), vectors(TEXTS))
+
+
+def test_the_count_decides_whether_vectors_without_an_index_are_taken(api, server):
+    server.faults.append(change(lambda answer: (no_index(answer), answer["data"].pop())))
+    with refuses("/v1", "11 vectors for 12 texts"):
+        sentence(api(dimensions=8), TEXTS[:12])
 
 
 def test_an_empty_text_is_sent_as_a_space(api, server):

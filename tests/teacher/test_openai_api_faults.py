@@ -1,12 +1,13 @@
 """Against a real server that misbehaves."""
 
+import socket
 import time
 from email.utils import formatdate
 from threading import Event
 
 import numpy as np
 import pytest
-from embeddings_server import change, close, hang, refuse, vectors
+from embeddings_server import change, close, drip, flood, hang, refuse, vectors
 from refusals import refuses
 
 from pipeline.core.errors import Unfinished
@@ -45,6 +46,51 @@ def test_retries_end(api, server, name, fault):
     with refuses("/v1", fault, " 3 retries", "run again"):
         sentence(api(dimensions=8, retries=3, timeout_seconds=0.1 if name == "timeout" else 30))
     assert len(server.bodies) == 4
+
+
+@pytest.mark.parametrize(
+    "slow", [drip(b""), drip(b"HTTP/1.1 200 OK\r\nX: "), drip(b"HTTP/1.1 200 OK\r\n\r\n"), hang]
+)
+def test_an_answer_has_to_be_whole_in_time(api, server, slow):
+    server.faults += [slow] * 2
+    np.testing.assert_array_equal(sentence(api(dimensions=8, answer_seconds=0.3)), vectors(TEXTS))
+    assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize("slow", [drip(b"HTTP/1.1 200 OK\r\n\r\n"), hang])
+def test_a_server_that_gives_no_answer_is_given_up(api, server, slow):
+    server.faults += [slow] * 9
+    with refuses("/v1/embeddings", "no answer for ", "run again"):
+        sentence(api(dimensions=8, answer_seconds=0.2, give_up_seconds=0.3, retries=6))
+    assert len(server.bodies) == 2
+
+
+def test_a_server_that_takes_no_connection_is_named(api):
+    """A full backlog: the system takes no further connection."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        place = listener.getsockname()
+        with socket.create_connection(place), refuses(f"127.0.0.1:{place[1]}/v1", "Timeout", "run again"):
+            waiting = [socket.socket() for _ in range(4)]
+            for one in waiting:
+                one.setblocking(False)
+                one.connect_ex(place)
+            try:
+                sentence(api(url=f"http://127.0.0.1:{place[1]}/v1", connect_seconds=0.2, retries=1))
+            finally:
+                for one in waiting:
+                    one.close()
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_no_more_is_read_than_an_answer_can_hold(api, server, status):
+    server.faults.append(flood(status))
+    named = "the answer exceeds" if status == 200 else "HTTP 400"
+    with refuses("/v1", named):
+        sentence(api(dimensions=8))
+    server.closing.set()
+    assert server.flooded < 16 << 20
 
 
 def test_a_server_that_is_not_there_is_named(api):
@@ -95,6 +141,11 @@ def nan(answer):
     answer["data"][2]["embedding"][3] = float("nan")
 
 
+def nested(answer, edit):
+    for item in answer["data"]:
+        item["embedding"] = edit(item["embedding"])
+
+
 def wrong_dimension(answer):
     for item in answer["data"]:
         item["embedding"] = item["embedding"][:5]
@@ -111,8 +162,16 @@ MALFORMED = {
     ("`index`", "0 to 11", "[0, 1, 2, 3, 5, 5,"): change(lambda a: a["data"][4].update(index=5)),
     ("`index`", "0 to 11", "[None"): change(lambda a: a["data"][0].pop("index")),
     ("`data`",): change(lambda answer: answer.pop("data")),
-    ("`embedding`",): change(lambda a: a["data"][0].update(embedding="AAAA")),
+    ("`embedding` is no list of numbers",): change(lambda a: a["data"][0].update(embedding="AAAA")),
+    ("`embedding` is no list of numbers", ""): change(lambda a: a["data"][0].update(embedding=[])),
+    ("`embedding` is no list of numbers", " "): change(lambda a: nested(a, lambda vector: [vector])),
+    ("`embedding` is no list", ""): change(lambda a: nested(a, lambda vector: [vector] * 8)),
+    ("`embedding` is no list", " "): change(lambda a: nested(a, lambda vector: [*map(str, vector)])),
+    ("`embedding` is", ""): change(lambda a: nested(a, lambda vector: [x > 0 for x in vector])),
+    ("`embedding` is", " "): change(lambda a: nested(a, lambda vector: [10**400, *vector[1:]])),
     ("JSON", "<html> hello"): refuse(200, "<html> hello"),
+    ("JSON", "[[[["): refuse(200, "[" * 100_000),
+    ("`data`", ""): refuse(200, "[]"),
 }
 
 

@@ -1,11 +1,13 @@
 """The key goes to the server and nowhere else."""
 
+import html
 import json
 import logging
 import traceback
+from urllib.parse import quote
 
 import pytest
-from embeddings_server import refuse
+from embeddings_server import change, refuse
 from refusals import refuses
 from small_params import small_params
 from typer.testing import CliRunner
@@ -49,6 +51,44 @@ def test_a_server_that_echoes_it_does_not_get_it_into_an_error_or_a_log(
     said = "".join(traceback.format_exception(refused.value)) + capsys.readouterr().err + caplog.text
     assert "teacher.key_variable" in said or status != 401
     assert "sk-Very" not in said
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        change(lambda answer: answer["data"][0].update(index=KEY)),
+        change(lambda answer: answer["data"][0].update(index=[{"key": KEY}])),
+        refuse(404, "", Location=f"http://elsewhere/{quote(KEY, safe='')}"),
+        refuse(404, '["' + KEY.replace("/", "\\/")),
+        refuse(404, f"<p>{html.escape(KEY)}"),
+    ],
+)
+def test_no_part_of_an_answer_gets_it_into_an_error(keyed, server, echo):
+    server.faults.append(echo)
+    with refuses("/v1", "***") as refused:
+        keyed.encode(["a"], ["sentence"])
+    assert "sk-Very" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_told"),
+    [
+        ("http://example.org/v1", True),
+        ("http://10.0.0.7:8000/v1", True),
+        ("https://example.org/v1", False),
+        ("http://localhost:8000/v1", False),
+        ("http://127.1.2.3/v1", False),
+        ("http://[::1]:8000/v1", False),
+    ],
+)
+def test_one_that_others_can_read_on_the_way_is_told(api, monkeypatch, capsys, url, is_told):
+    monkeypatch.setenv(VARIABLE, KEY)
+    assert api(url=url, key_variable=VARIABLE).endpoint
+    assert api(url=url).endpoint
+    said = capsys.readouterr().err
+    assert said.count(f"the key in {VARIABLE}") == is_told
+    assert (url in said and "https" in said) == is_told
+    assert KEY not in said
 
 
 def test_it_is_in_neither_recipe_nor_repr(keyed):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pipeline.core import fingerprint, seal
+from pipeline.core import fingerprint, hub, seal
 from pipeline.core.errors import UserError
 
 PACKAGE = "package:"
@@ -21,7 +21,7 @@ PICKLED = "pytorch_model.bin"
 
 
 def find_model(model: str, key: str, *, revision: str | None = None, code: bool = False) -> Path:
-    """The local folder of a model; one of the hub is downloaded to the hub's own cache.
+    """The local folder of a model; one of the hub is downloaded to the hub's own cache, unless it is there.
 
     Args:
         model: a folder, `package:NAME/PATH` or a hub id.
@@ -118,8 +118,9 @@ def _no_folder(model: str, key: str) -> UserError:
 
 def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path:
     import httpx
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import HfApi, get_cached_repo_tree, snapshot_download
     from huggingface_hub.errors import (
+        CachedRepoTreeNotFoundError,
         GatedRepoError,
         HfHubHTTPError,
         HFValidationError,
@@ -139,10 +140,15 @@ def _from_hub(model: str, key: str, revision: str | None, *, code: bool) -> Path
         )
 
     try:
+        # The list of a commit's files tells whether all of them are here. Then the hub is not asked.
+        with suppress(CachedRepoTreeNotFoundError, LocalEntryNotFoundError):
+            get_cached_repo_tree(model, revision=revision)
+            return snapshot(local_files_only=True)
+        hub.ask(lambda: HfApi().model_info(model, revision=revision, timeout=hub.SILENT_SECONDS))
         return snapshot()
     except HFValidationError:
         raise _no_folder(model, key) from None
-    except (LocalEntryNotFoundError, ConnectionError, httpx.TransportError) as error:
+    except (LocalEntryNotFoundError, ConnectionError, httpx.TransportError, hub.OutOfReach) as error:
         # For a branch the hub's cache stands in by itself, for a commit it has to be asked to.
         with suppress(LocalEntryNotFoundError):
             return snapshot(local_files_only=True)

@@ -1,11 +1,14 @@
 """Datasets of Hugging Face's, on the hub or in a folder, by the library `datasets`: an optional extra."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+from pipeline.core import hub
 from pipeline.core.errors import UserError
+from pipeline.core.progress import say
 from pipeline.params.base import HUB
 
 if TYPE_CHECKING:
@@ -58,7 +61,8 @@ def load(where: str, name: str, options: Mapping[str, str | None]) -> "Dataset":
         ) from None
     config, split, revision = (options.get(key) or None for key in ("config", "split", "revision"))
     try:
-        found = load_dataset(name, config, split=split, revision=revision)
+        with nullcontext() if Path(name).is_dir() or _answers(where, name, revision) else hub.offline():
+            found = load_dataset(name, config, split=split, revision=revision)
     except (DatasetsError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(
@@ -69,3 +73,19 @@ def load(where: str, name: str, options: Mapping[str, str | None]) -> "Dataset":
     if len(found) != 1:
         raise UserError(f"{where} has several splits; name one with `split`: {', '.join(map(str, found))}")
     return next(iter(found.values()))
+
+
+def _answers(where: str, name: str, revision: str | None) -> bool:
+    """Whether the hub can be asked for a dataset; else the one in the cache will do."""
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        hub.ask(lambda: HfApi().dataset_info(name, revision=revision, timeout=hub.SILENT_SECONDS))
+    except (HfHubHTTPError, ValueError):
+        pass  # `load_dataset` tells it
+    except (hub.OutOfReach, httpx.TransportError, OfflineModeIsEnabled) as error:
+        say(f"{where}: the hub is out of reach ({error}); the dataset has to be in the cache")
+        return False
+    return True

@@ -1,5 +1,6 @@
 """An OpenAI-compatible `/v1/embeddings` endpoint: requests with retries, caps, and checked answers."""
 
+import html
 import os
 import random
 import re
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 from threading import Event, Lock
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -15,9 +17,12 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from pipeline.core.errors import UserError
+from pipeline.core.json_text import parse
 from pipeline.core.progress import say
 from pipeline.params.runtime import Api
 from pipeline.params.teacher import OpenAiApiTeacher
+from pipeline.teacher.shared.answers import Malformed, most_bytes, read_vectors
+from pipeline.teacher.shared.connection import Answer, Connection, TooLarge
 
 RETRIED = (408, 409, 425, 429)
 """And all from 500 but those of a server that lacks what is asked of it."""
@@ -31,6 +36,8 @@ LONGEST_BACKOFF = 60.0
 LONGEST_WAIT = 3600.0
 TOLD = 300
 """Characters of a server's message that are shown."""
+LATER = "run again to go on"
+OPEN_KEY = "the key in {} goes to {} unencrypted"
 BYTES_PER_TOKEN = 4
 KEY = re.compile(r"[!#-\[\]-~]+")
 """What a header carries and JSON does not escape, so that a key can be found in an answer."""
@@ -46,10 +53,6 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong with this request
     """Another request failed, so that this one is not tried again."""
 
 
-class Malformed(Exception):  # noqa: N818 - becomes a UserError that names the server
-    """An answer that is none."""
-
-
 def estimate_tokens(text: str) -> int:
     """About as many tokens as a text has: one for 4 bytes of UTF-8."""
     return -(-len(text.encode()) // BYTES_PER_TOKEN) or 1
@@ -63,7 +66,8 @@ class Endpoint:
         self.tokens = 0
         """Estimated, and corrected by what the server says it has billed."""
         self._url = f"{teacher.url.rstrip('/')}/embeddings"
-        self._body: dict[str, Any] = {"model": teacher.model, "encoding_format": "float"}
+        # No encoding_format: lists of numbers are the default, and some servers refuse to be told.
+        self._body: dict[str, Any] = {"model": teacher.model}
         if teacher.dimensions:
             self._body["dimensions"] = teacher.dimensions
         self._key = _key(teacher.key_variable)
@@ -71,12 +75,9 @@ class Endpoint:
         self._lock = Lock()
         self._told: set[str] = set()
         secret = self._key.get_secret_value()
-        connections = httpx.Limits(max_connections=limits.concurrency)
-        self._client = httpx.Client(
-            headers={"Authorization": f"Bearer {secret}"} if secret else {},
-            timeout=limits.timeout_seconds,
-            limits=connections,
-        )
+        if secret and teacher.sends_openly:
+            say(f"teacher.url: {OPEN_KEY.format(teacher.key_variable, teacher.url)}; use https")
+        self._connection = Connection({"Authorization": f"Bearer {secret}"} if secret else {}, limits)
 
     def embed(self, texts: Sequence[str], stop: Event) -> NDArray[np.float32]:
         """Vectors (n, d) in the order of the texts.
@@ -86,29 +87,55 @@ class Endpoint:
             Stopped: `stop` was set before the request came through.
         """
         estimate = sum(map(estimate_tokens, texts))
-        fault = ""
+        silent = 0.0
         for attempt in range(self._limits.retries + 1):
             if stop.is_set():
                 raise Stopped
             self._spend(estimate)
-            try:
-                response = self._client.post(self._url, json={**self._body, "input": list(texts)})
-            except httpx.InvalidURL as error:
-                raise UserError(f"teacher.url: {self._url}: {error}") from None
-            except httpx.RequestError as error:
-                fault, asked = f"{type(error).__name__} ({self._clean(str(error))})", 0.0
+            began, asked = time.monotonic(), 0.0
+            answer = self._ask(texts)
+            if isinstance(answer, str):
+                fault, silent = answer, silent + time.monotonic() - began
+                if silent >= self._limits.give_up_seconds:
+                    raise self._error(f"{fault}, and no answer for {silent:.1f} s; {LATER}")
+            elif answer.is_success:
+                return self._vectors(answer, len(texts), estimate)
             else:
-                if response.is_success:
-                    return self._vectors(response, len(texts), estimate)
-                if response.status_code < 500:  # what a gateway lost may have been computed, and is billed
-                    self._refund(estimate)
-                fault, asked = f"HTTP {response.status_code} ({self._message(response)})", _wait(response)
-                if not _may_pass(response.status_code):
-                    hints = [HINTS.get(response.status_code, ""), _longest(response.status_code, texts)]
-                    raise UserError("; ".join([f"{self._url}: {fault}", *filter(None, hints)]))
+                fault, asked = self._refusal(answer, texts, estimate), _wait(answer)
             if attempt < self._limits.retries:
                 self._pause(attempt, asked, fault, stop)
-        raise UserError(f"{self._url}: {fault}, after {self._limits.retries} retries; run again to go on")
+        raise self._error(f"{fault}, after {self._limits.retries} retries; {LATER}")
+
+    def _ask(self, texts: Sequence[str]) -> Answer | str:
+        """The server's answer, or how it failed to give one."""
+        most = most_bytes(len(texts), self._body.get("dimensions"))
+        try:
+            return self._connection.post(self._url, {**self._body, "input": list(texts)}, most)
+        except TooLarge:
+            raise self._error(
+                f"the answer exceeds {most:,} bytes, more than the vectors of {len(texts)} texts can take; "
+                "check teacher.url and teacher.model"
+            ) from None
+        except TimeoutError:
+            return f"SlowAnswer (not whole after {self._limits.answer_seconds:g} s)"
+        except httpx.InvalidURL as error:
+            raise self._error(f"teacher.url: {error}") from None
+        except httpx.RequestError as error:
+            return f"{type(error).__name__} ({self._clean(str(error))})"
+
+    def _refusal(self, answer: Answer, texts: Sequence[str], estimate: int) -> str:
+        """What a server said that may do better later.
+
+        Raises:
+            UserError: it will not.
+        """
+        if answer.status < 500:  # what a gateway lost may have been computed, and is billed
+            self._refund(estimate)
+        fault = f"HTTP {answer.status} ({self._message(answer)})"
+        if _may_pass(answer.status):
+            return fault
+        hints = [HINTS.get(answer.status, ""), _longest(answer.status, texts)]
+        raise self._error("; ".join([fault, *filter(None, hints)]))
 
     def _spend(self, tokens: int) -> None:
         """Count a request, unless it exceeds a cap."""
@@ -143,66 +170,43 @@ class Endpoint:
                 say(f"{self._url}: {fault}; trying again in {seconds:.1f} s (said once)")
         stop.wait(seconds)
 
-    def _vectors(self, response: httpx.Response, count: int, estimate: int) -> NDArray[np.float32]:
+    def _vectors(self, response: Answer, count: int, estimate: int) -> NDArray[np.float32]:
         try:
-            answer = response.json()
+            answer = parse(response.body)
             found = read_vectors(answer, count)
-        except (ValueError, RecursionError):
-            said = self._message(response)
-            raise UserError(f"{self._url}: expected JSON, the answer is: {said}") from None
+        except ValueError:
+            raise self._error(f"expected JSON, the answer is: {self._message(response)}") from None
         except Malformed as error:
-            raise UserError(f"{self._url}: {error}") from None
-        usage = answer.get("usage")
+            raise self._error(str(error)) from None
+        usage = answer.get("usage") if isinstance(answer, dict) else None
         billed = usage.get("total_tokens") if isinstance(usage, dict) else None
         if isinstance(billed, int) and billed > 0:
             with self._lock:
                 self.tokens += billed - estimate
         return found
 
-    def _message(self, response: httpx.Response) -> str:
+    def _message(self, response: Answer) -> str:
         """What the server says, from the places where servers say it."""
         try:
-            said = response.json()
-        except (ValueError, RecursionError):
+            said = parse(response.body)
+        except ValueError:
             said = response.headers.get("location") or response.text
         for place in ("error", "message", "detail"):
             said = (said.get(place) or said) if isinstance(said, dict) else said
-        return self._clean(str(said)) or response.reason_phrase
+        return self._clean(str(said))[:TOLD] or response.phrase
+
+    def _error(self, message: str) -> UserError:
+        """An error that names the server, and not the key."""
+        return UserError(f"{self._url}: {self._clean(message)}")
 
     def _clean(self, said: str) -> str:
-        """One line without the key."""
-        key = self._key.get_secret_value()
+        """One line without the key, however the server has written it."""
         line = " ".join(said.split())
-        return (line.replace(key, "***") if key else line)[:TOLD]
-
-
-def read_vectors(answer: object, count: int) -> NDArray[np.float32]:
-    """The vectors (count, d) of an answer, by their `index`.
-
-    Raises:
-        Malformed: saying what is wrong.
-    """
-    data = answer.get("data") if isinstance(answer, dict) else None
-    if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
-        raise Malformed("the answer has no list `data` of objects")
-    if len(data) != count:
-        raise Malformed(f"{len(data)} vectors for {count} texts")
-    places = [item.get("index") for item in data]
-    if not all(isinstance(place, int) for place in places) or sorted(places) != list(range(count)):
-        raise Malformed(f"`index` should run from 0 to {count - 1}, not {places[:10]}")
-    rows = [item.get("embedding") for item in sorted(data, key=lambda item: item["index"])]
-    if not all(isinstance(row, list) and row for row in rows):
-        raise Malformed("`embedding` is no list of numbers")
-    if len(dims := {len(row) for row in rows}) > 1:
-        raise Malformed(f"vectors of {sorted(dims)} dimensions in one answer")
-    try:
-        with np.errstate(over="ignore"):
-            vectors = np.array(rows, np.float64).astype(np.float32)
-    except (TypeError, ValueError, OverflowError):
-        raise Malformed("`embedding` is no list of numbers") from None
-    if not np.isfinite(vectors).all():
-        raise Malformed(f"NaN or infinite values in {(~np.isfinite(vectors)).any(axis=1).sum()} vectors")
-    return vectors
+        key = self._key.get_secret_value()
+        escaped = (key, key.replace("/", "\\/"), quote(key), quote(key, safe=""), html.escape(key))
+        for spelling in filter(None, escaped):
+            line = line.replace(spelling, "***")
+        return line
 
 
 def _key(variable: str | None) -> SecretStr:
@@ -232,7 +236,7 @@ def _longest(status: int, texts: Sequence[str]) -> str:
     return f"its longest text has {len(text):,} characters and begins {text[:BEGINNING]!r}"
 
 
-def _wait(response: httpx.Response) -> float:
+def _wait(response: Answer) -> float:
     """Seconds that Retry-After asks for, at most an hour; 0 where it does not say."""
     said = response.headers.get("retry-after", "")
     try:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.data.common.texts import in_role, roles
 from pipeline.params.base import ROLES, Role
-from pipeline.teacher.encoding.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, VectorStore
+from pipeline.teacher.encoding.store.useless import Useless, named
 from pipeline.vectors.sets.shards import Half, Ids
 
 ID_BITS = 64
@@ -32,7 +33,7 @@ Vectors = Mapping[str, NDArray[np.float32]]
 """By view, (n, d)."""
 EncodeTexts = Callable[[Sequence[str], Sequence[str]], Vectors]
 """Texts and views -> vectors (n, d) of each view."""
-Keep = Callable[[Ids, Vectors], None]
+Keep = Callable[[Ids, Sequence[str], Vectors], None]
 Advance = Callable[[int], None]
 Rows = NDArray[np.int64]
 
@@ -105,6 +106,8 @@ def fill_shard(
     store: VectorStore,
     encode: EncodeTexts,
     advance: Advance,
+    *,
+    numbered: bool = False,
 ) -> int:
     """Make the store hold the vectors of ascending `ids`: only those that it lacks are encoded.
 
@@ -115,20 +118,27 @@ def fill_shard(
         store: where vectors are looked up and kept.
         encode: the teacher.
         advance: told of the rows of every piece that is done.
+        numbered: the texts are numbers of tokens, some of which have no vector.
 
     Returns:
         How many texts were encoded.
 
     Raises:
-        UserError: the teacher stopped or gave a value that is not finite or vectors of another dimension than
-            those of this shard that are known, or the store cannot be written.
+        UserError: the teacher stopped or gave a value that is not finite, too many vectors that tell nothing
+            of their texts, or vectors of another dimension than those of this shard that are known; or the
+            store cannot be written.
     """
     lacking, dims = {}, {}
+    useless = {} if numbered else {view: Useless(view, len(ids)) for view in views}
     for view in views:
         present, found = store.load(ids, view)
         lacking[view] = ~present
         if found is not None:
             dims[view] = found.shape[1]
+            if view in useless:
+                rows = np.flatnonzero(present)
+                useless[view].see(ids[rows], [texts[row] for row in rows], found[rows])
+                useless[view].check(store.fingerprint[:FINGERPRINT_LETTERS])
     encoded = 0
     for piece in pieces(texts):
         # Views that lack other texts are encoded apart: what one lacks is in no other's batches.
@@ -137,10 +147,13 @@ def fill_shard(
             groups[piece[lacking[view][piece]].tobytes()].append(view)
         for rows, together in ((np.frombuffer(rows, np.int64), group) for rows, group in groups.items()):
             if len(rows):
-                keep = partial(_keep, store=store, dims=dims)
+                keep = partial(_keep, store=store, dims=dims, useless=useless)
                 _encode(ids[rows], [texts[row] for row in rows], together, encode, keep)
         encoded += int(np.any([lacking[view][piece] for view in views], axis=0).sum())
         advance(len(piece))
+    for view, held_back in useless.items():
+        for few, vectors in held_back.accepted():
+            store.add(few, view, vectors)
     return encoded
 
 
@@ -190,32 +203,45 @@ def _encode(ids: Ids, texts: Sequence[str], views: Sequence[str], encode: Encode
         vectors = encode(texts, views)
     except Unfinished as stopped:
         if stopped.rows is not None and stopped.vectors is not None and len(stopped.rows):
-            keep(ids[stopped.rows], stopped.vectors)
+            keep(ids[stopped.rows], [texts[row] for row in stopped.rows], stopped.vectors)
         raise UserError(str(stopped)) from None
-    keep(ids, {view: vectors[view] for view in views})
+    keep(ids, texts, {view: vectors[view] for view in views})
 
 
-def _keep(ids: Ids, vectors: Vectors, *, store: VectorStore, dims: dict[str, int]) -> None:
+def _keep(
+    ids: Ids,
+    texts: Sequence[str],
+    vectors: Vectors,
+    *,
+    store: VectorStore,
+    dims: dict[str, int],
+    useless: Mapping[str, Useless],
+) -> None:
     """Store vectors, none where they have another dimension than `dims`, which learns it.
 
-    Told now, it costs a piece of what may have been paid for, and not a set.
+    Told now, it costs a piece of what may have been paid for, and not a set. Vectors that tell nothing of
+    their texts are held back, so that a teacher that is mended is asked for them again.
     """
-    halves = {view: _half(part, ids, view) for view, part in vectors.items()}
+    halves = {view: _half(part, ids, texts, view) for view, part in vectors.items()}
     for view, half in halves.items():
         if dims.setdefault(view, half.shape[1]) != half.shape[1]:
             raise store.of_two_models(view, half.shape[1], dims[view])
     for view, half in halves.items():
-        store.add(ids, view, half)
+        told = useless[view].hold_back(ids, texts, half) if view in useless else np.ones(len(ids), dtype=bool)
+        if told.any():
+            store.add(ids[told], view, half[told])
+        if view in useless:
+            useless[view].check(store.fingerprint[:FINGERPRINT_LETTERS])
 
 
-def _half(vectors: NDArray[np.float32], ids: Ids, view: str) -> Half:
+def _half(vectors: NDArray[np.float32], ids: Ids, texts: Sequence[str], view: str) -> Half:
     """The vectors as float16, once they are known to be finite there."""
     with np.errstate(over="ignore"):
         half = vectors.astype(np.float16)
     bad = ~np.isfinite(half).all(axis=1)
     if bad.any():
         raise UserError(
-            f"the teacher gave NaN, infinite or too large values for {bad.sum()} texts in view {view!r} "
-            f"(first text_id {ids[bad][0]}); set teacher.precision to float32 or check its weights"
+            f"the teacher gave NaN, infinite or too large values for {bad.sum()} texts in view {view!r}, the "
+            f"first {named(ids, texts, bad)}; set teacher.precision to float32 or check its weights"
         )
     return half
