@@ -14,6 +14,7 @@ from pipeline.export.snippets import how_to_load, in_a_browser
 from pipeline.params import mixture
 from pipeline.params.export import Format
 from pipeline.params.load import Params
+from pipeline.params.mixture import TextSet
 from pipeline.params.teacher import Similarity
 
 KEPT = 0.995
@@ -103,7 +104,9 @@ def said(made_of: Sequence[Origin]) -> str:
     named = code(found.name or found.identifier)
     told = f"The head of this card names {named}: the strictest licence of all that it is made of"
     if unknown:
-        told += f", and that some is unknown. **Unknown: {', '.join(unknown)}.** Find out before you pass it on"
+        told += (
+            f", and that some is unknown. **Unknown: {', '.join(unknown)}.** Find out before you pass it on"
+        )
     return f"{told}. The terms of all of them hold.\n"
 
 
@@ -160,11 +163,11 @@ def _spoken(language: str | list[str] | None) -> str:
     return f"Language: {', '.join([language] if isinstance(language, str) else language)}."
 
 
-def _made_of(made_of: Sequence[Origin], read: Mapping[str, float]) -> str:
+def _made_of(made_of: Sequence[Origin], read: Mapping[TextSet, float]) -> str:
     rows = ["| what | of | rows | licence |", "|---|---|--:|---|"]
     for one in made_of:
-        method = one.key.split(".")[1] if one.key.startswith("augment.") else None
-        what = mixture.said(one.what, read.get(method, 1.0)) if method else one.what
+        proportion = next((read[name] for name in read if one.key.startswith(f"augment.{name}")), 1.0)
+        what = mixture.said(one.what, proportion)
         count, of = one.rows, one.prepared.get("rows_in")
         counted = "" if count is None else f"{count:,}" + ("" if of is None else f" of {of:,}")
         rows.append(f"| {what} | {_name(one)} | {counted} | {plain(one.licence.said)} |")

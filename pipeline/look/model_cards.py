@@ -1,4 +1,4 @@
-"""What the cards of the models say from which students are made: licences and languages, as far as files tell."""
+"""What the cards of the models that students are made from say: licences and languages."""
 
 import importlib.metadata
 import json
@@ -12,11 +12,11 @@ from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.models.locate import PACKAGE, find_model
 from pipeline.params.load import Params
-from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, Teacher, single_teachers
+from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, SingleTeacher, single_teachers
 
 CARD = "README.md"
 SHARED = "shared.json"
-"""The models of all students: the teacher's and those that translate. students/NAME.json has a student's own."""
+"""The teacher and the models that translate. students/NAME.json has the models of one student alone."""
 METADATA = re.compile(r"\s*---\n(.*?)\n---", re.DOTALL)
 """The head of a model card."""
 OTHER = "other"
@@ -72,7 +72,7 @@ def _translators(params: Params) -> Iterator[tuple[str, str, str | None]]:
             yield f"augment.back_translation.pivots.{number}.{place}", step.model, step.revision
 
 
-def _of_teacher(teacher: Teacher) -> Facts:
+def _of_teacher(teacher: SingleTeacher) -> Facts:
     if isinstance(teacher, HashingTeacher):
         return {"licences": [], "said": NO_WEIGHTS, "languages": [], "hub_id": None}
     if isinstance(teacher, OpenAiApiTeacher):

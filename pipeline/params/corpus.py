@@ -70,8 +70,8 @@ class FileSource(Documents):
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
     licence: LicenceName | None = None
-    """Of the texts: an identifier of the hub, such as cc-by-4.0, or its name. Goes into the ledger and the model
-    cards, and changes no student; null: they call it unknown."""
+    """Of the texts: an identifier of the hub, such as cc-by-4.0, or a name. It goes into the ledger and the
+    model cards, and changes no student; null: they call it unknown."""
 
     @field_validator("path")
     @classmethod

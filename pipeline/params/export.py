@@ -34,8 +34,8 @@ class Export(Block):
     queries and its teacher for documents, and as large as both. All lie in a sentence-transformers
     folder."""
     base_model: Annotated[str, Field(pattern=HUB_ID)] | None = None
-    """OWNER/NAME of the teacher on the hub, for the head of the model cards, where `teacher.model` is a folder
-    or a package; null: the cards name it there only if `teacher.model` is its hub id."""
+    """OWNER/NAME of the teacher on the hub, where `teacher.model` is a folder or a package: the head of the
+    model cards names it. null: it names a teacher only if `teacher.model` is a hub id."""
     parity_texts: Annotated[int, Field(ge=3)] = 1000
     """Texts of corpus/eval.parquet whose vectors are compared, the first by text id; all where there are
     fewer."""

@@ -81,7 +81,7 @@ def of_tables(paths: Mapping[Path, pl.DataFrame]) -> dict[str, Any]:
 
 
 def of_texts(text_ids: pl.Series) -> str:
-    """SHA-256 (hex) of texts: of their ids, which are hashes of the texts, each once and in ascending order."""
+    """SHA-256 (hex) of a set of texts: of their ids, which are hashes of the texts, in ascending order."""
     return fingerprint.of_bytes(text_ids.drop_nulls().unique().sort().to_numpy().astype("<u8").tobytes())
 
 

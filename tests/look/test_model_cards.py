@@ -40,7 +40,11 @@ def written(folder: Path, **blocks: dict) -> tuple[dict, dict]:
     ("card", "licences", "said"),
     [
         ("---\nlicense: mit\n---\n# A model", ["mit"], "mit, by its model card"),
-        ("---\nlicense: [mit, apache-2.0]\n---\n", ["mit", "apache-2.0"], "mit and apache-2.0, by its model card"),
+        (
+            "---\nlicense: [mit, apache-2.0]\n---\n",
+            ["mit", "apache-2.0"],
+            "mit and apache-2.0, by its model card",
+        ),
         ("---\nlicense: other\nlicense_name: mine-1.0\n---\n", ["mine-1.0"], "mine-1.0, by its model card"),
         ("---\nlicense: other\n---\n", [], "unknown; check it"),
         ("---\nlicense: unknown\n---\n", [], "unknown; check it"),

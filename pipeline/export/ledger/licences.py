@@ -9,7 +9,17 @@ FROM_FREE_TO_STRICT = (
     # Anything goes.
     *("cc0-1.0", "unlicense", "wtfpl", "pddl"),
     # Keep the notice.
-    *("zlib", "isc", "postgresql", "ncsa", "bsd", "bsd-2-clause", "bsd-3-clause", "bsd-3-clause-clear", "mit"),
+    *(
+        "zlib",
+        "isc",
+        "postgresql",
+        "ncsa",
+        "bsd",
+        "bsd-2-clause",
+        "bsd-3-clause",
+        "bsd-3-clause-clear",
+        "mit",
+    ),
     WORDNET,
     *("bsl-1.0", "afl-3.0", "ecl-2.0", "ms-pl", "artistic-2.0", "apache-2.0"),
     # Name the authors.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.core.errors import UserError
 from pipeline.data.common import metrics
 from pipeline.export.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, canonical
 from pipeline.params.base import HUB, without_folders
@@ -18,7 +19,6 @@ TEACHER = "the teacher"
 WORDNET_NAME = "WordNet 3.0"
 OF_WORDNET = Licence((WORDNET,), "WordNet 3.0 licence of Princeton University: keep its notice")
 UNDECLARED = Licence((), "unknown: params.yaml names no licence")
-NO_CARD = {"licences": [], "said": "unknown; check it", "languages": [], "hub_id": None}
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,16 @@ class Facts:
     prepared: Mapping[str, Any]
     """origins.json of `prepare`: {"origins", "tables"}."""
 
+    def card(self, key: str) -> Mapping[str, Any]:
+        """What a model's card says.
+
+        Raises:
+            UserError: the file is of other params.
+        """
+        if key not in self.cards:
+            raise UserError(f"data/model_cards has nothing on {key} of params.yaml; run `dvc repro look`")
+        return self.cards[key]
+
     def of(self, key: str) -> Mapping[str, Any]:
         """What `prepare` counted of a source."""
         found: Mapping[str, Any] = self.prepared["origins"].get(key, {})
@@ -92,9 +102,10 @@ def of_student(name: str, params: Params, facts: Facts, *, finetuned: bool) -> l
 def ships_finetuned(scores: Mapping[str, Any]) -> bool:
     """Whether fine-tuning changed a student, by its scores before and after.
 
-    Where no dev score rose, a student ships as distilled, but for a projection, which is fitted on the triplets.
+    Where no dev score rose, a student ships as distilled, but for a projection, which is fitted on the
+    triplets.
     """
-    return scores["finetuned"] != scores["distilled"]
+    return scores["finetuned"] != scores.get("distilled")
 
 
 def teachers(params: Params, facts: Facts) -> list[Origin]:
@@ -102,7 +113,7 @@ def teachers(params: Params, facts: Facts) -> list[Origin]:
     found = []
     for key, one in single_teachers(params.teacher).items():
         if isinstance(one, HashingTeacher):
-            said = Licence((), facts.cards.get(key, NO_CARD)["said"], nothing=True)
+            said = Licence((), facts.card(key)["said"], nothing=True)
             found.append(Origin(key, TEACHER, "a hashing teacher", said))
             continue
         revision = getattr(one, "revision", None)
@@ -163,7 +174,7 @@ def _start(name: str, params: Params, facts: Facts) -> Iterator[Origin]:
 
 
 def _model(key: str, what: str, model: str, facts: Facts, revision: str | None = None) -> Origin:
-    card = facts.cards.get(key, NO_CARD)
+    card = facts.card(key)
     licence = Licence(tuple(map(canonical, card["licences"])), card["said"])
     hub_ids = (card["hub_id"],) if card["hub_id"] else ()
     return Origin(key, what, without_folders(model), licence, tuple(card["languages"]), hub_ids, revision)
