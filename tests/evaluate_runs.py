@@ -19,6 +19,7 @@ def prepare_tasks(eval_texts: str = "eval.parquet", metrics: str = "prepare.json
     """Run prepare."""
     inputs = {"raw": Path(), "wordnet": Path("wn"), "tokenizer": Path("tokenizer")}
     outs = {"eval_texts": Path(eval_texts), "metrics": Path(metrics), "dev": Path("dev"), **PREPARED}
+    outs["origins"] = Path("origins.json")
     prepare.main(**inputs, **outs)
 
 

@@ -29,8 +29,18 @@ def run(**source: object) -> tuple[pl.DataFrame, EncodeMetrics]:
     corpus = {"sources": [files], "dev_fraction": 0.3, "max_words": 100_000, "max_chars": 10**6}
     params = small_params(teacher={"kind": "transformer", "model": MINILM}, corpus=corpus)
     YAML().dump(params, Path("params.yaml"))
-    look.main(Path("facts.json"), Path("tokenizer"), Path("readers.json"))
-    outs = ("corpus", "provenance", "eval_texts", "tasks", "dev", "finetune", "triplets", "metrics")
+    look.main(Path("facts.json"), Path("tokenizer"), Path("readers.json"), Path("cards"))
+    outs = (
+        "corpus",
+        "provenance",
+        "eval_texts",
+        "tasks",
+        "dev",
+        "finetune",
+        "triplets",
+        "origins",
+        "metrics",
+    )
     inputs = {"raw": Path(), "wordnet": Path("wordnet"), "tokenizer": Path("tokenizer")}
     prepare.main(**inputs, **{out: Path(f"{out}.parquet") for out in outs})
     encode(metrics=Path("encode.json"))

@@ -129,9 +129,14 @@ def prepared(wordnet: Path) -> None:
     outs = {name: Path(f"{name}.parquet") for name in ("corpus", "eval", "tasks", "finetune", "triplets")}
     evaluated, counts = outs.pop("eval"), Path("counts.json")
     places = {"raw": Path("data/raw"), "wordnet": wordnet, "dev": Path("dev"), "tokenizer": Path("tokenizer")}
-    look.main(Path("facts.json"), Path("tokenizer"), Path("readers.json"))
+    look.main(Path("facts.json"), Path("tokenizer"), Path("readers.json"), Path("cards"))
     prepare.main(
-        eval_texts=evaluated, metrics=counts, provenance=Path("provenance.parquet"), **places, **outs
+        eval_texts=evaluated,
+        metrics=counts,
+        provenance=Path("provenance.parquet"),
+        origins=Path("origins.json"),
+        **places,
+        **outs,
     )
     teacher_parts.main(Path("teacher"), Path("vocabulary"), Path("readers.json"), Path("facts.json"))
     made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}

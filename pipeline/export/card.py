@@ -1,17 +1,21 @@
 """The model card of a student's exports: what it is worth, where it comes from, how each format is loaded."""
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.export.licence import Licence
+from pipeline.export.header import header
+from pipeline.export.ledger.licences import OTHER, strictest
+from pipeline.export.ledger.origins import TEACHER, Origin
+from pipeline.export.markdown import code, plain
 from pipeline.export.onnx_folder import GRAPHS
 from pipeline.export.snippets import how_to_load, in_a_browser
 from pipeline.params import mixture
-from pipeline.params.base import without_folders
-from pipeline.params.corpus import Source
 from pipeline.params.export import Format
 from pipeline.params.load import Params
-from pipeline.params.teacher import HashingTeacher, Similarity, single_teachers
+from pipeline.params.mixture import TextSet
+from pipeline.params.teacher import Similarity
 
 KEPT = 0.995
 """Share of the score that int8 is expected to keep; below it, the card says so first."""
@@ -38,55 +42,72 @@ def card(
     exports: dict[Format, Exported],
     measure: dict[str, Any],
     metrics: dict[str, Any],
-    licences: list[Licence],
+    made_of: Sequence[Origin],
+    prompts: Mapping[str, str],
 ) -> str:
     """README.md of a student's exports.
 
     Args:
         name: the student's.
-        params: of the run that made it.
+        params: of the run that made it, with `evaluate.tasks` one by one.
         exports: by format, each a folder beside the card.
         measure: what the score is, as `parity.Measure` says it.
         metrics: of `evaluate`.
-        licences: of what it is made from.
+        made_of: all that the student is made from.
+        prompts: what it has before the texts of each role.
     """
-    from huggingface_hub import ModelCardData
+    from huggingface_hub import ModelCard
 
-    block, teacher = params.student(name), params.teacher
-    origin = " and ".join(
-        "a hashing teacher" if isinstance(one, HashingTeacher) else f"`{without_folders(one.model)}`"
-        for one in single_teachers(teacher).values()
+    block = params.student(name)
+    teachers = " and ".join(
+        one.name if one.licence.nothing else code(one.name) for one in made_of if one.what == TEACHER
     )
-    identifiers = {licence.identifier for licence in licences}
-    known = identifiers.pop() if len(identifiers) == 1 else None
-    data = ModelCardData(
-        library_name="model2vec" if block.kind == "static" else "sentence-transformers",
-        license=known,
-        pipeline_tag="sentence-similarity",
-        tags=["sentence-transformers", "distillation", *(["onnx"] if "onnx" in exports else [])],
-    )
+    data = header(name, params, exports, metrics, made_of)
     graphs = [format_name for format_name in exports if format_name in GRAPHS]
     parts = [
         f"---\n{data.to_yaml()}\n---\n",
         f"# {name}\n",
-        f"A {block.kind} student of {metrics['dim']} dimensions, distilled from {origin} "
-        f"(its `{block.view}` vectors).\n",
+        f"A {block.kind} student of {metrics['dim']} dimensions, distilled from {teachers} "
+        f"(its `{block.view}` vectors). {_spoken(data.language)}\n",
         "## Formats\n",
         _formats(exports, measure),
         *(_int8(exports["onnx-int8"]) if "onnx-int8" in exports else []),
         "## Quality\n",
         _quality(metrics),
-        "## Training data\n",
-        _data(name, params, metrics["scores"]),
+        "## What it is made of\n",
+        _made_of(made_of, block.train.texts),
         "## Licence\n",
-        "".join(f"- {licence.of[0].upper()}{licence.of[1:]}: {licence.said}\n" for licence in licences),
-        "The training data may have terms of its own.\n",
+        said(made_of),
+        *(["## Prompts\n", _prompts(prompts, graphs)] if prompts else []),
         "## How to load it\n",
         "Each program is complete and runs in the folder of this card.\n",
         *(how_to_load(format_name) for format_name in exports),
         *([in_a_browser(graphs)] if graphs else []),
     ]
-    return "\n".join(parts)
+    return str(ModelCard("\n".join(parts)))  # which reads the head as the hub does
+
+
+def licence_file(name: str, made_of: Sequence[Origin]) -> str | None:
+    """LICENSE.md, to which the head of the card links; None where the head names a licence of the hub."""
+    if strictest(one.licence for one in made_of).identifier != OTHER:
+        return None
+    rows = [f"- {one.what}: {_name(one)}: {plain(one.licence.said)}" for one in made_of]
+    return "\n".join([f"# The licence of {name}\n", said(made_of), "It is made of:\n", *rows, ""])
+
+
+def said(made_of: Sequence[Origin]) -> str:
+    """What the licences of all that a student is made from come to."""
+    found = strictest(one.licence for one in made_of)
+    unknown = [_name(one) for one in made_of if one.licence.unknown]
+    if found.identifier is None:
+        return "Nothing that it is made of has a licence.\n"
+    named = code(found.name or found.identifier)
+    told = f"The head of this card names {named}: the strictest licence of all that it is made of"
+    if unknown:
+        told += (
+            f", and that some is unknown. **Unknown: {', '.join(unknown)}.** Find out before you pass it on"
+        )
+    return f"{told}. The terms of all of them hold.\n"
 
 
 def _formats(exports: dict[Format, Exported], measure: dict[str, Any]) -> str:
@@ -136,40 +157,34 @@ def _quality(metrics: dict[str, Any]) -> str:
     return "\n".join(rows) + "\n" + said + note + "\n"
 
 
-def _data(name: str, params: Params, scores: dict[str, Any]) -> str:
-    block = params.student(name)
-    read, translation = block.train.texts, params.augment.back_translation
-    rows = [f"- {_source(source)}" for source in params.corpus.sources]
-    if "wordnet" in read and params.augment.wordnet.enabled:
-        rows.append("- " + mixture.said("the same texts with synonyms from WordNet", read["wordnet"]))
-    if "back_translation" in read and translation.enabled:
-        models = {step.model for pivot in translation.pivots for step in pivot}
-        translated = (
-            f"the same texts translated and back by {', '.join(map(without_folders, sorted(models)))}"
-        )
-        rows.append("- " + mixture.said(translated, read["back_translation"]))
-    # Where no dev score rose, the student ships as distilled, and scores so, but for a projection, which is
-    # fitted on these texts.
-    if block.finetune and scores["finetuned"] != scores["distilled"]:
-        rows.append(f"- fine-tuning: {', '.join(_triplets(data, params) for data in block.finetune.data)}")
+def _spoken(language: str | list[str] | None) -> str:
+    if not language:
+        return "Its language is not named: neither all sources of its texts nor its teacher say theirs."
+    return f"Language: {', '.join([language] if isinstance(language, str) else language)}."
+
+
+def _made_of(made_of: Sequence[Origin], read: Mapping[TextSet, float]) -> str:
+    rows = ["| what | of | rows | licence |", "|---|---|--:|---|"]
+    for one in made_of:
+        proportion = next((read[name] for name in read if one.key.startswith(f"augment.{name}")), 1.0)
+        what = mixture.said(one.what, proportion)
+        count, of = one.rows, one.prepared.get("rows_in")
+        counted = "" if count is None else f"{count:,}" + ("" if of is None else f" of {of:,}")
+        rows.append(f"| {what} | {_name(one)} | {counted} | {plain(one.licence.said)} |")
     return "\n".join(rows) + "\n"
 
 
-def _source(source: Source) -> str:
-    most = f", {source.limit:,} texts at most" if source.limit else ""
-    if source.kind == "wordnet":
-        return f"glosses and examples of WordNet 3.0{most}"
-    if source.kind == "files":
-        where = without_folders(source.path)
-    else:
-        where = f"{without_folders(source.dataset)} (Hugging Face, {source.split})"
-    return f"{where}{most}"
+def _name(origin: Origin) -> str:
+    known = origin.licence.nothing or origin.wordnet
+    revision = f" at {code(origin.revision)}" if origin.revision else ""
+    return (origin.name if known else code(origin.name)) + revision
 
 
-def _triplets(data: str, params: Params) -> str:
-    found = params.finetune.data[data]
-    return (
-        "triplets from WordNet"
-        if found.kind == "wordnet_triplets"
-        else f"triplets of {without_folders(found.path)}"
-    )
+def _prompts(prompts: Mapping[str, str], graphs: Sequence[Format]) -> str:
+    rows = [
+        f"- {role}: {code(json.dumps(prompt, ensure_ascii=False))}"
+        for role, prompt in prompts.items()
+        if prompt
+    ]
+    by_hand = " An ONNX graph takes texts that have it already." if graphs else ""
+    return "\n".join([f"sentence-transformers puts these before a text.{by_hand}\n", *rows, ""])

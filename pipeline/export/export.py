@@ -18,8 +18,9 @@ from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import layout, student_folder
 from pipeline.export import parity
-from pipeline.export.card import Exported, card
-from pipeline.export.licence import licences
+from pipeline.export.card import Exported, card, licence_file
+from pipeline.export.header import LICENCES
+from pipeline.export.ledger import origins
 from pipeline.export.onnx_folder import CONFIG, GRAPHS, TOKENIZER, complete
 from pipeline.export.openvino import MODEL as OPENVINO
 from pipeline.export.session import OnnxEncoder
@@ -56,6 +57,8 @@ def main(
     tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
     eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
     scores: Annotated[Path, typer.Option(help="reports/metrics/NAME.json, for the card")],
+    cards: Annotated[Path, typer.Option(help="Folder of what the models' cards say")],
+    origins_file: Annotated[Path, typer.Option("--origins", help="corpus/origins.json")],
     pca_folder: Annotated[Path, typer.Option("--pca", help="Folder of one PCA a view")],
     teacher_view: Annotated[str, typer.Option(help="What stands for the teacher: the first of encode.views")],
     out: Annotated[Path, typer.Option(help="Folder of the student, its graphs and its card")],
@@ -115,14 +118,13 @@ def main(
                 score=score,
                 share=score / trained_score,
             )
-        readme = card(
-            name,
-            params,
-            exports,
-            measure.said,
-            metrics.read(scores, f"evaluate@{name}"),
-            licences(params.teacher, block),
-        )
+        told = metrics.read(scores, f"evaluate@{name}")
+        facts = origins.read(cards, origins_file, name)
+        finetuned_ships = origins.ships_finetuned(told["scores"])
+        made_of = origins.of_student(name, params, facts, finetuned=finetuned_ships)
+        readme = card(name, params, exports, measure.said, told, made_of, prompts)
+        if terms := licence_file(name, made_of):
+            (folder / LICENCES).write_text(terms, encoding="utf-8")
         readme += student_folder.compared_by(similarity)
         (folder / student_folder.CARD).write_text(readme, encoding="utf-8")
     summary: dict[str, Any] = {"parity_texts": len(compared), "score": trained_score, **measure.said}

@@ -13,6 +13,7 @@ from pipeline.core.progress import say
 from pipeline.core.registry import implementation
 from pipeline.data.models import teacher_facts
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.look import model_cards
 from pipeline.params.corpus import Documents
 from pipeline.params.load import Params, load
 from pipeline.prepare import window
@@ -26,13 +27,14 @@ def main(
     out: Annotated[Path, typer.Option(help="data/teacher_facts.json")],
     tokenizer: Annotated[Path, typer.Option(help="Folder of the tokenizer that passages are measured by")],
     readers: Annotated[Path, typer.Option(help="JSON: reader of vocabulary vectors -> whether it reads any")],
+    cards: Annotated[Path, typer.Option(help="Folder of what the models' cards say of licences")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
     """Write what the teacher is, and fail if no student can be made of it.
 
     Each file holds little, so that what depends on it runs again for few edits: the facts are the teacher's
     alone, the tokenizer is there only if a source is cut into passages, and few edits of students change who
-    reads vocabulary vectors.
+    reads vocabulary vectors. Model cards are read here alone, once.
     """
     params = load(params_file)
     facts = look(params)
@@ -44,6 +46,7 @@ def main(
     teacher_facts.write(facts, out)
     window.write(_window(params), tokenizer)
     write_text(readers, seal.to_json(vocabulary_readers(params)))
+    model_cards.write(params, cards)
 
 
 def look(params: Params) -> TeacherFacts:

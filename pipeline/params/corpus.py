@@ -7,6 +7,8 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.params.base import HUB, Block, Count, Name, NonNegative, Role, distinct
 
 MIN_PASSAGE_TOKENS = 16
+LicenceName = Annotated[str, Field(pattern=r"\S")]
+"""A licence as its owner names it: cc-by-4.0, or any other words."""
 
 
 class WordNetSource(Block):
@@ -67,6 +69,9 @@ class FileSource(Documents):
     """What the texts are for: `query` and `document` have the teacher's prompts of these roles."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
+    licence: LicenceName | None = None
+    """Of the texts: an identifier of the hub, such as cc-by-4.0, or a name. It goes into the ledger and the
+    model cards, and changes no student; null: they call it unknown."""
 
     @field_validator("path")
     @classmethod
@@ -94,6 +99,8 @@ class HubSource(Documents):
     """As of files."""
     limit: Count | None = None
     """Keep this many texts, chosen by hash; null: all."""
+    licence: LicenceName | None = None
+    """As of files."""
 
     @field_validator("split", mode="before")
     @classmethod
@@ -154,6 +161,8 @@ class TripletFile(Block):
     """Of the anchors, and of the positives and negatives: [query, document] where anchors search."""
     limit: Count | None = None
     """Keep this many, chosen by hash; null: all."""
+    licence: LicenceName | None = None
+    """Of the triplets, as of a corpus's source."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

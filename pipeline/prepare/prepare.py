@@ -15,6 +15,7 @@ from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts as texts_file
 from pipeline.params.load import load
 from pipeline.prepare import dev as dev_file
+from pipeline.prepare import origins as origins_file
 from pipeline.prepare import window as window_file
 from pipeline.prepare.cleaning import check_ids, fold
 from pipeline.prepare.corpus import PROVENANCE_SCHEMA, build
@@ -38,6 +39,7 @@ def main(
     dev: Annotated[Path, typer.Option(help="Out: folder of the tasks that select weights.")],
     finetune: Annotated[Path, typer.Option(help="Out: the texts of the triplets.")],
     triplets: Annotated[Path, typer.Option(help="Out: the fine-tuning triplets.")],
+    origins: Annotated[Path, typer.Option(help="Out: rows and digests of all that this is made of.")],
     metrics: Annotated[Path, typer.Option(help="Out: rows in, out and dropped by reason.")],
     params: Annotated[Path, typer.Option(help="params.yaml")] = Path("params.yaml"),
 ) -> None:
@@ -76,6 +78,14 @@ def main(
     dev_file.write(evaluated.pairs, evaluated.texts, settings.evaluate.tasks, dev)
     texts_file.write(labelled.texts, texts_file.LABELLED_SCHEMA, finetune)
     pairs_file.write(labelled.pairs, triplets)
+    made_of = {
+        **origins_file.of_corpus(kept, reports, settings),
+        **origins_file.of_triplets(labelled.pairs, finetune_reports, settings),
+        **origins_file.of_tasks(evaluated.pairs, settings),
+        **origins_file.of_wordnet(wordnet),
+    }
+    written = {corpus: kept, tasks: evaluated.pairs, triplets: labelled.pairs}
+    origins_file.write(made_of, origins_file.of_tables(written), origins)
     counts = {
         "corpus": dict(kept["split"].value_counts().iter_rows()),
         "sources": {report.source: asdict(report) for report in reports},

@@ -18,6 +18,7 @@ from pipeline.report import (
     examples,
     figures,
     heatmaps,
+    ledger,
     sections,
     timings,
 )
@@ -75,6 +76,8 @@ class Inputs:
     """Tables of `texts.SAMPLE_SCHEMA`."""
     timings: Mapping[str, Timing]
     """By stage, named as in `timings.addresses`."""
+    ledger: Mapping[str, Any]
+    """What every artifact is made of: `ledger.ledger`."""
     refused: Sequence[str] = ()
     """The students that the teacher cannot give: reason and fix."""
 
@@ -139,6 +142,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         cut=cut.summary(inputs.encode),
         cut_texts=cut.measures(inputs.encode),
         corpus=tuple(sections.counts("corpus", inputs.prepare)),
+        ledger=ledger.view(inputs.ledger),
     )
     files = {f"{name}.svg": svg.encode("utf-8") for name, svg in standalone.items()}
     return content, files | {f"correlation_{model}.png": png for model, png in maps.items()}

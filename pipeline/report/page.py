@@ -13,6 +13,7 @@ from pipeline.report.effort import Effort
 from pipeline.report.examples import StudentView, TaskView
 from pipeline.report.figures import PALETTE
 from pipeline.report.leaderboard import Leaderboard
+from pipeline.report.ledger import LedgerView
 from pipeline.report.recommend import RULE, Pick, lead
 from pipeline.report.sections import Counts, Measures, Scores
 from pipeline.report.timings import Timings
@@ -79,6 +80,8 @@ class Report:
     cut_texts: Measures
     """The same by text set."""
     corpus: tuple[Counts, ...]
+    ledger: LedgerView
+    """What everything is made of."""
 
 
 def render(report: Report) -> str:

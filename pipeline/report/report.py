@@ -14,9 +14,11 @@ from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
+from pipeline.export.ledger import origins
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import teacher_name
-from pipeline.report import build, effort, tables, timings
+from pipeline.report import artifacts, build, effort, ledger, tables, timings
+from pipeline.report.artifacts import Places
 from pipeline.report.build import Inputs
 from pipeline.report.checked import (
     augment_metrics,
@@ -29,6 +31,7 @@ from pipeline.report.checked import (
     student_metrics,
     timing,
 )
+from pipeline.report.inputs import GateMetrics
 from pipeline.report.page import render
 from pipeline.score.statistics import examined
 
@@ -47,6 +50,14 @@ def main(
     curves: Annotated[Path, typer.Option(help="NAME.tsv and NAME_finetune.tsv of each student.")],
     stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, gate, distill and finetune.")],
     timings_folder: Annotated[Path, typer.Option("--timings", help="What each stage took: STAGE_ITEM.json.")],
+    cards: Annotated[Path, typer.Option(help="Folder of what the models' cards say.")],
+    origins_file: Annotated[Path, typer.Option("--origins", help="corpus/origins.json.")],
+    gated: Annotated[Path, typer.Option(help="METHOD.parquet: augmented texts that students read.")],
+    vectors: Annotated[Path, typer.Option(help="A folder of each text set.")],
+    finetuned: Annotated[Path, typer.Option(help="A folder of each student.")],
+    ledger_out: Annotated[
+        Path, typer.Option("--ledger", help="JSON of what every artifact is made of, to write.")
+    ],
     leaderboard: Annotated[Path, typer.Option(help="Markdown table to write.")],
     table: Annotated[Path, typer.Option(help="The leaderboard's numbers to write, tab-separated.")],
     page: Annotated[Path, typer.Option(help="HTML page to write.")],
@@ -68,6 +79,9 @@ def main(
         curves=curves,
         stages=stages,
         timings=timings_folder,
+        cards=cards,
+        origins=origins_file,
+        artifacts=Places(gated=gated, vectors=vectors, finetuned=finetuned),
     )
     settings = load(params)
     inputs = read_inputs(settings, sources)
@@ -76,6 +90,7 @@ def main(
     write_text(leaderboard, tables.markdown(board))
     write_text(table, pl.DataFrame(tables.plain_rows(board)).write_csv(separator="\t"))
     write_text(page, render(report))
+    write_text(ledger_out, artifacts.as_json(inputs.ledger))
     metrics.write(tables.summary(board), summary, sealed=False)
     write_text(settings_out, _as_written(settings))
     with atomic_folder(plots, sealed=False) as folder:
@@ -98,6 +113,9 @@ class Sources:
     curves: Path
     stages: Path
     timings: Path
+    cards: Path
+    origins: Path
+    artifacts: Places
 
 
 def read_inputs(settings: Params, sources: Sources) -> Inputs:
@@ -111,6 +129,7 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
     distilled, finetuned = ({n: _stage(stages, stage, n) for n in names} for stage in ("distill", "finetune"))
     methods = [method for method, block in settings.augment if block.enabled]
     timed = timings.addresses([method for method, _ in settings.augment], [*settings.students])
+    gates = {m: gate_metrics(_stage(stages, "gate", m), m) for m in methods}
     return Inputs(
         teacher=teacher_name(settings.teacher),
         blocks={n: settings.students[n].model_dump(mode="json") for n in names},
@@ -136,11 +155,28 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
             if stage.startswith("encode@")
         },
         augment={m: augment_metrics(_stage(stages, "augment", m), m) for m in methods},
-        gates={m: gate_metrics(_stage(stages, "gate", m), m) for m in methods},
+        gates=gates,
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
         timings={stage: timing(_of_stage(sources.timings, stage), stage) for stage in timed},
+        ledger=_ledger(settings, sources, {n: metrics_of[n]["scores"] for n in names}, gates),
         refused=tuple(refused.values()),
     )
+
+
+def _ledger(
+    settings: Params,
+    sources: Sources,
+    scores: Mapping[str, Mapping[str, Any]],
+    gates: Mapping[str, GateMetrics],
+) -> dict[str, Any]:
+    """What every artifact is made of; `scores` are those of the students that were made."""
+    facts = origins.read(sources.cards, sources.origins, *scores)
+    gated = {method: gate.rows_out for method, gate in gates.items()}
+    sets = [ledger.CORPUS, *gated, ledger.EVAL, ledger.FINETUNE]
+    measured = artifacts.measured(sources.artifacts, facts.prepared, gated, sets, scores)
+    weights = artifacts.teachers_weights(sources.artifacts.vectors, settings.encode.views[0])
+    ships = {name: origins.ships_finetuned(found) for name, found in scores.items()}
+    return ledger.ledger(settings, facts, ships, measured, weights)
 
 
 def _as_written(settings: Params) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from huggingface_hub import ModelCard, metadata_load
 from refusals import refuses
 from ruamel.yaml import YAML
 from runtime_environment import link_packages, run_alone
@@ -25,6 +27,8 @@ from pipeline.export import export as stage
 from pipeline.export import onnx, parity
 from pipeline.export.session import OnnxEncoder
 from pipeline.export.snippets import TITLES
+from pipeline.look import model_cards
+from pipeline.params.load import check
 from pipeline.tasks import pairs
 from pipeline.vectors.space import pca
 from pipeline.vectors.space.geometry import normalised
@@ -51,11 +55,17 @@ def work(tmp_path, parts, monkeypatch):
     """Run the stage on a student of a kind in a folder of its own; the metrics."""
     monkeypatch.chdir(tmp_path)
 
-    def run(kind: str, teacher: Path | None = None, **export: object) -> dict:
+    def run(
+        kind: str,
+        teacher: Path | None = None,
+        source: dict[str, str] | None = None,
+        prompts: dict[str, str] | None = None,
+        **export: object,
+    ) -> dict:
         block = BLOCKS[kind]
         made = implementation("train.students.kinds", kind).build(block, parts)
         made.fit_projection(made.tokenise(TEXTS), targets())
-        student_folder.write(made, "the student's own card", Path("finetuned"))
+        student_folder.write(made, "the student's own card", Path("finetuned"), prompts)
         tasks = {
             "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
             "reported": {"kind": "sts", "path": "test.tsv"},
@@ -63,6 +73,7 @@ def work(tmp_path, parts, monkeypatch):
         whole = small_params(
             students={"tiny": block.model_dump(mode="json")}, evaluate={"tasks": tasks}, export=export
         )
+        whole["corpus"]["sources"][0] |= source or {}
         if teacher:
             whole["teacher"] = {"kind": "transformer", "model": str(teacher)}
         YAML().dump(whole, Path("params.yaml"))
@@ -87,16 +98,21 @@ def work(tmp_path, parts, monkeypatch):
             "dim": 8,
             "main": {"alike": "spearman"},
             "builtin": [],
-            "scores": {"teacher": {"alike": {"spearman": 0.625}}, "finetuned": found},
+            "scores": {"teacher": {"alike": {"spearman": 0.625}}, "distilled": found, "finetuned": found},
             "retention": {"finetuned": 0.8},
         }
         metrics.write(report, Path("scores.json"))
+        model_cards.write(check(whole, Path("params.yaml")), Path("cards"))
+        counted = {"rows_in": 9, "rows": 8, "files": [], "datasets": []}
+        metrics.write({"origins": {"corpus.sources.0": counted}, "tables": {}}, Path("origins.json"))
         stage.main(
             "tiny",
             finetuned=Path("finetuned"),
             tasks=Path("tasks.parquet"),
             eval_texts=Path("eval.parquet"),
             scores=Path("scores.json"),
+            cards=Path("cards"),
+            origins_file=Path("origins.json"),
             pca_folder=Path("pca"),
             teacher_view="sentence",
             out=Path("out"),
@@ -185,8 +201,8 @@ def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_
     card = Path("out/README.md").read_text()
     assert "| alike | spearman | 0.6250 | 0.5000 |" in card
     assert "keeps 80.0% of the teacher's scores" in card
-    assert "- texts.csv" in card
-    assert "none: a hash function of the pipeline" in card
+    assert "| texts | `texts.csv` | 8 of 9 | unknown: params.yaml names no licence |" in card
+    assert "| the teacher | a hashing teacher |  | none: a hash function of the pipeline" in card
     assert "mean Spearman correlation over the dev pairs of alike" in card
 
 
@@ -211,6 +227,7 @@ def test_the_folder_is_the_trained_student_and_what_lies_beside_it(work):
     trained = {path.name: path.read_bytes() for path in Path("finetuned").iterdir()}
     found = {path.name: path.read_bytes() for path in Path("out").iterdir()}
     assert found.pop("README.md") != trained.pop("README.md")
+    assert "unknown" in found.pop("LICENSE.md").decode()
     assert found == trained
 
 
@@ -249,6 +266,50 @@ def test_a_router_whose_teacher_is_not_here_leaves_nothing(work):
     with refuses("export.formats", "hashing", "leave router out"):
         work("transformer", formats=["router"])
     assert not Path("out").exists()
+
+
+def test_the_hubs_own_library_takes_the_folder(work):
+    work("transformer", source={"licence": "CC BY-SA 4.0"}, base_model="owner/teacher")
+    card = ModelCard.load("out/README.md", ignore_metadata_errors=False)
+    assert metadata_load("out/README.md") == card.data.to_dict()
+    [result] = card.data.eval_results
+    assert (result.dataset_name, result.metric_type, result.metric_value) == ("alike", "spearman", 0.5)
+    assert (card.data.license, card.data.base_model) == ("cc-by-sa-4.0", ["owner/teacher"])
+    assert not Path("out/LICENSE.md").exists()
+    work("static", formats=["sentence-transformers"])
+    assert ModelCard.load("out/README.md").data.license_link == "LICENSE.md"
+    assert "`texts.csv`: unknown" in Path("out/LICENSE.md").read_text()
+
+
+def test_the_card_shows_prompts(work):
+    work("transformer", prompts={"query": "find `it` | ", "text": ""}, formats=["sentence-transformers"])
+    card = Path("out/README.md").read_text()
+    assert '- query: <code>"find \\`it\\` &#124; "</code>' in card
+    assert "- text:" not in card
+
+
+def in_javascript() -> str:
+    """The card's program for transformers.js, where there is a node to run it."""
+    if not shutil.which("node"):
+        pytest.skip("there is no node")
+    return re.findall(r"```js\n(.*?)```", Path("out/README.md").read_text(), flags=re.DOTALL)[0]
+
+
+def test_the_program_for_transformers_js_is_javascript(work):
+    work("transformer", formats=["onnx"])
+    Path("program.mjs").write_text(in_javascript())
+    done = subprocess.run(["node", "--check", "program.mjs"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_program_for_transformers_js_runs(work):
+    work("transformer", formats=["onnx"])
+    Path("out/program.mjs").write_text(in_javascript())
+    done = subprocess.run(["node", "program.mjs"], cwd="out", capture_output=True, text=True, check=False)
+    if "ERR_MODULE_NOT_FOUND" in done.stderr:
+        pytest.skip("@huggingface/transformers is not installed; `make compat` runs the program")
+    assert done.returncode == 0, done.stderr
+    assert re.sub(r"\s", "", done.stdout) == "[2,8]"
 
 
 def test_an_export_with_other_weights_fails_by_how_much_and_leaves_nothing(work, monkeypatch):

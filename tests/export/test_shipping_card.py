@@ -1,24 +1,42 @@
-"""What the card of a student's exports says of its training."""
+"""The card of a student's exports: what it says of its origins, and that the hub takes its head."""
 
+import re
 from pathlib import Path
 
 import pytest
+from huggingface_hub import ModelCard, metadata_load
+from huggingface_hub.utils import validate_repo_id
+from markdown_it import MarkdownIt
 from small_params import small_params
 
-from pipeline.export.card import card
+from pipeline.export.card import card, licence_file
+from pipeline.export.ledger import origins
+from pipeline.export.ledger.origins import Facts
 from pipeline.params.load import check
 
 FINETUNE = {"data": ["nli"], "epochs": 1, "batch_size": 8, "lr": 0.1}
+MEASURE = {"split": "dev", "tasks": ["pairs"], "measure": "sts"}
+TEACHER = {"kind": "transformer", "model": "owner/big"}
+BIG = {"licences": ["apache-2.0"], "said": "apache-2.0, by its model card", "languages": ["en", "de"],
+       "hub_id": "owner/big"}  # fmt: skip
+NASTY = [
+    "a|b",
+    "`tick` and ``two``",
+    "<script>alert(1)</script>",
+    "one\n---\nlicense: mit\n---\n# two",
+    "{{ 7 * 7 }} {% raw %} ${x}",
+    "![x](http://e.vil/p.png) [l](javascript:0) **b** _i_ ~~s~~",
+    "right\u202eleft\u0007",
+    "- \\",
+    "\\|\\",
+    "&lt;b&gt; &#124; # not a heading",
+]
 
 
-@pytest.mark.parametrize(("after", "told"), [(0.6, True), (0.5, False)])
-def test_fine_tuning_is_told_where_it_changed_the_student(after, told):
-    student = small_params()["students"]["tiny"]
-    params = small_params(
-        students={"tiny": {**student, "finetune": FINETUNE}},
-        finetune={"data": {"nli": {"kind": "triplets", "path": "nli.tsv"}}, "mine": None},
-        evaluate={"tasks": {"dev": {"kind": "wordnet_relatedness"}}},
-    )
+def made(after: float = 0.5, prompts: dict[str, str] | None = None, facts: Facts | None = None, **blocks):
+    """The card and LICENSE.md of the student `tiny`, whose score was 0.5 before fine-tuning."""
+    blocks.setdefault("evaluate", {"tasks": {"sts": {"kind": "sts", "path": "test.tsv"}}})
+    params = check(small_params(**blocks), Path("params.yaml"))
     scores = {"teacher": 0.8, "distilled": 0.5, "finetuned": after}
     metrics = {
         "dim": 8,
@@ -27,7 +45,119 @@ def test_fine_tuning_is_told_where_it_changed_the_student(after, told):
         "scores": {model: {"sts": {"spearman": score}} for model, score in scores.items()},
         "retention": {"finetuned": after / 0.8},
     }
-    measure = {"split": "dev", "tasks": ["pairs"], "measure": "sts"}
-    text = card("tiny", check(params, Path("params.yaml")), {}, measure, metrics, [])
-    assert ("- fine-tuning: triplets of nli.tsv" in text) == told
+    found = facts or Facts({"teacher": BIG}, {"origins": {}, "tables": {}})
+    ships = origins.ships_finetuned(metrics["scores"])
+    made_of = origins.of_student("tiny", params, found, finetuned=ships)
+    return card("tiny", params, {}, MEASURE, metrics, made_of, prompts or {}), licence_file("tiny", made_of)
+
+
+def of_source(**keys: object) -> dict:
+    return {"sources": [{"kind": "files", "path": "texts.csv", **keys}], "dev_fraction": 0.2}
+
+
+def head(text: str, tmp_path: Path) -> dict:
+    """The metadata as the hub's own library reads it, which must find no fault."""
+    (tmp_path / "README.md").write_text(text)
+    found = ModelCard.load(tmp_path / "README.md", ignore_metadata_errors=False).data
+    assert metadata_load(tmp_path / "README.md") == found.to_dict()
+    models = found.base_model if isinstance(found.base_model, list) else []
+    for name in [*models, *(found.datasets or [])]:
+        validate_repo_id(name)
+    return found.to_dict()
+
+
+@pytest.mark.parametrize(("after", "told"), [(0.6, True), (0.5, False)])
+def test_fine_tuning_is_told_where_it_changed_the_student(after, told):
+    text, _ = made(
+        after,
+        students={"tiny": {**small_params()["students"]["tiny"], "finetune": FINETUNE}},
+        finetune={"data": {"nli": {"kind": "triplets", "path": "nli.tsv"}}, "mine": None},
+        evaluate={"tasks": {"sts": {"kind": "sts", "path": "t.tsv"}, "dev": {"kind": "wordnet_relatedness"}}},
+    )
+    assert ("| triplets | `nli.tsv` |" in text) == told
     assert "texts.csv" in text
+
+
+def test_the_head_is_complete_and_the_hubs_library_takes_it(tmp_path):
+    counted = {"rows_in": 10, "rows": 9, "files": [], "datasets": ["owner/texts"]}
+    facts = Facts({"teacher": BIG}, {"origins": {"corpus.sources.0": counted}, "tables": {}})
+    source = {"kind": "huggingface", "dataset": "owner/texts", "licence": "cc-by-sa-4.0", "language": "de"}
+    text, licence = made(teacher=TEACHER, facts=facts, corpus={"sources": [source]})
+    found = head(text, tmp_path)
+    [result] = found.pop("model-index")[0]["results"]
+    assert found == {
+        "base_model": ["owner/big"],
+        "datasets": ["owner/texts"],
+        "language": ["de"],
+        "library_name": "model2vec",
+        "license": "cc-by-sa-4.0",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-transformers", "feature-extraction", "distillation"],
+    }
+    assert result["metrics"] == [{"type": "spearman", "value": 0.5}]
+    assert result["task"]["type"] == "semantic-similarity"
+    assert result["dataset"] == {"name": "sts", "type": "sts", "split": "test"}
+    assert licence is None
+    assert "| texts | `hub:owner/texts?split=train` | 9 of 10 | cc-by-sa-4.0, as params.yaml says |" in text
+
+
+@pytest.mark.parametrize(
+    ("licence", "identifier", "name"),
+    [
+        ("MIT", "apache-2.0", None),
+        ("CC BY-NC 4.0", "cc-by-nc-4.0", None),
+        ("GPL-3.0-only", "gpl-3.0", None),
+        ("The licence of my company", "other", "the-licence-of-my-company"),
+        (None, "other", "apache-2.0-and-unknown"),
+        ("unknown", "other", "apache-2.0-and-unknown"),
+    ],
+)
+def test_the_strictest_licence_is_named_and_unknown_ones_are(tmp_path, licence, identifier, name):
+    text, file = made(teacher=TEACHER, corpus=of_source(licence=licence))
+    found = head(text, tmp_path)
+    assert (found["license"], found.get("license_name")) == (identifier, name)
+    assert found.get("license_link") == (None if file is None else "LICENSE.md")
+    assert (file is None) == (identifier != "other")
+    assert ("**Unknown: `texts.csv`.**" in text) == (name is not None and "unknown" in name)
+
+
+def test_what_is_not_known_is_left_out_and_said(tmp_path):
+    silent = {"licences": [], "said": "unknown; check it", "languages": [], "hub_id": None}
+    text, _ = made(teacher=TEACHER, facts=Facts({"teacher": silent}, {"origins": {}, "tables": {}}))
+    found = head(text, tmp_path)
+    assert not {"base_model", "language", "datasets"} & found.keys()
+    assert (found["license"], found["license_name"]) == ("other", "unknown")
+    assert "Its language is not named" in text
+    named, _ = made(teacher=TEACHER, export={"base_model": "owner/big"})
+    assert head(named, tmp_path)["base_model"] == ["owner/big"]
+
+
+@pytest.mark.parametrize("nasty", NASTY)
+def test_texts_of_users_are_shown_and_not_obeyed(tmp_path, nasty):
+    teacher = {**BIG, "licences": [nasty], "said": f"{nasty}, by its model card"}
+    source = {"path": f"data/{nasty}.txt", "licence": nasty}
+    text, licence = made(
+        teacher={"kind": "transformer", "model": f"/models/{nasty}", "revision": nasty},
+        corpus=of_source(**source),
+        facts=Facts({"teacher": teacher}, {"origins": {}, "tables": {}}),
+        prompts={"query": nasty, "text": "", "document": "passage: "},
+    )
+    found = head(text, tmp_path)
+    assert found["license"] == "other"
+    body = text.split("\n---\n", 1)[1]
+    markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    for page in (body, licence):
+        tokens = [one for token in markdown.parse(page) for one in (token, *(token.children or []))]
+        kinds = {token.type for token in tokens}
+        assert not kinds & {"html_block", "image", "link_open", "hr", "em_open", "s_open"}
+        assert {one.content for one in tokens if one.type == "html_inline"} <= {"<code>", "</code>"}
+        titles = [tokens[place + 1].content for place, one in enumerate(tokens) if one.type == "heading_open"]
+        assert "two" not in titles
+        rows = {len(re.findall(r"<t[dh]\b", row)) for row in markdown.render(page).split("</tr>")} - {0}
+        assert rows <= {4, 6}
+        strong = [tokens[place + 1].content for place, one in enumerate(tokens) if one.type == "strong_open"]
+        assert not [content for content in strong if content == "b"]
+        # The teacher's name (without what stands before a slash), revision and licence; the source's two.
+        shown = "".join(one.content for one in tokens if one.type in ("text", "code_inline"))
+        expected = nasty.replace("\u202e", "\ufffd").replace("\u0007", "\ufffd")
+        assert "".join(shown.split()).count("".join(expected.split())) >= 4

@@ -26,7 +26,13 @@ def run(folder: Path, split: str, **teacher: object) -> Path:
     source = {"kind": "files", "path": "texts.csv", "split": split}
     params = small_params(corpus={"sources": [source], "dev_fraction": 0.2}, teacher=teacher)
     YAML().dump(params, folder / "params.yaml")
-    look.main(folder / "facts.json", folder / "tokenizer", folder / "readers.json", folder / "params.yaml")
+    look.main(
+        folder / "facts.json",
+        folder / "tokenizer",
+        folder / "readers.json",
+        folder / "cards",
+        folder / "params.yaml",
+    )
     return folder / "tokenizer"
 
 

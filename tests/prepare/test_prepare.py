@@ -1,3 +1,4 @@
+import hashlib
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ OUTS = {
     "dev": "dev",
     "finetune": "finetune.parquet",
     "triplets": "triplets.parquet",
+    "origins": "origins.json",
     "metrics": "prepare.json",
 }
 
@@ -168,3 +170,38 @@ def test_word_vectors_are_no_input_that_dvc_sees(project, capsys):
         "students.words.init.path: DVC does not see when data/raw/words.txt changes; run `dvc repro -f -s "
         "distill@words` then"
     ) in capsys.readouterr().err
+
+
+def test_the_origins_have_rows_and_digests_of_all_that_is_read(project):
+    folder, params = project
+    (folder / "more.txt").write_text("\n".join(f"more text number {i} of them" for i in range(5)))
+    params["corpus"]["sources"].append({"kind": "files", "path": str(folder / "mor*.txt")})
+    out = prepare(folder, params)
+    found = json.loads((out / "origins.json").read_text())
+    origins, tables = found["origins"], found["tables"]
+    assert set(origins) == {
+        "corpus.sources.0", "corpus.sources.1", "finetune.data.mine", "evaluate.tasks.mine"
+    }  # fmt: skip
+    first, more = (origins[f"corpus.sources.{number}"] for number in (0, 1))
+    assert first["rows_in"] == 202
+    assert (more["rows_in"], more["rows"]) == (5, 5)
+    digest = hashlib.sha256((folder / "more.txt").read_bytes()).hexdigest()
+    assert more["files"] == [{"name": "more.txt", "sha256": digest}]
+    assert origins["finetune.data.mine"]["rows"] == 1
+    assert origins["evaluate.tasks.mine"]["files"][0]["name"] == "sts.tsv"
+    assert len({one["texts_sha256"] for one in origins.values()}) == len(origins)
+    for name, table in tables.items():
+        assert table["sha256"] == hashlib.sha256((out / name).read_bytes()).hexdigest()
+    assert tables["corpus.parquet"]["rows"] == first["rows"] + more["rows"]
+    assert str(folder) not in (out / "origins.json").read_text()
+
+
+@pytest.mark.parametrize("block", ["corpus", "finetune"])
+def test_a_licence_changes_nothing_that_prepare_writes(project, block):
+    folder, params = project
+    before = prepare(folder, params, out="before")
+    source = params["corpus"]["sources"][0] if block == "corpus" else params["finetune"]["data"]["mine"]
+    source["licence"] = "cc-by-nc-4.0"
+    after = prepare(folder, params, out="after")
+    files = [path.relative_to(before) for path in before.rglob("*") if path.is_file()]
+    assert [(after / path).read_bytes() for path in files] == [(before / path).read_bytes() for path in files]

@@ -28,6 +28,12 @@ def run(inputs, out):
         curves=inputs / "curves",
         stages=inputs / "stages",
         timings_folder=inputs / "timings",
+        cards=inputs / "cards",
+        origins_file=inputs / "origins.json",
+        gated=inputs / "gated",
+        vectors=inputs / "vectors",
+        finetuned=inputs / "finetuned",
+        ledger_out=out / "ledger.json",
         leaderboard=out / "leaderboard.md",
         table=out / "leaderboard.tsv",
         page=out / "index.html",
@@ -46,6 +52,7 @@ def test_equal_inputs_give_equal_files_without_paths_of_this_machine(inputs, tmp
         "index.html",
         "leaderboard.md",
         "leaderboard.tsv",
+        "ledger.json",
         "params.json",
         "plots/budget.svg",
         "plots/correlation_hpd.png",
@@ -65,6 +72,7 @@ def test_a_student_that_the_teacher_cannot_give_is_named_with_its_reason(inputs,
     params = inputs / "params.yaml"
     block = params.read_text().partition("  hpd:")[2].partition("  potion:")[0]
     params.write_text(params.read_text().replace("  potion:", f"  wide:{block}  potion:", 1))
+    (inputs / "cards/students/wide.json").write_text("{}")
     for stage in ("distill", "finetune"):
         (inputs / f"stages/{stage}_wide.json").write_text(json.dumps({"refused": reason}))
     for stage in ("distill", "finetune", "evaluate"):
@@ -110,6 +118,11 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
         ("samples/wordnet.parquet", "gate@wordnet"),
         ("stages/encode_eval.json", "encode@eval"),
         ("timings/prepare.json", "prepare"),
+        ("cards/shared.json", "look"),
+        ("cards/students/potion.json", "look"),
+        ("origins.json", "prepare"),
+        ("gated/wordnet.parquet", "gate@wordnet"),
+        ("vectors/corpus/sentence/manifest.json", "encode@corpus"),
         ("timings/encode_back_translation.json", "encode@back_translation"),
         ("timings/finetune_potion.json", "finetune@potion"),
     ],

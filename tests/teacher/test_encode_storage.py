@@ -131,7 +131,9 @@ def distilled(folder, storage):
     encode_stage.main(seed, sets / "corpus", params)
     fit_pca.main(seed, sets / "corpus", sets / "pca", sets / "pca.json", params)
     if not parts.exists():
-        look.main(folder / "facts.json", folder / "tokenizer", folder / "readers.json", params)
+        look.main(
+            folder / "facts.json", folder / "tokenizer", folder / "readers.json", folder / "cards", params
+        )
         teacher_parts_stage.main(
             parts, folder / "vocabulary", folder / "readers.json", folder / "facts.json", params
         )

@@ -40,7 +40,7 @@ def test_students_start_from_one_member(corpus_folder, parts, dim):
     write_params([HASHING, OTHER, BERT], parts=parts)
     members.main(Path("corpus.parquet"), FITTED)
     readers, facts = Path("readers.json"), Path("facts.json")
-    look.main(facts, Path("tokenizer"), readers)
+    look.main(facts, Path("tokenizer"), readers, Path("cards"))
     parts_stage.main(Path("data/teacher"), Path("vocabulary"), readers, facts)
     assert teacher_parts.read_vocabulary(Path("vocabulary/static")).shape[1] == dim
     manifest = FITTED / "manifest.json"

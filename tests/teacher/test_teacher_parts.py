@@ -41,7 +41,7 @@ def write_params(students=(), **blocks):
 
 
 def run():
-    look.main(FACTS, Path("tokenizer"), READERS)
+    look.main(FACTS, Path("tokenizer"), READERS, Path("cards"))
     teacher_parts.main(OUT, VOCABULARY, READERS, FACTS)
 
 
@@ -70,7 +70,7 @@ def test_readers_change_with_the_kinds_of_students_and_nothing_else_of_them():
     written = []
     for students in (["potion"], ["potion", "other"], []):
         write_params(students)
-        look.main(FACTS, Path("tokenizer"), READERS)
+        look.main(FACTS, Path("tokenizer"), READERS, Path("cards"))
         written.append(READERS.read_text())
     assert written[0] == written[1] != written[2]
     assert json.loads(written[0])["static"] is True

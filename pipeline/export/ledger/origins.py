@@ -1,0 +1,215 @@
+"""What a student is made from: models, texts and triplets, each with its licence, as far as it is known."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.core.errors import UserError
+from pipeline.data.common import metrics
+from pipeline.export.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, canonical
+from pipeline.params.base import HUB, without_folders
+from pipeline.params.corpus import Source, TripletFile, WordNetTriplets
+from pipeline.params.load import Params
+from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, single_teachers
+
+SHARED, OF_STUDENTS = "shared.json", "students"
+"""What `look` writes of the models' cards: of all students', and of each student's own."""
+TEACHER = "the teacher"
+WORDNET_NAME = "WordNet 3.0"
+OF_WORDNET = Licence((WORDNET,), "WordNet 3.0 licence of Princeton University: keep its notice")
+UNDECLARED = Licence((), "unknown: params.yaml names no licence")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One thing that artifacts are made of."""
+
+    key: str
+    """Where params.yaml names it: teacher, corpus.sources.0, ..."""
+    what: str
+    """What it gives: the teacher, texts, triplets, ..."""
+    name: str
+    """As others read it, without folders of this machine."""
+    licence: Licence
+    languages: tuple[str, ...] = ()
+    """ISO 639 codes; (): unknown."""
+    hub_ids: tuple[str, ...] = ()
+    """Of the model, or of the datasets."""
+    revision: str | None = None
+    prepared: Mapping[str, Any] = field(default_factory=dict)
+    """What `prepare` counted: rows_in, rows, texts_sha256, files."""
+    wordnet: bool = False
+
+    @property
+    def rows(self) -> int | None:
+        """Rows that are used; None: it has none, as a model."""
+        return self.prepared.get("rows")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What other stages wrote of the origins."""
+
+    cards: Mapping[str, Mapping[str, Any]]
+    """By key, what the models' cards say: `look.model_cards.Facts`."""
+    prepared: Mapping[str, Any]
+    """origins.json of `prepare`: {"origins", "tables"}."""
+
+    def card(self, key: str) -> Mapping[str, Any]:
+        """What a model's card says.
+
+        Raises:
+            UserError: the file is of other params.
+        """
+        if key not in self.cards:
+            raise UserError(f"data/model_cards has nothing on {key} of params.yaml; run `dvc repro look`")
+        return self.cards[key]
+
+    def of(self, key: str) -> Mapping[str, Any]:
+        """What `prepare` counted of a source."""
+        found: Mapping[str, Any] = self.prepared["origins"].get(key, {})
+        return found
+
+
+def read(cards: Path, origins: Path, *students: str) -> Facts:
+    """Read the facts of the run, and of these students' own models.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
+    files = [cards / SHARED, *(cards / OF_STUDENTS / f"{name}.json" for name in students)]
+    found: dict[str, Any] = {}
+    for file in files:
+        found |= metrics.read(file, "look")
+    return Facts(found, metrics.read(origins, "prepare"))
+
+
+def of_student(name: str, params: Params, facts: Facts, *, finetuned: bool) -> list[Origin]:
+    """All that a student is made from; `finetuned`: it ships what fine-tuning gave."""
+    block = params.student(name)
+    read_sets, made = block.train.texts, params.augment
+    found = [*teachers(params, facts), *_start(name, params, facts), *corpus(params, facts)]
+    if "wordnet" in read_sets and made.wordnet.enabled:
+        found += augmentation("wordnet", params, facts)
+    if "back_translation" in read_sets and made.back_translation.enabled:
+        found += augmentation("back_translation", params, facts)
+    if block.finetune and finetuned:
+        found += [triplets(data, params, facts) for data in block.finetune.data]
+    return found
+
+
+def ships_finetuned(scores: Mapping[str, Any]) -> bool:
+    """Whether fine-tuning changed a student, by its scores before and after.
+
+    Where no dev score rose, a student ships as distilled, but for a projection, which is fitted on the
+    triplets.
+    """
+    return scores["finetuned"] != scores.get("distilled")
+
+
+def teachers(params: Params, facts: Facts) -> list[Origin]:
+    """The teacher, or the members of an ensemble."""
+    found = []
+    for key, one in single_teachers(params.teacher).items():
+        if isinstance(one, HashingTeacher):
+            said = Licence((), facts.card(key)["said"], nothing=True)
+            found.append(Origin(key, TEACHER, "a hashing teacher", said))
+            continue
+        revision = getattr(one, "revision", None)
+        found.append(_model(key, TEACHER, one.model, facts, revision))
+        if isinstance(one, OpenAiApiTeacher):
+            found.append(_model(f"{key}.parts", "the model that students start from", one.parts, facts))
+    return found
+
+
+def corpus(params: Params, facts: Facts) -> list[Origin]:
+    """The sources of the corpus, in their order."""
+    found = []
+    for number, source in enumerate(params.corpus.sources):
+        key = f"corpus.sources.{number}"
+        if source.kind == "wordnet":
+            found.append(_wordnet(key, "glosses and examples", facts))
+            continue
+        # The default serves to split texts, and says nothing of a source that nobody called English.
+        languages = (source.language,) if "language" in source.model_fields_set else ()
+        found.append(_texts(key, "texts", _place(source), source.licence, facts, languages))
+    return found
+
+
+def augmentation(method: str, params: Params, facts: Facts) -> list[Origin]:
+    """What a method of augmentation adds to the corpus."""
+    if method == "wordnet":
+        return [_wordnet("augment.wordnet", "synonyms put into the texts", facts)]
+    return [
+        _model(
+            f"augment.back_translation.pivots.{number}.{place}",
+            "translation of the texts and back",
+            step.model,
+            facts,
+            step.revision,
+        )
+        for number, pivot in enumerate(params.augment.back_translation.pivots)
+        for place, step in enumerate(pivot)
+    ]
+
+
+def triplets(data: str, params: Params, facts: Facts) -> Origin:
+    """A block of `finetune.data`."""
+    key, block = f"finetune.data.{data}", params.finetune.data[data]
+    if isinstance(block, WordNetTriplets):
+        return _wordnet(key, "triplets", facts)
+    return _texts(key, "triplets", _place(block), block.licence, facts)
+
+
+def _start(name: str, params: Params, facts: Facts) -> Iterator[Origin]:
+    """The model or the word vectors that a student starts from, beside its teacher."""
+    init = params.student(name).init
+    if model := getattr(init, "model", None):
+        key, revision = f"students.{name}.init.model", getattr(init, "revision", None)
+        yield _model(key, "the model that the student starts from", model, facts, revision)
+    if path := getattr(init, "path", None):
+        undeclared = Licence((), "unknown; check it")
+        yield Origin(f"students.{name}.init.path", "word vectors", without_folders(path), undeclared)
+
+
+def _model(key: str, what: str, model: str, facts: Facts, revision: str | None = None) -> Origin:
+    card = facts.card(key)
+    licence = Licence(tuple(map(canonical, card["licences"])), card["said"])
+    hub_ids = (card["hub_id"],) if card["hub_id"] else ()
+    return Origin(key, what, without_folders(model), licence, tuple(card["languages"]), hub_ids, revision)
+
+
+def _wordnet(key: str, what: str, facts: Facts) -> Origin:
+    prepared = facts.of(key)
+    return Origin(key, what, WORDNET_NAME, OF_WORDNET, ("en",), prepared=prepared, wordnet=True)
+
+
+def _texts(
+    key: str, what: str, name: str, licence: str | None, facts: Facts, languages: tuple[str, ...] = ()
+) -> Origin:
+    prepared = facts.of(key)
+    return Origin(
+        key,
+        what,
+        name,
+        _declared(licence),
+        languages,
+        tuple(prepared.get("datasets", ())),
+        prepared=prepared,
+    )
+
+
+def _declared(licence: str | None) -> Licence:
+    if licence is None or canonical(licence) in (OTHER, UNKNOWN):
+        return UNDECLARED
+    return Licence((canonical(licence),), f"{licence}, as params.yaml says")
+
+
+def _place(block: Source | TripletFile) -> str:
+    """A file's path or a dataset's address, without folders of this machine."""
+    if block.kind == "huggingface":
+        address = f"{HUB}{block.dataset}" + (f"@{block.revision}" if block.revision else "")
+        config = f"config={block.config}&" if block.config else ""
+        return without_folders(f"{address}?{config}split={block.dataset_split}")
+    return without_folders(getattr(block, "path", block.kind))
