@@ -116,6 +116,15 @@ def first_position(model: "PreTrainedModel") -> int:
     return int(model.config.pad_token_id) + 1 if names and names.skips_padding else 0
 
 
+def positions_of(model: "PreTrainedModel") -> int | None:
+    """How many tokens a model has positions for; None: any number, they are relative alone."""
+    stated = getattr(model.config, "max_position_embeddings", None)
+    if not stated or stated < 0:  # XLNet, which has none, says -1
+        return None
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    return stated if table is None or table.padding_idx is None else stated - table.padding_idx - 1
+
+
 def can_pack(model: nn.Module) -> bool:
     """Whether a model takes the packed path."""
     config = getattr(model, "config", None)

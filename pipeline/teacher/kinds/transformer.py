@@ -15,6 +15,7 @@ from pipeline.core.progress import say
 from pipeline.data.models.locate import weights_hash
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses
+from pipeline.encoders.packing.packing import positions_of
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Similarity, TransformerTeacher
@@ -25,7 +26,6 @@ from pipeline.teacher.shared.local_model import (
     find_teacher,
     load_model,
     longest_text,
-    positions_of,
     save_parts,
 )
 from pipeline.teacher.shared.unweighted import Reading, load_unweighted, stated_prompts

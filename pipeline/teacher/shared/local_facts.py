@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pipeline.core.errors import UserError
 from pipeline.data.models import teacher_facts
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.encoders.packing.packing import positions_of
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local_model import (
     check_pooling,
     check_tokenizer,
     longest_text,
-    positions_of,
 )
 
 if TYPE_CHECKING:

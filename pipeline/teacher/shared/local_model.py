@@ -124,15 +124,6 @@ def check_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> None:
         )
 
 
-def positions_of(encoder: "PreTrainedModel") -> int | None:
-    """How many tokens an encoder has positions for; None: any number."""
-    stated = getattr(encoder.config, "max_position_embeddings", None)
-    if not stated or stated < 0:  # XLNet, which has none, says -1
-        return None
-    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
-    return stated if table is None or table.padding_idx is None else stated - table.padding_idx - 1
-
-
 def longest_text(params: TransformerTeacher, own: int, positions: int | None) -> int:
     """Tokens after which a teacher cuts texts.
 

@@ -48,8 +48,8 @@ class Init(Protocol):
         ...
 
     @property
-    def max_length(self) -> int:
-        """Tokens a text."""
+    def longest(self) -> int:
+        """Tokens of a text that are read."""
         ...
 
     @property

@@ -30,7 +30,7 @@ def resolved(student: Student, teacher: TeacherFacts) -> Student:
     Raises:
         UserError: the encoder has fewer layers, or the teacher's width is not known yet.
     """
-    init, changes = student.init, {}
+    init, changes = student.init, cast("dict[str, Any]", {})
     config = _config(student, teacher) if isinstance(init, LayeredInit) else None
     if config is not None:
         asked = cast("LayeredInit", init).layers
@@ -97,7 +97,8 @@ def _longest(init: CutInit, teacher: TeacherFacts) -> int:
         return window
     import torch
 
-    from pipeline.train.students.shared.teacher_layers import empty_start, positions_of
+    from pipeline.encoders.packing.packing import positions_of
+    from pipeline.train.students.shared.teacher_layers import empty_start
 
     with torch.device("meta"):
         positions = positions_of(empty_start(init, teacher))

@@ -14,7 +14,7 @@ from pipeline.core.errors import UserError
 from pipeline.data import teacher_parts
 from pipeline.data.models.locate import find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
-from pipeline.encoders.packing.packing import BERT, FAMILIES, Names, first_position
+from pipeline.encoders.packing.packing import BERT, FAMILIES, Names, positions_of
 from pipeline.train.students.shared.settings import settings_of, write_settings
 
 if TYPE_CHECKING:
@@ -280,12 +280,6 @@ def check_module(encoder: "PreTrainedModel", max_length: int) -> None:
             f"init.max_length is {max_length}, the encoder has {positions} positions; lower it, or set it "
             "to auto"
         )
-
-
-def positions_of(encoder: "PreTrainedModel") -> int | None:
-    """How many tokens an encoder has positions for; None: any number, they are relative alone."""
-    known = getattr(encoder.config, "max_position_embeddings", None) or 0
-    return known - first_position(encoder) if known > 0 else None
 
 
 def width_of(encoder: "PreTrainedModel") -> int:
