@@ -147,6 +147,15 @@ def lines_appended(project: Project) -> None:
     assert "encode corpus: 5 encoded, 400 taken from the store" in said
 
 
+@row("the `licence` of a source")
+def the_licence_of_a_source(project: Project) -> None:
+    project.params["corpus"]["sources"][0]["licence"] = "cc-by-4.0"
+    project.params["finetune"]["data"]["mine"]["licence"] = "mit"
+    ran, _ = project.repro("evaluate@hpd", "evaluate@potion", "mine")
+    assert ran == {"look", "prepare"}
+    assert would_run(project) == {"report", *of_students("export")}
+
+
 @row("a gate")
 def a_gate(project: Project) -> None:
     project.params["gate"]["wordnet"] = {"min_similarity": 0.1}

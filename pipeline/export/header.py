@@ -38,7 +38,7 @@ def header(
 
     licence = strictest(one.licence for one in made_of)
     return ModelCardData(
-        base_model=base_models(params, made_of) or None,
+        base_model=base_models(made_of) or None,
         datasets=_distinct(one.hub_ids for one in made_of if not _is_model(one)) or None,
         eval_results=results(params.evaluate.tasks, scores),
         language=languages(made_of) or None,
@@ -57,11 +57,9 @@ def header(
     )
 
 
-def base_models(params: Params, made_of: Sequence[Origin]) -> list[str]:
+def base_models(made_of: Sequence[Origin]) -> list[str]:
     """The hub's ids of the teacher and of the models that the student starts from."""
-    named = [params.export.base_model] if params.export.base_model else []
-    starts = (one.hub_ids for one in made_of if _is_model(one) and not one.key.startswith("augment."))
-    return _distinct([named, *starts])
+    return _distinct(one.hub_ids for one in made_of if _is_model(one) and not one.key.startswith("augment."))
 
 
 def languages(made_of: Sequence[Origin]) -> list[str]:

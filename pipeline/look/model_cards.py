@@ -37,7 +37,7 @@ class Facts(TypedDict):
     languages: list[str]
     """ISO 639 codes; []: its card names none."""
     hub_id: str | None
-    """OWNER/NAME; None: it is not of the hub."""
+    """OWNER/NAME; None: it is not of the hub, and its card names no such id for it."""
 
 
 def write(params: Params, folder: Path) -> None:
@@ -82,7 +82,8 @@ def _of_teacher(teacher: SingleTeacher) -> Facts:
 
 def of_model(model: str, revision: str | None) -> Facts:
     """What a model's card says, or else the package that holds it."""
-    metadata = _metadata(model, revision)
+    card = _card(model, revision)
+    metadata = _metadata(card)
     languages = sorted(filter(_is_language, _texts(metadata.get("language"))))
     named = [name for name in _texts(metadata.get("license")) if name not in NAMELESS]
     if not named and metadata.get("license") == OTHER:
@@ -92,7 +93,7 @@ def of_model(model: str, revision: str | None) -> Facts:
         said = f"{' and '.join(named)}, by its model card"
     elif stated := _of_package(model):
         said = f"{stated}, by the Python package that holds it; check it"
-    hub_id = None if _is_local(model) else model
+    hub_id = _own_id(card) if _is_local(model) else model
     return {"licences": named, "said": said, "languages": languages, "hub_id": hub_id}
 
 
@@ -106,22 +107,28 @@ def _is_language(code: str) -> bool:
     return re.fullmatch(r"[a-z]{2,3}", code) is not None
 
 
-def _metadata(model: str, revision: str | None) -> dict[str, Any]:
-    """The head of a model's README.md; empty where there is none."""
+def _own_id(card: str) -> str | None:
+    """The hub id of a copy in a folder or a package: by which its card loads the model of its title."""
+    titles = re.findall(r"^# +(?:[\w.-]+/)?([\w.-]+) *$", card, flags=re.MULTILINE)
+    loaded = re.findall(r"""(?:SentenceTransformer|from_pretrained)\(["']([\w.-]+/[\w.-]+)["']""", card)
+    return next((one for one in loaded if one.partition("/")[2] in titles[:1]), None)
+
+
+def _metadata(card: str) -> dict[str, Any]:
+    """The head of a model's card; empty where there is none."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    path = _card(model, revision)
+    head = METADATA.match(card)
     try:
-        head = METADATA.match(path.read_text(encoding="utf-8")) if path else None
         found = YAML(typ="safe").load(head[1]) if head else None
-    except (UnicodeDecodeError, YAMLError):
+    except YAMLError:
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _card(model: str, revision: str | None) -> Path | None:
-    """A model's README.md, from the hub where it is from there."""
+def _card(model: str, revision: str | None) -> str:
+    """A model's README.md, from the hub where it is from there; empty where there is none."""
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
 
@@ -137,8 +144,8 @@ def _card(model: str, revision: str | None) -> Path | None:
         if not isinstance(error, EntryNotFoundError) or isinstance(error, LocalEntryNotFoundError):
             reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__
             say(f"the licence of {model} could not be looked up ({reason}): the model card calls it unknown")
-        return None
-    return path if path.is_file() else None
+        return ""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _is_local(model: str) -> bool:

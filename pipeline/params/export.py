@@ -8,8 +8,6 @@ from pipeline.params.base import Block, NonNegative
 
 Format = Literal["sentence-transformers", "model2vec", "onnx", "onnx-int8", "onnx-fp16", "openvino", "router"]
 Overlap = Annotated[float, Field(ge=0, le=1)]
-HUB_ID = r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$"
-"""OWNER/NAME of a model or a dataset of the hub."""
 
 
 class Tolerance(Block):
@@ -33,9 +31,6 @@ class Export(Block):
     GPUs and browsers, openvino for Intel's runtime (`pip install openvino`). router is the student for
     queries and its teacher for documents, and as large as both. All lie in a sentence-transformers
     folder."""
-    base_model: Annotated[str, Field(pattern=HUB_ID)] | None = None
-    """OWNER/NAME of the teacher on the hub, where `teacher.model` is a folder or a package: the head of the
-    model cards names it. null: it names a teacher only if `teacher.model` is a hub id."""
     parity_texts: Annotated[int, Field(ge=3)] = 1000
     """Texts of corpus/eval.parquet whose vectors are compared, the first by text id; all where there are
     fewer."""

