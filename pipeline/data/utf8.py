@@ -16,11 +16,12 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     Raises:
         UserError: a line is no JSON object, or names a key twice.
     """
+    decoder = json.JSONDecoder(object_pairs_hook=_once)
     for number, line in enumerate(lines_of(path), start=1):
         if not line or line.isspace():
             continue
         try:
-            value = json.loads(line, object_pairs_hook=_once)
+            value = decoder.decode(line)
         except _TwiceError as error:
             raise UserError(f"{path}, line {number}: the key {error} is there twice; remove one") from None
         except ValueError as error:
