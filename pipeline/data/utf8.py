@@ -14,13 +14,16 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     """The objects of a .jsonl or .jsonl.gz with their line numbers; blank lines are passed over.
 
     Raises:
-        UserError: a line is no JSON object.
+        UserError: a line is no JSON object, or names a key twice.
     """
+    decoder = json.JSONDecoder(object_pairs_hook=_once)
     for number, line in enumerate(lines_of(path), start=1):
         if not line or line.isspace():
             continue
         try:
-            value = json.loads(line)
+            value = decoder.decode(line)
+        except _TwiceError as error:
+            raise UserError(f"{path}, line {number}: the key {error} is there twice; remove one") from None
         except ValueError as error:
             raise UserError(f"{path}, line {number}: not JSON ({error}); correct the line") from None
         if not isinstance(value, dict):
@@ -44,6 +47,19 @@ def lines_of(path: Path) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise _no_utf8(path, number, error) from None
             yield text.removesuffix("\n")
+
+
+class _TwiceError(Exception):
+    """A JSON object has a key twice."""
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of these; `json` keeps the last value of a key without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _TwiceError(repr(next(name for name in names if names.count(name) > 1)))
+    return found
 
 
 @contextmanager

@@ -18,8 +18,8 @@ CASES = {
     "classes: missing column": (CLASS, {"test.tsv": "text\tlable\na\t1\n"}, ("test.tsv", "'label'")),
     "classes: no label": (
         CLASS,
-        {"test.tsv": "text\tlabel\na\t1\nb\t\n"},
-        ("test.tsv, row 2 ", "label", "fill it"),
+        {"test.tsv": "text\tlabel\na\t\nb\t \n"},
+        ("test.tsv", "label", "a file with labels"),
     ),
     "classes: no text": (CLASS, {"train.tsv": TRAIN + "\t1\n"}, ("train.tsv, row 31 ", "text", "fill it")),
     "classes: an unknown label": (

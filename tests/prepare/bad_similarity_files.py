@@ -76,7 +76,7 @@ CASES = {
     "sts parquet: no rows": (
         AT,
         parquet(sentence1=pl.Series([], dtype=pl.String), sentence2=pl.Series([], dtype=pl.String), score=[]),
-        ("x.parquet:", "score", "another column"),
+        ("x.parquet has no row", "params.yaml or fill it"),
     ),
     "sts jsonl: missing key": (
         JS,

@@ -126,7 +126,13 @@ def test_several_files_are_one_set(task, tmp_path):
 @pytest.mark.parametrize(
     ("train", "test", "dev", "named"),
     [
-        ([("a", 0), ("b", "")], [("c", 0)], None, ("train.tsv, row 2 ", "label", "fill it")),
+        (
+            [("a", 0), ("b", "")],
+            [("c", 0)],
+            None,
+            ("evaluate.tasks.mine.train", "'training_row_without_label': 1", "`label`"),
+        ),
+        (many(20), [("c", "-")], None, ("test.tsv, row 1 ", "'-'", "0, 1;")),
         ([("a", 0), ("b", 1)], [(" ", 0)], None, ("test.tsv, row 1 ", "text", "fill it")),
         (
             many(20),

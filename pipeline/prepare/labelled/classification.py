@@ -1,7 +1,8 @@
 """Texts, or pairs of texts, with labels: rows that train a classifier, choose its settings, and score it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
@@ -9,12 +10,17 @@ from pipeline.core.errors import UserError
 from pipeline.params.classes import ClassificationTask, PairClassificationTask
 from pipeline.prepare.cleaning import fold, ids, normalise
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
-from pipeline.prepare.readers.user_columns import filled
+from pipeline.prepare.readers.official_glue import NLI
+from pipeline.prepare.readers.user_columns import filled, is_filled, truth
 from pipeline.prepare.readers.user_files import expand, read_columns
 from pipeline.prepare.sampling import keep_first, ranks
 
 DEV_SHARE = 10
 """One in so many training rows of each label is a dev row, where no dev file is given."""
+UNDECIDED = "-"
+"""SNLI's label of a pair on which its people do not agree."""
+PART = {"train": "training"}
+"""Parts as the reasons for leaving rows out name them."""
 MAX_NAMED = 8
 """Labels that a message names."""
 
@@ -23,23 +29,39 @@ Examples = pl.DataFrame
 
 
 def classification(task: str, block: ClassificationTask | PairClassificationTask) -> Labelled:
-    """The rows of a task in files.
+    """The rows of a task in files; those without a label are left out and counted.
 
     Args:
         task: its name in params.
         block: its params.
 
     Raises:
-        UserError: a file cannot be read, a cell is empty, or the rows make no task: see `divide`.
+        UserError: a file cannot be read or has no label, a text is empty, or the rows make no task: see
+            `divide`.
     """
-    key = f"evaluate.tasks.{task}"
-    dev = _read(block.dev, f"{key}.dev", block) if block.dev else None
-    train, test = _read(block.train, f"{key}.train", block), _read(block.test, f"{key}.test", block)
-    return divide(task, block.split, train=train, test=test, dev=dev, limit=block.max_train)
+    named = {"train": block.train, "test": block.test, **({"dev": block.dev} if block.dev else {})}
+    files = {part: _read(path, f"evaluate.tasks.{task}.{part}", block) for part, path in named.items()}
+    parts, dropped = _with_labels(files, block.label)
+    return divide(
+        task,
+        block.split,
+        train=parts["train"],
+        test=parts["test"],
+        dev=parts.get("dev"),
+        limit=block.max_train,
+        left_out=dropped,
+    )
 
 
 def divide(
-    task: str, split: str, *, train: Examples, test: Examples, dev: Examples | None, limit: int | None
+    task: str,
+    split: str,
+    *,
+    train: Examples,
+    test: Examples,
+    dev: Examples | None,
+    limit: int | None,
+    left_out: Mapping[str, int] | None = None,
 ) -> Labelled:
     """Training, dev and test rows that have no row in common; the subset of each pair says which it is.
 
@@ -54,13 +76,14 @@ def divide(
         test: test rows.
         dev: dev rows; None: a tenth of the training rows of each label, chosen by hash.
         limit: training rows, at most, chosen by hash, with that tenth.
+        left_out: rows that the files have besides, by reason.
 
     Raises:
         UserError: fewer than two labels are left to train on, no dev row is left, or a dev or test row has a
             label that no training row has.
     """
     train, test = _keyed(train), _keyed(test)
-    dropped: dict[str, int] = {}
+    dropped = dict(left_out or {})
 
     def keep(reason: str, rows: Examples, kept: Examples) -> Examples:
         dropped[reason] = dropped.get(reason, 0) + len(rows) - len(kept)
@@ -82,22 +105,50 @@ def divide(
     return replace(joined, dropped={task: counts} if counts else {})
 
 
-def _read(pattern: str, key: str, block: ClassificationTask | PairClassificationTask) -> Examples:
-    """All files that a path or a glob names."""
+def _read(pattern: str, key: str, block: ClassificationTask | PairClassificationTask) -> dict[Path, Examples]:
+    """All files that a path or a glob names; the label of a row is null where it has none."""
     pair = isinstance(block, PairClassificationTask)
     sides = [block.left, block.right] if isinstance(block, PairClassificationTask) else [block.text]
-    tables = []
+    tables = {}
     for path in expand(pattern, key):
         table = read_columns(path, [*sides, block.label])
-        columns = [filled(table[column], path).to_list() for column in (*sides, block.label)]
-        right = columns[1] if pair else [None] * len(table)
+        texts = [filled(table[side], path).to_list() for side in sides]
+        right = texts[1] if pair else [None] * len(table)
+        labels = table[block.label].set(~is_filled(table[block.label]), None)
         where = [f"{path}, row {number} of the data" for number in range(1, len(table) + 1)]
-        tables.append(examples(columns[0], right, columns[-1], where))
-    return pl.concat(tables)
+        tables[path] = examples(texts[0], right, truth(labels).to_list(), where)
+    return tables
+
+
+def _with_labels(
+    files: Mapping[str, Mapping[Path, Examples]], column: str
+) -> tuple[dict[str, Examples], dict[str, int]]:
+    """The rows of each part that have a label, and how many have none.
+
+    Raises:
+        UserError: none of a file's rows has a label.
+    """
+    known = {label for tables in files.values() for rows in tables.values() for label in rows["label"]}
+    nothing = [UNDECIDED] if {str(label).lower() for label in known - {UNDECIDED, None}} <= {*NLI} else []
+    parts: dict[str, Examples] = {}
+    dropped = {}
+    for part, tables in files.items():
+        kept = {
+            path: rows.filter(~pl.col("label").is_in(nothing) & pl.col("label").is_not_null())
+            for path, rows in tables.items()
+        }
+        if bare := [path for path, rows in kept.items() if rows.is_empty()]:
+            raise UserError(
+                f"{bare[0]}: no row has a label in {column}; name another column, or a file with labels"
+            )
+        parts[part] = pl.concat(kept.values())
+        if without := sum(map(len, tables.values())) - len(parts[part]):
+            dropped[f"{PART.get(part, part)}_row_without_label"] = without
+    return parts, dropped
 
 
 def examples(
-    left: Sequence[str], right: Sequence[str | None], labels: Sequence[str], where: Sequence[str]
+    left: Sequence[str], right: Sequence[str | None], labels: Sequence[str | None], where: Sequence[str]
 ) -> Examples:
     """Equally long columns as a table."""
     columns = {"left": left, "right": right, "label": labels, "where": where}

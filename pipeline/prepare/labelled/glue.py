@@ -1,6 +1,5 @@
 """GLUE's sets as tasks: the rows of their official files, divided as any task with classes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from pipeline.params.classes import MnliTask, MrpcTask, QqpTask, Sst2Task
@@ -21,18 +20,15 @@ def glue(task: str, block: Sst2Task | MrpcTask | QqpTask | MnliTask) -> Labelled
     """
     found = read_glue(Path(block.path), _set(block))
     parts = {part: rows.table for part, rows in found.items()}
-    divided = divide(
+    return divide(
         task,
         block.split,
         train=parts["train"],
         test=parts["test"],
         dev=parts.get("dev"),
         limit=block.max_train,
+        left_out={f"broken_{part}_line": rows.broken for part, rows in found.items() if rows.broken},
     )
-    broken = {f"broken_{part}_line": rows.broken for part, rows in found.items() if rows.broken}
-    if not broken:
-        return divided
-    return replace(divided, dropped={task: {**broken, **divided.dropped.get(task, {})}})
 
 
 def _set(block: Sst2Task | MrpcTask | QqpTask | MnliTask) -> GlueSet:

@@ -1,20 +1,18 @@
 """Comma- and tab-separated files of the user's, and tables of texts in bounded memory."""
 
-import csv
 import difflib
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import polars as pl
 
 from pipeline.core.errors import UserError
-from pipeline.data.utf8 import lines_of
+from pipeline.prepare.readers.quoting import is_quoted
+from pipeline.prepare.readers.rows import MisquotedError, lines, quoted_rows, tabbed_rows
 
 LINES_AT_A_TIME = 100_000
-MAX_CELL = 1 << 24
 Row = TypeVar("Row")
 
 
@@ -24,17 +22,27 @@ def read_commas(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     Raises:
         UserError: see `user_files.read_columns`.
     """
-    return _read_delimited(path, columns, _rows(path, ",", csv.QUOTE_MINIMAL))
+    return _read_delimited(path, columns, _csv_rows(path, ","))
+
+
+def read_tabs(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of a user's tab-separated file with a header, quoted or not; an empty cell is null.
+
+    Raises:
+        UserError: see `user_files.read_columns` and `quoting.is_quoted`.
+    """
+    return _read_delimited(path, columns, _csv_rows(path, "\t") if is_quoted(path) else tabbed_rows(path))
 
 
 def read_tabbed(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """Columns of a tab-separated file with a header, whatever its name; an empty cell is null.
+    """Columns of a published tab-separated file with a header, whatever its name; an empty cell is null.
+
+    Quotation marks are part of the texts.
 
     Raises:
         UserError: see `user_files.read_columns`.
     """
-    # The official STS files are tab-separated and hold lone quotation marks.
-    return _read_delimited(path, columns, _rows(path, "\t", csv.QUOTE_NONE))
+    return _read_delimited(path, columns, tabbed_rows(path))
 
 
 def read_cells(path: Path, names: Sequence[str], *, surplus: bool = False) -> pl.DataFrame:
@@ -50,7 +58,7 @@ def read_cells(path: Path, names: Sequence[str], *, surplus: bool = False) -> pl
     """
 
     def rows() -> Iterator[list[str]]:
-        for number, line in enumerate(_lines(path), start=1):
+        for number, line in enumerate(lines(path), start=1):
             row = line.split("\t")
             if len(row) < len(names) or (len(row) > len(names) and not surplus):
                 raise UserError(
@@ -68,10 +76,10 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         UserError: the file is missing or empty.
     """
-    lines = [*_lines(path)]
-    if not lines or lines == [""]:
+    found = [*lines(path)]
+    if not found or found == [""]:
         raise empty(path)
-    return lines
+    return found
 
 
 def table_of(rows: Iterator[Sequence[str | None]], columns: Sequence[str], path: Path) -> pl.DataFrame:
@@ -87,7 +95,7 @@ def table_of(rows: Iterator[Sequence[str | None]], columns: Sequence[str], path:
         cells = {name: [row[place] or None for row in part] for place, name in enumerate(columns)}
         parts.append(pl.DataFrame(cells, schema=parts[0].schema))
     if len(parts) == 1:
-        raise empty(path)
+        raise empty(path, "has no row")
     return pl.concat(parts)
 
 
@@ -105,33 +113,32 @@ def missing_column(path: Path | str, column: str, found: Iterable[str]) -> UserE
     return UserError(f"{path} has no column {column!r}; it has {', '.join(names) or 'none'}; {hint}")
 
 
-def empty(path: Path) -> UserError:
+def empty(path: Path | str, what: str = "is empty") -> UserError:
     """The error for a file without content."""
-    return UserError(f"{path} is empty; remove it from params.yaml or fill it")
+    return UserError(f"{path} {what}; delete it, remove it from params.yaml or fill it")
 
 
-def _lines(path: Path) -> Iterator[str]:
-    return (line.removesuffix("\r") for line in lines_of(path))
+def places(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Where each column stands in a file's header.
+
+    Raises:
+        UserError: one is missing, or is there twice.
+    """
+    for column in columns:
+        if column not in header:
+            raise missing_column(path, column, header)
+        if header.count(column) > 1:
+            raise UserError(
+                f"{path} has {header.count(column)} columns {column!r}; rename or remove the others"
+            )
+    return [header.index(column) for column in columns]
 
 
-def _with_ends(lines: Iterator[str]) -> Iterator[str]:
-    """Lines as csv reads them, which also ends one at a lone carriage return."""
-    for line in lines:
-        if "\r" in line:
-            yield from io.StringIO(f"{line}\n", newline="")
-        else:
-            yield f"{line}\n"
-
-
-def _rows(path: Path, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a delimited file, [] for an empty line, with the number of the line on which each ends."""
-    reader = csv.reader(_with_ends(lines_of(path)), delimiter=delimiter, quoting=quoting, strict=True)
-    csv.field_size_limit(MAX_CELL)
+def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}; correct the quotation marks") from None
+        yield from quoted_rows(path, delimiter)
+    except MisquotedError as error:
+        raise UserError(f"{path}, line {error.line}: {error}; correct the quotation marks") from None
 
 
 def _read_delimited(
@@ -140,11 +147,10 @@ def _read_delimited(
     header = next((row for _, row in rows if row), [])
     if not header:
         raise empty(path)
-    for column in columns:
-        if column not in header:
-            raise missing_column(path, column, header)
+    if any("\r" in name for name in header):
+        raise UserError(f"{path}: its lines end in CR alone; save it with LF or CRLF")
     names = list(dict.fromkeys(columns))
-    places = [header.index(column) for column in names]
+    of_columns = places(path, header, names)
 
     def cells() -> Iterator[list[str]]:
         for line, found in rows:
@@ -155,6 +161,6 @@ def _read_delimited(
                 raise UserError(
                     f"{path}, line {line}: {len(row)} cells for {len(header)} columns; correct the line"
                 )
-            yield [row[place] for place in places]
+            yield [row[place] for place in of_columns]
 
     return table_of(cells(), names, path)

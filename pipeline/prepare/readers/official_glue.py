@@ -7,7 +7,7 @@ from typing import Literal
 import polars as pl
 
 from pipeline.core.errors import UserError
-from pipeline.prepare.readers.delimited import empty, missing_column, read_cells, read_lines, read_tabbed
+from pipeline.prepare.readers.delimited import empty, places, read_cells, read_lines, read_tabbed
 from pipeline.prepare.readers.user_columns import filled, one_of
 
 GlueSet = Literal["sst2", "mrpc", "qqp", "mnli_matched", "mnli_mismatched"]
@@ -112,15 +112,12 @@ def _read(path: Path, layout: _Layout) -> GlueRows:
 def _unbroken(path: Path, layout: _Layout) -> tuple[pl.DataFrame, list[str], int]:
     """The lines with as many cells as the header and none empty; where they are; how many others."""
     header, *lines = (line.split("\t") for line in read_lines(path))
-    for column in layout.columns:
-        if column not in header:
-            raise missing_column(path, column, header)
-    places = [header.index(column) for column in layout.columns]
+    of_columns = places(path, header, layout.columns)
     rows, where = [], []
     for number, line in enumerate(lines, start=2):
-        if len(line) != len(header) or not all(line[place].strip() for place in places):
+        if len(line) != len(header) or not all(line[place].strip() for place in of_columns):
             continue
-        row = [line[place] for place in places]
+        row = [line[place] for place in of_columns]
         if row[-1].strip() not in layout.labels:
             said = f"{layout.columns[-1]} is {row[-1]!r}, not one of {', '.join(layout.labels)}"
             raise UserError(f"{path}, line {number}: {said}; correct it")

@@ -34,16 +34,28 @@ def numbers(column: pl.Series, path: Path, between: tuple[float, float] | None =
 
 
 def flags(column: pl.Series, path: Path) -> pl.Series:
-    """A column of texts that are 0 or 1, as booleans.
+    """A column of texts that are 0 or 1, or false or true, as booleans.
 
     Raises:
         UserError: naming the first row with another cell.
     """
-    values = column.str.strip_chars().cast(pl.Float64, strict=False)
+    known = truth(column).replace({"false": "0", "true": "1"})
+    values = known.str.strip_chars().cast(pl.Float64, strict=False)
     wrong = (~values.is_in([0.0, 1.0])).fill_null(True).arg_true()
     if len(wrong):
         raise _wrong(column, int(wrong[0]), path, "not 0 or 1")
     return values == 1
+
+
+def truth(column: pl.Series) -> pl.Series:
+    """A column of texts with `true` and `false` in small letters: pandas writes `True` into csv."""
+    folded = column.str.strip_chars().str.to_lowercase()
+    return column.zip_with(~folded.is_in(["false", "true"]).fill_null(False), folded)
+
+
+def is_filled(column: pl.Series) -> pl.Series:
+    """Whether a cell holds something that can be seen."""
+    return column.str.contains(VISIBLE).fill_null(False)
 
 
 def one_of(column: pl.Series, allowed: Sequence[str], path: Path) -> pl.Series:
@@ -65,7 +77,7 @@ def filled(column: pl.Series, path: Path) -> pl.Series:
     Raises:
         UserError: naming the first row with an empty cell.
     """
-    empty = (~column.str.contains(VISIBLE)).fill_null(True).arg_true()
+    empty = (~is_filled(column)).arg_true()
     if len(empty):
         raise UserError(f"{path}, row {int(empty[0]) + 1} of the data: {column.name} is empty; fill it")
     return column

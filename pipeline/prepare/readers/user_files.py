@@ -7,12 +7,13 @@ import glob
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
-from polars import selectors
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipeline.core.errors import UserError
 from pipeline.data.utf8 import lines_of, read_json_lines
@@ -21,7 +22,7 @@ from pipeline.prepare.readers.delimited import (
     in_parts,
     missing_column,
     read_commas,
-    read_tabbed,
+    read_tabs,
     table_of,
 )
 from pipeline.prepare.readers.hub_datasets import is_hub, open_dataset
@@ -29,6 +30,8 @@ from pipeline.prepare.readers.hub_datasets import is_hub, open_dataset
 if TYPE_CHECKING:
     from datasets import Dataset
 
+FEATURES = b"huggingface"
+"""Where the metadata of a dataset's Parquet files say what its columns are."""
 FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -70,7 +73,9 @@ def read_texts(path: Path, column: str) -> pl.Series:
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """Columns of a table, as text; an empty cell is null.
+    """Columns of a table, as text; an empty cell is null, and so is a ClassLabel's -1, which says no label.
+
+    What is true or false is `true` or `false`.
 
     Raises:
         UserError: the format is unknown, the file has no rows or lacks a column, or a line cannot be read.
@@ -83,7 +88,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
         case ".csv":
             table = read_commas(path, columns)
         case ".tsv":
-            table = read_tabbed(path, columns)
+            table = read_tabs(path, columns)
         case ".parquet":
             table = _read_parquet(path, columns)
         case _:
@@ -123,7 +128,9 @@ def _cell(value: object, where: str) -> str | None:
             return None
         case str():
             return whole_characters(value, where)
-        case int() | float() if not isinstance(value, bool):
+        case bool():
+            return json.dumps(value)
+        case int() | float():
             return str(value)
         case _:
             raise UserError(f"{where} is {json.dumps(value)[:40]}, not a text or a number; correct the line")
@@ -137,15 +144,16 @@ def whole_characters(text: str, where: str) -> str:
 
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    if path.is_file() and not path.stat().st_size:
+        raise empty(path)
     try:
         with path.open("rb") as file:  # a name with brackets is no pattern
-            schema = pl.read_parquet_schema(file)
-        _check_there(schema, columns, path)
-        _check_types(schema, columns, path)
+            _check_there(pl.read_parquet_schema(file), columns, path)
         table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        schema = pq.read_schema(path)
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
         raise UserError(f"{path} is not a readable Parquet file ({error}); write it again") from None
-    return _as_texts(table, columns)
+    return _as_texts(table, _classes(schema), path)
 
 
 def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | str) -> pl.DataFrame:
@@ -162,8 +170,7 @@ def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | st
     names = list(dict.fromkeys(columns))
     _check_there(dataset.column_names, names, where)
     table = pl.DataFrame(pl.from_arrow(dataset.select_columns(names).with_format("arrow")[:]))
-    _check_types(table.schema, names, where)
-    return _as_texts(table, columns)
+    return _as_texts(table, _classes(dataset.features.arrow_schema), where)
 
 
 def _check_there(found: Iterable[str], columns: Sequence[str], path: Path | str) -> None:
@@ -173,15 +180,59 @@ def _check_there(found: Iterable[str], columns: Sequence[str], path: Path | str)
             raise missing_column(path, column, known)
 
 
-def _check_types(found: Mapping[str, pl.DataType], columns: Sequence[str], path: Path | str) -> None:
-    for column in columns:
-        if not (found[column] in (pl.String, pl.Categorical, pl.Enum) or found[column].is_numeric()):
-            raise UserError(
-                f"{path}: {column} holds {found[column]}, not texts or numbers; name another column"
-            )
+def _classes(schema: pa.Schema) -> set[str]:
+    """The columns that are ClassLabels of Hugging Face's."""
+    try:
+        features = (
+            json.loads((schema.metadata or {}).get(FEATURES, b"{}")).get("info", {}).get("features", {})
+        )
+        return {name for name, what in features.items() if what.get("_type") == "ClassLabel"}
+    except (ValueError, AttributeError):
+        return set()
 
 
-def _as_texts(table: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    known = table.select(*dict.fromkeys(columns)).with_columns(selectors.float().fill_nan(None))
-    texts = known.select(pl.all().cast(pl.String))
-    return texts.with_columns(pl.all().replace("", None))
+def _as_texts(table: pl.DataFrame, classes: Container[str], path: Path | str) -> pl.DataFrame:
+    """The columns as texts.
+
+    Raises:
+        UserError: there is no row, or a column holds something else.
+    """
+    if table.is_empty():
+        raise empty(path, "has no row")
+    columns = [_as_text(column, column.name in classes, path) for column in table.iter_columns()]
+    return pl.DataFrame(columns).with_columns(pl.all().replace("", None))
+
+
+def _as_text(column: pl.Series, is_class: bool, path: Path | str) -> pl.Series:
+    kind = column.dtype
+    if kind == pl.Null:
+        raise UserError(f"{path}: {column.name} has no value in any row; fill it, or name another column")
+    if kind == pl.Binary:
+        return _decoded(column, path)
+    if not (kind in (pl.String, pl.Categorical, pl.Enum, pl.Boolean) or kind.is_numeric()):
+        raise UserError(f"{path}: {column.name} holds {kind}, not texts or numbers; name another column")
+    if kind.is_float():
+        column = column.fill_nan(None)
+    if is_class and kind.is_integer():
+        column = column.set(column < 0, None)
+    return column.cast(pl.String)
+
+
+def _decoded(column: pl.Series, path: Path | str) -> pl.Series:
+    """Bytes as texts."""
+    try:
+        return column.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        row = next(row for row, value in enumerate(column, start=1) if not _is_utf8(value))
+        raise UserError(
+            f"{path}, row {row} of the data: {column.name} holds bytes that are no UTF-8; "
+            "write texts, or name another column"
+        ) from None
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
