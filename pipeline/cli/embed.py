@@ -24,6 +24,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
 from pipeline.core.progress import progress, say
 from pipeline.data.student import student_folder
+from pipeline.data.utf8 import check_narrow, check_regular
 from pipeline.export.onnx_folder import is_onnx
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
@@ -178,6 +179,8 @@ def read_texts(inputs: Sequence[Path]) -> list[str]:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
+        if path != STANDARD_INPUT:
+            check_regular(path)
         content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
@@ -186,6 +189,8 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _decoded(lines: Sequence[bytes], path: Path, first: int) -> Iterator[str]:
     for number, line in enumerate(lines, start=first):
+        if number == 1:
+            check_narrow(line, _name(path))
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:

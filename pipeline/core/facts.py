@@ -1,9 +1,9 @@
 """Compare what a stage finds with the facts that an earlier one wrote: a check, which changes no result."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 
 
@@ -19,7 +19,7 @@ def check_facts(path: Path, found: Mapping[str, object], stage: str) -> None:
         UserError: naming the key and both values.
     """
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = json_text.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`") from None
     except ValueError as error:

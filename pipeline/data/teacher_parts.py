@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def read_vocabulary(folder: Path) -> NDArray[np.float32]:
     Raises:
         UserError: they are missing or damaged, or params.yaml had no reader of them.
     """
-    if (folder / NEEDED).exists() and json.loads((folder / NEEDED).read_text(encoding="utf-8")) == NOBODY:
+    needed = folder / NEEDED
+    if needed.exists() and json_text.parse(needed.read_text(encoding="utf-8")) == NOBODY:
         raise UserError(
             f"{folder} holds no vocabulary vectors: nothing in params.yaml read them when it was made; "
             "run `dvc repro teacher_parts`"

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 from pydantic import TypeAdapter
 
+from pipeline.core import json_text
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
@@ -65,7 +66,7 @@ def read(folder: Path) -> DevTasks:
     """
     table = pairs.read(folder / PAIRS)
     try:
-        content = json.loads((folder / SCORING).read_text(encoding="utf-8"))
+        content = json_text.parse((folder / SCORING).read_text(encoding="utf-8"))
         scoring = SCORINGS.validate_python({name: told["scoring"] for name, told in content.items()})
         metrics = METRICS.validate_python({name: told["metric"] for name, told in content.items()})
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.core import json_text
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 
@@ -69,7 +70,7 @@ def read(folder: Path) -> Window:
         UserError: it is not there or cannot be read.
     """
     try:
-        facts = json.loads((folder / WINDOW).read_text(encoding="utf-8"))
+        facts = json_text.parse((folder / WINDOW).read_text(encoding="utf-8"))
         tokenizer = (folder / TOKENIZER).read_text(encoding="utf-8")
         return Window(tokenizer, facts["max_length"], facts["prompt"])
     except (OSError, ValueError, KeyError, TypeError) as error:

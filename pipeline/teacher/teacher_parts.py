@@ -1,6 +1,5 @@
 """teacher_parts: the teacher's tokenizer and layers, and vocabulary vectors where they are read."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from pipeline.core import json_text
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.facts import check_facts
@@ -86,7 +86,7 @@ def encode_vocabulary(tokens: "Vocabulary", cache: Path) -> NDArray[np.float16]:
 
 def _read(readers: Path) -> dict[str, bool]:
     try:
-        found: dict[str, bool] = json.loads(readers.read_text(encoding="utf-8"))
+        found: dict[str, bool] = json_text.parse(readers.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{readers} does not exist; run `dvc repro look`") from None
     return found

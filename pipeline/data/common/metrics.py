@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import json_text
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 
@@ -30,7 +31,7 @@ def read(path: Path, stage: str) -> dict[str, Any]:
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json_text.parse(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{path} is not JSON ({error}); run `dvc repro -f {stage}`") from None
 

@@ -15,7 +15,8 @@ import polars as pl
 from polars import selectors
 
 from pipeline.core.errors import UserError
-from pipeline.data.utf8 import lines_of, read_json_lines
+from pipeline.data.common.tables import readable_or
+from pipeline.data.utf8 import check_regular, lines_of, read_json_lines
 from pipeline.prepare.readers.delimited import (
     empty,
     in_parts,
@@ -48,6 +49,8 @@ def expand(pattern: str, key: str) -> list[Path]:
     if Path(pattern).is_dir():
         example = Path(pattern) / "*.txt"
         raise UserError(f"{key}: {pattern} is a folder; name a file or a glob such as {example}")
+    if Path(pattern).exists():
+        raise UserError(f"{key}: {pattern} is a pipe or a device; name a file of the same content")
     found = sorted(Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
     if not found:
         what = "matches no file" if glob.has_magic(pattern) else "does not exist"
@@ -137,15 +140,14 @@ def whole_characters(text: str, where: str) -> str:
 
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    try:
+    with readable_or(path, "write it again"):
+        check_regular(path)
         with path.open("rb") as file:  # a name with brackets is no pattern
             schema = pl.read_parquet_schema(file)
         _check_there(schema, columns, path)
         _check_types(schema, columns, path)
         table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"{path} is not a readable Parquet file ({error}); write it again") from None
-    return _as_texts(table, columns)
+        return _as_texts(table, columns)
 
 
 def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | str) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 
@@ -110,7 +110,7 @@ def sample(folder: Path) -> dict[str, Any]:
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_text.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; {AGAIN}") from None
     except ValueError as error:

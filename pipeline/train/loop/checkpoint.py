@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import PARTIAL, atomic_file, disk_errors, is_untouched, remove_abandoned
 from pipeline.core.progress import say
 
@@ -139,7 +139,7 @@ class Checkpoint:
         """The loop's state; None without a file, or where it is damaged."""
         try:
             with safe_open(self.path, framework="pt") as file:
-                return json.loads(file.metadata()["state"])
+                return json_text.parse(file.metadata()["state"])
         except (FileNotFoundError, SafetensorError):
             return None
 
@@ -158,7 +158,7 @@ class Checkpoint:
         }
         try:
             with safe_open(self.path, framework="pt") as file:
-                state = json.loads(file.metadata()["state"])
+                state = json_text.parse(file.metadata()["state"])
                 for name in file.keys():
                     group, _, rest = name.partition("/")
                     groups[group][rest] = file.get_tensor(name)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 from pipeline.params.teacher import Similarity, Storage
@@ -211,7 +211,7 @@ def _read_manifest(path: Path, view: str) -> dict[str, Any]:
     if not manifest.exists():
         raise UserError(f"{manifest} does not exist; {again}")
     try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
+        content = json_text.parse(manifest.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{manifest} is not JSON ({error}); {again}") from None
     if not isinstance(content, dict) or not {"rows", "dims", "recipe", "shards"} <= content.keys():
