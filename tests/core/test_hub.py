@@ -19,7 +19,7 @@ STALLS = {
 
 def flood(handler):
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
-    while not handler.server.closing.is_set():
+    while not handler.server.closing.is_set() and getattr(handler.server, "flooded", 0) < 64 << 20:
         handler.server.flooded = getattr(handler.server, "flooded", 0) + handler.wfile.write(b" " * 65_536)
 
 

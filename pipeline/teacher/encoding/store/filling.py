@@ -238,7 +238,7 @@ def _half(vectors: NDArray[np.float32], ids: Ids, texts: Sequence[str], view: st
     """The vectors as float16, once they are known to be finite there."""
     with np.errstate(over="ignore"):
         half = vectors.astype(np.float16)
-    bad: NDArray[np.bool_] = ~np.isfinite(half).all(axis=1)
+    bad = np.asarray(~np.isfinite(half).all(axis=1))
     if bad.any():
         raise UserError(
             f"the teacher gave NaN, infinite or too large values for {bad.sum()} texts in view {view!r}, the "
