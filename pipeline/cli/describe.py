@@ -13,6 +13,7 @@ from pipeline.cli import model_folder
 from pipeline.cli.named_texts import is_labelled, with_places, with_texts
 from pipeline.core import seal
 from pipeline.core.errors import UserError
+from pipeline.data.common.tables import readable_or
 from pipeline.data.student import student_folder
 from pipeline.vectors.sets import int8, published, shards
 from pipeline.vectors.sets.shards import Half
@@ -39,11 +40,13 @@ def table(path: Path) -> Description:
     Raises:
         UserError: it is not a readable Parquet file.
     """
-    try:
-        file = pq.ParquetFile(path)
-        head = next(file.iter_batches(batch_size=SAMPLED), None)
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} is not a readable Parquet file ({error})") from None
+    with readable_or(path, "make it again"):
+        return _table(path)
+
+
+def _table(path: Path) -> Description:
+    file = pq.ParquetFile(path)
+    head = next(file.iter_batches(batch_size=SAMPLED), None)
     said = Description("Parquet table")
     said.facts["rows"] = f"{file.metadata.num_rows:,} (row groups: {file.num_row_groups:,})"
     said.facts["size"] = f"{path.stat().st_size:,} bytes"

@@ -24,6 +24,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
 from pipeline.core.progress import progress, say
 from pipeline.data.student import student_folder
+from pipeline.data.utf8 import check_narrow, check_regular
 from pipeline.export.onnx_folder import is_onnx
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
@@ -152,6 +153,8 @@ def read_texts(inputs: Sequence[Path]) -> list[str]:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
+        if path != STANDARD_INPUT:
+            check_regular(path)
         content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
@@ -162,6 +165,8 @@ def _lines(path: Path) -> Iterator[str]:
 def _decoded(lines: Sequence[bytes], path: Path, first: int) -> Iterator[str]:
     """The texts, as `prepare` reads them: one ends at LF or CRLF, no other character ends it."""
     for number, line in enumerate(lines, start=first):
+        if number == 1:
+            check_narrow(line, _name(path))
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:

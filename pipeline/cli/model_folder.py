@@ -1,10 +1,10 @@
 """What a model's folder says of itself, without loading the model."""
 
-import json
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 
 Json = Any
@@ -99,7 +99,7 @@ def read_json(path: Path) -> Json:
         UserError: it is missing, or not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json_text.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
     except ValueError as error:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import polars as pl
 
+from pipeline.data.common.tables import readable_or
 from pipeline.data.common.texts import CORPUS_SCHEMA
 from pipeline.tasks.pairs import PAIRS_SCHEMA
 
 NAMED = {"left_id": "left", "right_id": "right"}
+AGAIN = "run `dvc repro -f prepare`"
 BESIDE = ("texts.parquet", "eval.parquet", "finetune.parquet")
 """Files of texts that lie beside labelled rows, or in corpus/ beside their folder."""
 
@@ -54,6 +56,11 @@ def with_places(path: Path, rows: pl.DataFrame) -> pl.DataFrame:
     beside = path.parent / "provenance.parquet"
     if list(CORPUS_SCHEMA) != rows.columns or not beside.exists():
         return rows
+    with readable_or(beside, AGAIN):
+        return _with_places(beside, rows)
+
+
+def _with_places(beside: Path, rows: pl.DataFrame) -> pl.DataFrame:
     places = pl.scan_parquet(beside).drop("source").filter(pl.col("text_id").is_in(rows["text_id"].implode()))
     found = rows.join(places.collect(), on="text_id", how="left", maintain_order="left")
     return found.drop([name for name in found.columns if found[name].null_count() == len(found)])
@@ -64,5 +71,7 @@ def _texts(path: Path, ids: pl.Series) -> Iterator[tuple[int, str]]:
     for folder in (path.parent, path.parent.parent / "corpus"):
         for name in BESIDE:
             if (folder / name).exists():
-                held = pl.scan_parquet(folder / name).select("text_id", "text")
-                yield from held.filter(pl.col("text_id").is_in(ids.implode())).collect().iter_rows()
+                with readable_or(folder / name, AGAIN):
+                    held = pl.scan_parquet(folder / name).select("text_id", "text")
+                    found = list(held.filter(pl.col("text_id").is_in(ids.implode())).collect().iter_rows())
+                yield from found

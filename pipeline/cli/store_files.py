@@ -1,6 +1,5 @@
 """The files of the cache, for the commands that list and remove them."""
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import pyarrow.parquet as pq
 
 from pipeline.augment.back_translation import translations
 from pipeline.augment.back_translation.ctranslate2 import CONVERTED
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import PARTIAL, is_abandoned
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.vectors.sets import published
@@ -44,7 +43,7 @@ class StoredRecipe:
     def recipe(self) -> dict[str, Any]:
         """What decides the vectors; empty where recipe.json is missing or damaged."""
         try:
-            content = json.loads((self.folder / RECIPE).read_text(encoding="utf-8"))
+            content = json_text.parse((self.folder / RECIPE).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}

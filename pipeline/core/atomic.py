@@ -16,11 +16,10 @@ from functools import cache
 from pathlib import Path
 
 from pipeline.core import fingerprint, seal
-from pipeline.core.errors import UserError
+from pipeline.core.errors import RUST, UserError
 
 PARTIAL = ".partial-"
 WRITER = re.compile(rf"{re.escape(PARTIAL)}(?:.*-)?([0-9a-f]{{16}})-(\d+)-\w+(?:\..*)?")
-RUST = re.compile(r"\(os error (\d+)\)")
 WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
 """Errors that the system gives to a write. A missing file is none of them: the block may also read."""
 NO_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)

@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ QUIET = {
 
 MACHINE_ERRORS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOSPC, errno.EROFS, errno.EDQUOT)
 """Errors of the machine, not of the program: no permission for a file, no space for it."""
+ELSEWHERE = "free space there; for temporary files TMPDIR may name another folder"
+RUST = re.compile(r"\(os error (\d+)\)")
 
 
 class UserError(Exception):
@@ -60,6 +63,20 @@ def under(key: str) -> Iterator[None]:
         raise UserError(f"{key}: {error}") from None
 
 
+def refused_by_the_system(error: Exception) -> str | None:
+    """Why the machine refused to read or write; None where the error is another one.
+
+    What is written in Rust (polars, safetensors, tokenizers) has exceptions of its own for that.
+    """
+    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error.strerror):
+        return f"{error.strerror}; {ELSEWHERE}"
+    told = RUST.search(str(error))
+    number = error.errno if isinstance(error, OSError) and error.errno else int(told[1]) if told else None
+    if number not in MACHINE_ERRORS:
+        return None
+    return os.strerror(number) + (f"; {ELSEWHERE}" if number in (errno.ENOSPC, errno.EDQUOT) else "")
+
+
 def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Print a `UserError`, or a failing file or disk, as one message on stderr, and exit with 1.
 
@@ -78,11 +95,11 @@ def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
         except UserError as error:
             sys.stderr.write(f"error: {printable(str(error))}\n")
             sys.exit(1)
-        except OSError as error:
-            if error.errno not in MACHINE_ERRORS:
+        except Exception as error:
+            if (reason := refused_by_the_system(error)) is None:
                 raise
-            place = error.filename or "a file"
-            sys.stderr.write(f"error: {printable(str(place))} cannot be read or written ({error.strerror})\n")
+            place = getattr(error, "filename", None) or "a file"
+            sys.stderr.write(f"error: {printable(str(place))} cannot be read or written ({reason})\n")
             sys.exit(1)
 
     return wrapped

@@ -13,6 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 
 NAME, KEY = "seal.json", "seal"
@@ -98,7 +99,7 @@ def read_json(path: Path, stage: str) -> dict[str, Any]:
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
     again = f"run `dvc repro -f {stage}`"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json_text.parse(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{path} is not JSON ({error}); {again}") from None
     if not isinstance(found, dict):
@@ -123,7 +124,7 @@ def _fault_of_folder(folder: Path, names: Iterable[str]) -> str | None:
     if wrong := _fault_of_file(folder / NAME):
         return wrong
     try:
-        listed = json.loads((folder / NAME).read_text(encoding="utf-8"))["files"]
+        listed = json_text.parse((folder / NAME).read_text(encoding="utf-8"))["files"]
     except (ValueError, LookupError, TypeError):
         return _damaged(folder / NAME)
     for name in names or listed:

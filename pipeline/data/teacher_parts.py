@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from pipeline.core import seal
+from pipeline.core import json_text, seal
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def read_vocabulary(folder: Path) -> NDArray[np.float32]:
         UserError: they are missing or damaged, or params.yaml had no reader of them.
     """
     seal.check(folder, AGAIN)
-    if (folder / NEEDED).exists() and json.loads((folder / NEEDED).read_text(encoding="utf-8")) == NOBODY:
+    if (folder / NEEDED).exists() and json_text.parse(
+        (folder / NEEDED).read_text(encoding="utf-8")
+    ) == NOBODY:
         raise UserError(
             f"{folder} holds no vocabulary vectors: nothing in params.yaml read them when it was made; "
             "run `dvc repro teacher_parts`"

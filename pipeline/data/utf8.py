@@ -1,13 +1,17 @@
 """Text files of the user's, by the line, or as JSON lines."""
 
 import gzip
-import json
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
+
+WIDE_BYTES = 1000
+"""Of a first line, by which UTF-16 is known."""
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
@@ -16,12 +20,11 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     Raises:
         UserError: a line is no JSON object, or names a key twice.
     """
-    decoder = json.JSONDecoder(object_pairs_hook=_once)
     for number, line in enumerate(lines_of(path), start=1):
         if not line or line.isspace():
             continue
         try:
-            value = decoder.decode(line)
+            value = json_text.parse(line, _once)
         except _TwiceError as error:
             raise UserError(f"{path}, line {number}: the key {error} is there twice; remove one") from None
         except ValueError as error:
@@ -40,8 +43,12 @@ def lines_of(path: Path) -> Iterator[str]:
         UserError: the file is missing, is not gzip, or is not UTF-8.
     """
     opener = gzip.open if path.suffix == ".gz" else open
+    with _readable(path):
+        check_regular(path)
     with _readable(path), opener(path, "rb") as file:
         for number, line in enumerate(file, start=1):
+            if number == 1:
+                check_narrow(line, path)
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -76,6 +83,30 @@ def _readable(path: Path) -> Iterator[None]:
         raise UserError(
             f"{path} cannot be read ({error.strerror or error}); mend its rights, or correct the path"
         ) from None
+
+
+def check_regular(path: Path) -> None:
+    """Fail for a named pipe or a device: reading it may never end. The pipe of a shell's `<(...)` is none.
+
+    Raises:
+        UserError: naming the path.
+        OSError: there is nothing to read.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or path.resolve().is_relative_to("/proc")):
+        raise UserError(f"{path} is a pipe or a device, not a file; name a file of the same content")
+
+
+def check_narrow(line: bytes, path: Path | str) -> None:
+    """Fail where a file's first line is UTF-16 or UTF-32: as UTF-8, that is full of control characters.
+
+    Raises:
+        UserError: naming the path.
+    """
+    beginning = line[:WIDE_BYTES]
+    controls = sum(byte < ord(" ") and byte not in b"\t\r\n" for byte in beginning)
+    if controls * 4 >= len(beginning) > 0:
+        raise UserError(f"{path}, line 1: control characters, as in UTF-16; save the file as UTF-8")
 
 
 def _no_utf8(path: Path, line: int, error: UnicodeDecodeError) -> UserError:

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.params.export import Format
 
@@ -84,7 +85,7 @@ def pad_id(folder: Path) -> int:
 
 
 def _read(path: Path) -> Any:  # noqa: ANN401  # whatever the file holds
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json_text.parse(path.read_text(encoding="utf-8"))
 
 
 def _write(path: Path, content: object) -> None:

@@ -2,11 +2,15 @@
 
 import difflib
 import types
+from datetime import date
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
 from pipeline.params.base import Block
+
+SHOWN = 120
+"""Characters of a value."""
 
 
 def describe(detail: ErrorDetails, root: type[Block]) -> list[str]:
@@ -61,7 +65,11 @@ def _expected(detail: ErrorDetails) -> str:
 
 def _shown(value: object) -> str:
     """A value as YAML has it."""
-    return {"None": "null", "True": "true", "False": "false"}.get(repr(value), repr(value))
+    if isinstance(value, date):
+        return f"the date {value.isoformat()} (write a text in quotes)"
+    shown = repr(value)
+    shown = {"None": "null", "True": "true", "False": "false"}.get(shown, shown)
+    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
 
 
 def _names_its_key(fault: str, path: list[str]) -> bool:

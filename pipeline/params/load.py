@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.core.errors import UserError
+from pipeline.params import yaml_file
 from pipeline.params.augment import Augment
 from pipeline.params.base import HUB, Block, Name
 from pipeline.params.corpus import Corpus, FinetuneData
@@ -158,7 +159,7 @@ def load(path: Path) -> Params:
     Raises:
         UserError: the file is missing, is not YAML, or any block is at fault; all faults are named.
     """
-    return check(_parse(path), path)
+    return check(yaml_file.read(path), path)
 
 
 def check(document: object, path: Path) -> Params:
@@ -178,23 +179,3 @@ def check(document: object, path: Path) -> Params:
         told = [d for d in details if d["type"] != "too_short" or d["loc"] not in inner]
         faults = [line for detail in told for line in describe(detail, Params)]
         raise UserError("\n".join(f"{path}: {fault}" for fault in faults)) from None
-
-
-def _parse(path: Path) -> object:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.constructor import DuplicateKeyError
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; run from the repository root or pass --params") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); name a params file") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
-    except DuplicateKeyError as error:
-        key, line = str(error.problem).partition(" with value")[0], error.problem_mark.line + 1
-        raise UserError(f"{path}, line {line}: {key.removeprefix('found ')}; remove one of the two") from None
-    except YAMLError as error:
-        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None

@@ -1,8 +1,9 @@
 """`footprint:`, and `runtime:`, which changes results in their last digits at most."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pipeline.params.base import Block, Count, Positive
 
@@ -49,6 +50,22 @@ class Api(Block):
     null: no cap."""
 
 
+OF_DVC = ("data", "reports", ".dvc", ".git", "pipeline")
+"""Folders that DVC and git write to: what lies under them is removed and restored without a word."""
+
+
+def _own_folder(cache: str) -> str:
+    place = Path(cache)
+    if not cache.strip() or place.resolve() == Path.cwd():
+        raise ValueError("no folder of its own; name one, such as .cache")
+    if place.parts[0].startswith("~"):
+        raise ValueError(f"{cache!r} is not expanded here; write the whole path of your home folder")
+    for other in OF_DVC:
+        if place.resolve().is_relative_to(Path(other).resolve()):
+            raise ValueError(f"{cache!r} lies in {other}/, which others empty; name another, such as .cache")
+    return cache
+
+
 class Runtime(Block):
     """What changes speed, and results only in their last digits. No stage tracks it."""
 
@@ -57,7 +74,7 @@ class Runtime(Block):
     always measured on the CPU."""
     tokens_per_batch: Count = 4096
     """Padded tokens that go through a model at a time."""
-    cache: str = ".cache"
+    cache: Annotated[str, AfterValidator(_own_folder)] = ".cache"
     """Folder of encoded vectors and unfinished trainings. Git and DVC ignore it."""
     checkpoint_seconds: Annotated[int, Field(ge=1)] = 30
     """A killed training loses at most this many seconds."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.core import seal
+from pipeline.core import json_text, seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
 
@@ -71,7 +71,7 @@ def read(folder: Path) -> Window:
     """
     seal.check(folder, f"run `dvc repro -f {STAGE}`")
     try:
-        facts = json.loads((folder / WINDOW).read_text(encoding="utf-8"))
+        facts = json_text.parse((folder / WINDOW).read_text(encoding="utf-8"))
         tokenizer = (folder / TOKENIZER).read_text(encoding="utf-8")
         return Window(tokenizer, facts["max_length"], facts["prompt"])
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -2,6 +2,7 @@ import errno
 import inspect
 import os
 import sys
+import tempfile
 
 import pytest
 
@@ -67,3 +68,31 @@ def test_libraries_are_quiet_unless_the_user_wants_them_loud(monkeypatch):
     report_user_errors(lambda: seen.update(os.environ))()
     assert seen[loud] == "0"
     assert {name: seen[name] for name in others} == {name: QUIET[name] for name in others}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
+        OSError(errno.ENOSPC, "No space left on device", "/tmp/x"),
+        Exception("I/O error: No space left on device (os error 28)"),  # of safetensors and tokenizers
+    ],
+)
+def test_a_full_temporary_folder_is_told(capsys, error):
+    def full() -> None:
+        raise error
+
+    with pytest.raises(SystemExit):
+        report_user_errors(full)()
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert "TMPDIR" in told
+
+
+def test_no_temporary_folder_at_all_is_told(capsys, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/none"])
+
+    with pytest.raises(SystemExit):
+        report_user_errors(lambda: tempfile.TemporaryDirectory().cleanup())()
+    assert "TMPDIR" in capsys.readouterr().err

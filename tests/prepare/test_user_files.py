@@ -1,6 +1,8 @@
 import csv
 import gzip
 import json
+import os
+from contextlib import suppress
 
 import polars as pl
 import pyarrow as pa
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refuses
 
+from pipeline.core.errors import UserError
 from pipeline.prepare.readers import delimited, user_columns, user_files
 from pipeline.prepare.readers.beir import read_beir
 
@@ -221,3 +224,32 @@ def test_beir_files_at_fault(tmp_path, name, content, named):
 def test_beir_names_the_qrels_there_are(tmp_path):
     with refuses("qrels/dev.tsv", "`qrels` can be: test"):
         read_beir(beir(tmp_path, "query-id\tcorpus-id\tscore\n"), "dev")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("text", ["one\ntwo\n", "раз и два\nтри\n", "id,text\n1,a\n"])
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.tsv", "x.jsonl", "x.txt.gz"])
+def test_another_encoding_without_a_mark_is_told(tmp_path, name, text, encoding):
+    path = write(tmp_path / name, text.encode(encoding))
+    with refuses(path, "line ", "UTF-8"):
+        user_files.read_texts(path, "text")
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.jsonl", "x.parquet"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    path = tmp_path / name
+    os.mkfifo(path)
+    with refuses(path, "pipe", "file"):
+        user_files.read_texts(path, "text")
+    with refuses("corpus.sources.0.path", path, "pipe"):
+        user_files.expand(str(path), "corpus.sources.0.path")
+
+
+def test_a_damaged_parquet_file_is_named_whatever_is_damaged(tmp_path):
+    path = tmp_path / "x.parquet"
+    pl.DataFrame({"text": ["aé", "b", "c"] * 50, "role": ["text"] * 150}).write_parquet(path)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with suppress(UserError):
+            user_files.read_columns(path, ["text"])

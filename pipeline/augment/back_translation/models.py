@@ -1,6 +1,5 @@
 """Translation models as their folders describe them: found and checked, not loaded."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.data.models.locate import find_model, weights_hash
 from pipeline.params.augment import BackTranslationAugment, TranslationStep
@@ -168,7 +168,7 @@ def _prefix(step: TranslationStep, key: str, folder: Path) -> str:
 
 def _read(path: Path, key: str) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json_text.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{key}.model: {path} is missing or no JSON ({error})") from None
     if not isinstance(found, dict):

@@ -50,12 +50,28 @@ def check_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) -
 @contextmanager
 def readable(path: Path, stage: str) -> Iterator[None]:
     """Turn what a damaged Parquet file raises into a `UserError` that names it."""
+    with readable_or(path, f"run `dvc repro -f {stage}`"):
+        yield
+
+
+@contextmanager
+def readable_or(path: Path, fix: str) -> Iterator[None]:
+    """Turn what a damaged Parquet file raises into a `UserError` that names it and the fix.
+
+    Polars panics at some damages, which is no `Exception`; a text that is not UTF-8 may show when it is used.
+    """
     try:
         yield
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
-        raise UserError(
-            f"{path} is not a readable Parquet file ({error}); run `dvc repro -f {stage}`"
-        ) from None
+    except UserError:
+        raise
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        pa.ArrowException,
+        OSError,
+        UnicodeDecodeError,
+    ) as error:
+        raise UserError(f"{path} is not a readable Parquet file ({error}); {fix}") from None
 
 
 def write_table(table: pl.DataFrame, schema: Schema, path: Path) -> None:

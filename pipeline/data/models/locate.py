@@ -1,12 +1,11 @@
 """Where a model's files are: a folder, an installed package, or the hub."""
 
 import importlib.util
-import json
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pipeline.core import fingerprint, hub, seal
+from pipeline.core import fingerprint, hub, json_text, seal
 from pipeline.core.errors import UserError
 
 PACKAGE = "package:"
@@ -60,7 +59,7 @@ def check_modules(folder: Path, model: str, key: str) -> None:
         UserError: naming the module; `model` and `key` are for messages.
     """
     try:
-        listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+        listed = json_text.parse((folder / "modules.json").read_text(encoding="utf-8"))
         places = [folder / module["path"] for module in listed]
     except (OSError, ValueError, KeyError, TypeError):
         return  # a plain transformers model, or what is wrong is told when it is loaded

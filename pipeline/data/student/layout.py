@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 
 MODULES = "modules.json"
@@ -106,7 +107,7 @@ SETTINGS: dict[str, Callable[[Path], None]] = {
 
 
 def _read(path: Path) -> Any:  # noqa: ANN401  # whatever the file holds
-    return json.loads(path.read_text(encoding="utf-8"))
+    return json_text.parse(path.read_text(encoding="utf-8"))
 
 
 def _write(path: Path, content: object) -> None:

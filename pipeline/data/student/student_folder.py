@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
-from pipeline.core import seal
+from pipeline.core import json_text, seal
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError
 from pipeline.data.student import layout
@@ -77,7 +77,7 @@ def similarity(folder: Path) -> Similarity:
     """
     for name, key in ((SETTINGS, "similarity_fn_name"), ("config.json", "similarity")):
         if (folder / name).exists():
-            found = json.loads((folder / name).read_text(encoding="utf-8")).get(key) or "cosine"
+            found = json_text.parse((folder / name).read_text(encoding="utf-8")).get(key) or "cosine"
             if found not in get_args(Similarity):
                 known = ", ".join(get_args(Similarity))
                 raise UserError(f"{folder / name}: {key} is {found!r}; set it to one of {known}")
@@ -99,7 +99,7 @@ def prompts(folder: Path) -> dict[str, str]:
 def _settings(folder: Path) -> dict[str, Any]:
     """What sentence-transformers reads of a model as a whole; a table has nothing of the kind."""
     path = folder / SETTINGS
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return json_text.parse(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def write_refusal(refused: UserError, folder: Path) -> None:
@@ -120,7 +120,7 @@ def refusal(folder: Path) -> UserError | None:
         return None
     seal.check(folder, f"run `dvc repro -f distill@{folder.name}`")
     try:
-        said = json.loads((folder / REFUSED).read_text(encoding="utf-8"))
+        said = json_text.parse((folder / REFUSED).read_text(encoding="utf-8"))
         return UserError(f"{said['reason']}; {said['fix']}")
     except (ValueError, KeyError, TypeError) as error:
         return UserError(f"{folder / REFUSED} is damaged ({error}); run `dvc repro -f distill@{folder.name}`")

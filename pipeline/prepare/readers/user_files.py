@@ -15,8 +15,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
-from pipeline.data.utf8 import lines_of, read_json_lines
+from pipeline.data.common.tables import readable_or
+from pipeline.data.utf8 import check_regular, lines_of, read_json_lines
 from pipeline.prepare.readers.delimited import (
     empty,
     in_parts,
@@ -51,6 +53,8 @@ def expand(pattern: str, key: str) -> list[Path]:
     if Path(pattern).is_dir():
         example = Path(pattern) / "*.txt"
         raise UserError(f"{key}: {pattern} is a folder; name a file or a glob such as {example}")
+    if Path(pattern).exists():
+        raise UserError(f"{key}: {pattern} is a pipe or a device; name a file of the same content")
     found = sorted(Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
     if not found:
         what = "matches no file" if glob.has_magic(pattern) else "does not exist"
@@ -144,16 +148,15 @@ def whole_characters(text: str, where: str) -> str:
 
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    if path.is_file() and not path.stat().st_size:
-        raise empty(path)
-    try:
+    with readable_or(path, "write it again"):
+        check_regular(path)
+        if not path.stat().st_size:
+            raise empty(path)
         with path.open("rb") as file:  # a name with brackets is no pattern
             _check_there(pl.read_parquet_schema(file), columns, path)
         table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
         schema = pq.read_schema(path)
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} is not a readable Parquet file ({error}); write it again") from None
-    return _as_texts(table, _classes(schema), path)
+        return _as_texts(table, _classes(schema), path)
 
 
 def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | str) -> pl.DataFrame:
@@ -184,7 +187,7 @@ def _classes(schema: pa.Schema) -> set[str]:
     """The columns that are ClassLabels of Hugging Face's."""
     try:
         features = (
-            json.loads((schema.metadata or {}).get(FEATURES, b"{}")).get("info", {}).get("features", {})
+            json_text.parse((schema.metadata or {}).get(FEATURES, b"{}")).get("info", {}).get("features", {})
         )
         return {name for name, what in features.items() if what.get("_type") == "ClassLabel"}
     except (ValueError, AttributeError):

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import SecretStr
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
-from pipeline.core.json_text import parse
 from pipeline.core.progress import say
 from pipeline.params.runtime import Api
 from pipeline.params.teacher import OpenAiApiTeacher
@@ -172,7 +172,7 @@ class Endpoint:
 
     def _vectors(self, response: Answer, count: int, estimate: int) -> NDArray[np.float32]:
         try:
-            answer = parse(response.body)
+            answer = json_text.parse(response.body)
             found = read_vectors(answer, count)
         except ValueError:
             raise self._error(f"expected JSON, the answer is: {self._message(response)}") from None
@@ -188,7 +188,7 @@ class Endpoint:
     def _message(self, response: Answer) -> str:
         """What the server says, from the places where servers say it."""
         try:
-            said = parse(response.body)
+            said = json_text.parse(response.body)
         except ValueError:
             said = response.headers.get("location") or response.text
         for place in ("error", "message", "detail"):

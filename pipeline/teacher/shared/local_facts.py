@@ -1,11 +1,11 @@
 """What a local model's files tell without its weights."""
 
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.data.models import teacher_facts
 from pipeline.data.models.teacher_facts import TeacherFacts
@@ -64,7 +64,7 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     if not listed.exists():
         return [("Transformer", folder)]
     try:
-        modules = json.loads(listed.read_text(encoding="utf-8"))
+        modules = json_text.parse(listed.read_text(encoding="utf-8"))
         return [(module["type"].rpartition(".")[2], folder / module["path"]) for module in modules]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
@@ -76,7 +76,7 @@ def _as_saved(config: "PreTrainedConfig") -> dict[str, Any]:
     """The config.json that `save_pretrained` writes."""
     with tempfile.TemporaryDirectory() as name:
         config.save_pretrained(name)
-        saved: dict[str, Any] = json.loads((Path(name) / "config.json").read_text(encoding="utf-8"))
+        saved: dict[str, Any] = json_text.parse((Path(name) / "config.json").read_text(encoding="utf-8"))
     return saved
 
 
@@ -84,7 +84,9 @@ def _max_seq_length(place: Path) -> int | None:
     """What sentence-transformers cuts texts at, where it is told to."""
     settings = place / "sentence_bert_config.json"
     return (
-        json.loads(settings.read_text(encoding="utf-8")).get("max_seq_length") if settings.exists() else None
+        json_text.parse(settings.read_text(encoding="utf-8")).get("max_seq_length")
+        if settings.exists()
+        else None
     )
 
 
@@ -104,9 +106,9 @@ def _sentence_dim(modules: list[tuple[str, Path]], width: int, params: Transform
     for kind, place in modules:
         match kind:
             case "Pooling":
-                found = _pooled_dim(json.loads((place / "config.json").read_text(encoding="utf-8")))
+                found = _pooled_dim(json_text.parse((place / "config.json").read_text(encoding="utf-8")))
             case "Dense":
-                found = json.loads((place / "config.json").read_text(encoding="utf-8"))["out_features"]
+                found = json_text.parse((place / "config.json").read_text(encoding="utf-8"))["out_features"]
             case _ if kind not in SAME:
                 found = None
     return found

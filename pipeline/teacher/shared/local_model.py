@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.core.machine import find_device
 from pipeline.data.models.locate import check_modules, find_model
@@ -173,7 +174,7 @@ def _check_preprocessing(first: "TransformerModule", name: str) -> None:
 
 def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
     """Read the weights behind the encoder again, in float32: they were rounded to the encoder's precision."""
-    listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    listed = json_text.parse((folder / "modules.json").read_text(encoding="utf-8"))
     for module, described in zip(list(model)[1:], listed[1:], strict=True):
         dtypes = {str(weights.dtype) for weights in module.parameters()}
         if dtypes - {"torch.float32"}:
@@ -246,7 +247,7 @@ def _keep_settings(encoder: "PreTrainedModel", folder: Path) -> None:
         UserError: another setting changes.
     """
     path, config = folder / "config.json", encoder.config
-    stated = json.loads(path.read_text(encoding="utf-8"))
+    stated = json_text.parse(path.read_text(encoding="utf-8"))
     if (window := getattr(config, "sliding_window", None)) and _read(config, stated).sliding_window != window:
         stated["sliding_window"] = 2 * (window - 1)
         path.write_text(json.dumps(stated, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,9 +1,9 @@
 """A teacher's tokenizer and lengths, read as sentence-transformers reads them, without its weights."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.params.teacher import TransformerTeacher
 
@@ -61,7 +61,7 @@ def load_unweighted(folder: Path, params: TransformerTeacher) -> "SentenceTransf
 def stated_prompts(folder: Path) -> tuple[dict[str, str | None], str | None]:
     """The prompts of a sentence-transformers model by name, and the name of the default one."""
     try:
-        stated = json.loads((folder / "config_sentence_transformers.json").read_text(encoding="utf-8"))
+        stated = json_text.parse((folder / "config_sentence_transformers.json").read_text(encoding="utf-8"))
         return dict(stated.get("prompts") or {}), stated.get("default_prompt_name")
     except (OSError, ValueError, TypeError, AttributeError):
         return {}, None
@@ -69,4 +69,4 @@ def stated_prompts(folder: Path) -> tuple[dict[str, str | None], str | None]:
 
 def _first_module(folder: Path) -> str:
     listed = folder / "modules.json"
-    return json.loads(listed.read_text(encoding="utf-8"))[0]["path"] if listed.exists() else ""
+    return json_text.parse(listed.read_text(encoding="utf-8"))[0]["path"] if listed.exists() else ""

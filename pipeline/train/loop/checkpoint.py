@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pipeline.core import fingerprint, seal
+from pipeline.core import fingerprint, json_text, seal
 from pipeline.core.atomic import PARTIAL, atomic_file, disk_errors, is_untouched, remove_abandoned
 from pipeline.core.progress import say
 
@@ -141,7 +141,7 @@ class Checkpoint:
         if not self._is_intact():
             return None
         with safe_open(self.path, framework="pt") as file:
-            return json.loads(file.metadata()["state"])
+            return json_text.parse(file.metadata()["state"])
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The tensors by group and the loop's state; None without a file.
@@ -157,7 +157,7 @@ class Checkpoint:
             "averaging": {},
         }
         with safe_open(self.path, framework="pt") as file:
-            state = json.loads(file.metadata()["state"])
+            state = json_text.parse(file.metadata()["state"])
             for name in file.keys():
                 group, _, rest = name.partition("/")
                 groups[group][rest] = file.get_tensor(name)
@@ -171,7 +171,7 @@ class Checkpoint:
         if wrong is None:
             try:
                 with safe_open(self.path, framework="pt") as file:
-                    json.loads(file.metadata()["state"])
+                    json_text.parse(file.metadata()["state"])
             except (SafetensorError, LookupError, TypeError, ValueError) as error:  # a cut file has no seal
                 wrong = f"{self.path} is damaged ({error})"
         if wrong:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.core import seal
+from pipeline.core import json_text, seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, under
 from pipeline.core.progress import say
@@ -141,7 +141,7 @@ def materialise(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, f
     if not folder.exists():
         with atomic_folder(folder) as temporary:
             _write(sources, corpus, tokenise, temporary)
-    rows, dim = json.loads((folder / "shape.json").read_text(encoding="utf-8"))
+    rows, dim = json_text.parse((folder / "shape.json").read_text(encoding="utf-8"))
     offsets = np.fromfile(folder / "offsets.bin", np.int64)
     ids = map_file(folder / "ids.bin", np.int32, (int(offsets[-1]),))
     return Examples(Tokens(ids, offsets), map_file(folder / "targets.bin", np.float32, (rows, dim)))

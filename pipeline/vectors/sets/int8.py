@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.core import json_text
+
 KEY = b"int8"
 MOST = 127
 """The largest level; -128 is not used, so that a value and its negative are kept alike."""
@@ -106,7 +108,7 @@ def scale_of(metadata: Mapping[bytes, bytes] | None, view: str, dim: int) -> Sca
         pa.ArrowInvalid: it is missing or damaged.
     """
     try:
-        found = np.array(json.loads((metadata or {})[KEY])[view]["scale"], np.float64)
+        found = np.array(json_text.parse((metadata or {})[KEY])[view]["scale"], np.float64)
     except (KeyError, TypeError, ValueError) as error:
         raise pa.ArrowInvalid(f"its metadata hold no scale of the int8 view {view!r}") from error
     with np.errstate(over="ignore"):
@@ -118,5 +120,5 @@ def scale_of(metadata: Mapping[bytes, bytes] | None, view: str, dim: int) -> Sca
 
 def sums_of(metadata: Mapping[bytes, bytes], view: str) -> Sums:
     """What a view of a shard lost, from the shard's metadata."""
-    said = json.loads(metadata[KEY])[view]
+    said = json_text.parse(metadata[KEY])[view]
     return Sums(**{field.name: said[field.name] for field in fields(Sums)})

@@ -137,7 +137,7 @@ def fill_shard(
             dims[view] = found.shape[1]
             if view in useless:
                 rows = np.flatnonzero(present)
-                useless[view].see(ids[rows], [texts[row] for row in rows], found[rows])
+                useless[view].see(ids[rows], [texts[row] for row in rows.tolist()], found[rows])
                 useless[view].check(store.fingerprint[:FINGERPRINT_LETTERS])
     encoded = 0
     for piece in pieces(texts):
@@ -148,7 +148,7 @@ def fill_shard(
         for rows, together in ((np.frombuffer(rows, np.int64), group) for rows, group in groups.items()):
             if len(rows):
                 keep = partial(_keep, store=store, dims=dims, useless=useless)
-                _encode(ids[rows], [texts[row] for row in rows], together, encode, keep)
+                _encode(ids[rows], [texts[row] for row in rows.tolist()], together, encode, keep)
         encoded += int(np.any([lacking[view][piece] for view in views], axis=0).sum())
         advance(len(piece))
     for view, held_back in useless.items():
@@ -238,7 +238,7 @@ def _half(vectors: NDArray[np.float32], ids: Ids, texts: Sequence[str], view: st
     """The vectors as float16, once they are known to be finite there."""
     with np.errstate(over="ignore"):
         half = vectors.astype(np.float16)
-    bad = ~np.isfinite(half).all(axis=1)
+    bad = np.asarray(~np.isfinite(half).all(axis=1))
     if bad.any():
         raise UserError(
             f"the teacher gave NaN, infinite or too large values for {bad.sum()} texts in view {view!r}, the "

@@ -30,7 +30,7 @@ def useless(texts: Sequence[str], vectors: Half) -> NDArray[np.bool_]:
     zero = (vectors == 0).all(axis=1)
     constant = (vectors == vectors[:, :1]).all(axis=1) & (vectors.shape[1] > 1)
     found: NDArray[np.bool_] = zero | constant
-    for row in np.flatnonzero(found):
+    for row in np.flatnonzero(found).tolist():
         found[row] = bool(WORD.search(texts[row]))
     return found
 
@@ -98,4 +98,4 @@ def _listed(found: Sequence[tuple[int, str]]) -> str:
 
 
 def _pairs(ids: Ids, texts: Sequence[str], bad: NDArray[np.bool_]) -> list[tuple[int, str]]:
-    return [(int(ids[row]), texts[row]) for row in np.flatnonzero(bad)]
+    return [(int(ids[row]), texts[row]) for row in np.flatnonzero(bad).tolist()]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.core import json_text
 from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,14 +42,14 @@ def write_settings(config: "PretrainedConfig", folder: Path) -> None:
     changed = {key: value for key, value in wanted.items() if stated[key] != value}
     if changed:
         file = folder / FILE
-        told = {**json.loads(file.read_text(encoding="utf-8")), **changed}
+        told = {**json_text.parse(file.read_text(encoding="utf-8")), **changed}
         file.write_text(json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def write_tokenizer_class(folder: Path) -> None:
     """Have a saved folder name its tokenizer's class as all versions of transformers know it."""
     for file in folder.rglob("tokenizer_config.json"):
-        told = json.loads(file.read_text(encoding="utf-8"))
+        told = json_text.parse(file.read_text(encoding="utf-8"))
         if known := TOKENIZER_CLASSES.get(told.get("tokenizer_class", "")):
             told = json.dumps({**told, "tokenizer_class": known}, indent=2, ensure_ascii=False)
             file.write_text(told + "\n", encoding="utf-8")

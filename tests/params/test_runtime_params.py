@@ -1,0 +1,29 @@
+from pathlib import Path
+
+import pytest
+from refusals import refuses
+from small_params import small_params
+
+from pipeline.params.load import check
+
+
+@pytest.mark.parametrize(
+    "cache",
+    ["", " ", ".", "~", "~/cache", "data", "data/cache", "./data/x", "x/../data", "reports/x", ".dvc/cache"],
+)
+def test_a_cache_that_others_would_empty_is_refused(folder, cache):
+    with refuses("params.yaml", "runtime.cache"):
+        check(small_params(runtime={"cache": cache}), Path("params.yaml"))
+
+
+def test_a_link_into_data_is_seen(folder):
+    Path("data").mkdir()
+    Path("link").symlink_to("data")
+    for cache in ("link/cache", str(folder / "data" / "cache")):
+        with refuses("params.yaml", "runtime.cache", "data/", ".cache"):
+            check(small_params(runtime={"cache": cache}), Path("params.yaml"))
+
+
+@pytest.mark.parametrize("cache", [".cache", "database", "../cache", "/tmp/cache", "my data"])
+def test_a_folder_of_its_own_is_taken(folder, cache):
+    assert check(small_params(runtime={"cache": cache}), Path("params.yaml")).runtime.cache == cache
