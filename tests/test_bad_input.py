@@ -18,9 +18,9 @@ STAGES = {
     "prepare.prepare": "--raw . --wordnet wn --tokenizer out/tokenizer --corpus out/corpus.parquet "
     "--provenance out/provenance.parquet --eval out/eval.parquet "
     "--tasks out/tasks.parquet --dev out/dev --finetune out/finetune.parquet --triplets out/triplets.parquet "
-    "--metrics out/prepare.json",
+    "--origins out/origins.json --metrics out/prepare.json",
     "teacher.encode": "--texts out/corpus.parquet --out out/vectors/corpus",
-    "look.look": "--out out/facts.json --tokenizer out/tokenizer --readers out/readers.json",
+    "look.look": "--out out/facts.json --tokenizer out/tokenizer --readers out/readers.json --cards out/cards",
     "teacher.teacher_parts": "--facts out/facts.json --out out/teacher --vocabulary out/vocabulary "
     "--readers out/readers.json",
     "select.fit_pca": "--corpus out/corpus.parquet --vectors out/vectors/corpus --out out/pca "

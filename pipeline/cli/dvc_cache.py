@@ -29,7 +29,7 @@ def files() -> dict[Path, str]:
     from dvc.repo import Repo
 
     try:
-        repository = Repo()
+        repository = Repo(config={"core": {"no_scm": True}})  # git is not asked
     except NotDvcRepoError:
         return {}
     with repository:

@@ -27,7 +27,7 @@ from pipeline.params.teacher import (
     single_teachers,
     starting_teacher,
 )
-from pipeline.prepare.wordnet.files import is_complete, wordnet_folder
+from pipeline.prepare.wordnet.files import fault, wordnet_folder
 
 NOT_HERE = "not downloaded yet, and no folder here; the first `dvc repro` asks the hub for it"
 SPLITTERS = ("sentencex", "semantic_text_splitter")
@@ -192,14 +192,13 @@ def _in_hub_cache(model: str, revision: str | None) -> Path | None:
 
 def wordnet(params: Params, nltk_data: Path) -> Finding:
     """WordNet, which is needed only where the params use it."""
-    if is_complete(nltk_data):
+    wrong = fault(nltk_data)
+    if wrong is None:
         return Finding("wordnet", f"in {wordnet_folder(nltk_data)}")
     users = list(_wordnet_users(params))
     if not users:
         return Finding("wordnet", "not there, and not needed")
-    return Finding(
-        "wordnet", f"not in {wordnet_folder(nltk_data)}, but used by {', '.join(users)}", "make setup"
-    )
+    return Finding("wordnet", f"{wrong}, but WordNet is used by {', '.join(users)}", "make setup")
 
 
 def _wordnet_users(params: Params) -> Iterator[str]:

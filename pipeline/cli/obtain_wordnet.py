@@ -12,7 +12,7 @@ import typer
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
-from pipeline.prepare.wordnet.files import LEXNAMES, WORDNET_FILES, is_complete, wordnet_folder
+from pipeline.prepare.wordnet.files import LEXNAMES, WORDNET_FILES, fault, wordnet_folder
 
 DEBIAN_PACKAGES = ("wordnet-base", "wordnet-sense-index")
 SECONDS = 180
@@ -28,19 +28,26 @@ APT_TIMEOUTS = ("-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=1")
 def obtain(folder: Path) -> str:
     """Make `folder`/corpora/wordnet complete; return one line on what was done and from where.
 
+    What is damaged is replaced.
+
     Raises:
         UserError: neither NLTK's server nor Debian's packages can be had.
     """
     target = wordnet_folder(folder)
-    if is_complete(folder):
+    wrong = fault(folder)
+    if wrong is None:
         return f"WordNet is already complete in {target}"
+    if target.is_dir():
+        say(f"{wrong}; it is got again")
     _private_folders(folder, target.parent)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         for name, fetch in (("NLTK's server", _from_nltk), ("Debian's packages", _from_debian)):
             source = fetch(Path(temporary))
             if source is not None:
                 _install(source, target)
-                return f"WordNet 3.0 from {name} is in {target}"
+                if (wrong := fault(folder)) is None:
+                    return f"WordNet 3.0 from {name} is in {target}"
+                say(f"{name}: {wrong}")
     raise UserError(
         "WordNet cannot be had: neither `nltk.download('wordnet')` nor `apt-get download "
         f"{' '.join(DEBIAN_PACKAGES)}` worked; copy a WordNet 3.0 `dict` folder to {target}"
@@ -56,7 +63,7 @@ def _private_folders(*folders: Path) -> None:
 
 def _install(source: Path, target: Path) -> None:
     """Copy the files that NLTK reads; both origins leave the same ones."""
-    with atomic_folder(target) as temporary:
+    with atomic_folder(target, sealed=False) as temporary:
         for name in WORDNET_FILES:
             copied = temporary / name
             if name == "lexnames":

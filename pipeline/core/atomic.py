@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from pipeline.core import fingerprint, seal
+from pipeline.core import fingerprint, parent, seal
 from pipeline.core.errors import RUST, UserError
 
 PARTIAL = ".partial-"
@@ -50,7 +50,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     File and rename are synced, so that a crash leaves either the old file or the whole new one.
 
     Raises:
-        UserError: the disk is full, or the like.
+        UserError: the disk is full, or the like; or this is a stage whose parent is gone.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,6 +61,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
             yield temporary
             temporary.chmod(0o644)
             _sync(temporary)
+            parent.check(path)
             temporary.replace(path)
             _sync(path.parent)
         except BaseException:
@@ -80,7 +81,7 @@ def atomic_folder(path: Path, *, sealed: bool = True) -> Iterator[Path]:
         sealed: whether it gets a seal; a folder whose files have seals of their own needs none.
 
     Raises:
-        UserError: the disk is full, or the like.
+        UserError: as `atomic_file`.
     """
     with disk_errors(path), scratch_folder(path) as temporary:
         temporary.chmod(0o755)
@@ -92,6 +93,7 @@ def atomic_folder(path: Path, *, sealed: bool = True) -> Iterator[Path]:
                 written.chmod(0o755 if written.is_dir() else 0o644)
                 _sync(written)
         _sync(temporary)
+        parent.check(path)
         while not _put(temporary, path):
             pass
         _sync(path.parent)

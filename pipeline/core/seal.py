@@ -67,11 +67,13 @@ def digest(path: Path) -> str:
 
 
 def check(path: Path, again: str, *names: str) -> None:
-    """Fail where a file or folder is not as it was sealed; `again` says how to make it anew.
+    """Fail where a file or folder is not there, or not as it was sealed; `again` says how to make it anew.
 
     Raises:
         UserError: naming the file.
     """
+    if not path.exists():
+        raise UserError(f"{path} does not exist; {again}")
     if wrong := fault(path, *names):
         raise UserError(f"{wrong}; {again}")
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipeline.core import quick_imports, seal
+from pipeline.core import parent, quick_imports, seal
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import report_user_errors
 from pipeline.core.machine import chosen, cpu, cpus, let_the_cpu_help
@@ -36,6 +36,7 @@ def main() -> None:
     out, module = Path(sys.argv[1]), sys.argv[2]
     del sys.argv[1:3]
     started = time.monotonic()
+    parent.watch()
     quick_imports.install()
     let_the_cpu_help()
     gc.disable()  # until the stage's work begins: nothing that its imports make is garbage

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import typer
 
-from pipeline.core import quick_imports, seal
+from pipeline.core import parent, quick_imports, seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
@@ -211,5 +211,7 @@ def megabytes(folder: Path, name: Format) -> float:
 
 
 if __name__ == "__main__":
-    quick_imports.install()  # as core/timed.py does, through which this stage is not run
+    # As core/timed.py does, through which this stage is not run.
+    parent.watch()
+    quick_imports.install()
     typer.run(report_user_errors(main))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from pipeline.core import seal
+from pipeline.core import parent, seal
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
@@ -215,4 +215,5 @@ def _read_curve(path: Path, stage: str, dev: str, of_training: Mapping[str, Any]
 
 
 if __name__ == "__main__":
+    parent.watch()  # as core/timed.py does, through which this stage is not run
     typer.run(report_user_errors(main))

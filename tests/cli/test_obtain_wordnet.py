@@ -1,12 +1,16 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+from flipped import flip
 from refusals import refuses
 
+from pipeline.augment.wordnet.senses import read_senses
 from pipeline.cli import obtain_wordnet
+from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
-from pipeline.prepare.wordnet.files import LEXNAMES, WORDNET_FILES, is_complete, wordnet_folder
+from pipeline.prepare.wordnet.files import LEXNAMES, WORDNET_FILES, is_complete, open_wordnet, wordnet_folder
 
 
 @pytest.fixture
@@ -27,7 +31,15 @@ def fake_download(content: str) -> str:
     )
 
 
-def test_a_zip_is_unpacked_into_private_folders(tmp_path, monkeypatch):
+@pytest.fixture
+def of_an_x(monkeypatch):
+    """A WordNet in which every file holds an x."""
+    for name in WORDNET_FILES:
+        if name != "lexnames":
+            monkeypatch.setitem(WORDNET_FILES, name, fingerprint.of_bytes(b"x"))
+
+
+def test_a_zip_is_unpacked_into_private_folders(tmp_path, monkeypatch, of_an_x):
     monkeypatch.setattr(obtain_wordnet, "NLTK_DOWNLOAD", fake_download("x"))
     previous = os.umask(0o002)
     try:
@@ -59,3 +71,41 @@ def test_a_hanging_download_is_given_up(tmp_path, monkeypatch, no_tools):
     monkeypatch.setattr(obtain_wordnet, "SECONDS", 0.5)
     with pytest.raises(UserError):
         obtain_wordnet.obtain(tmp_path / "nltk_data")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+DAMAGES = {
+    "half an index": ("index.sense", cut),
+    "a bit of a text": ("data.noun", lambda path: flip(path, 8 * 9_000_000)),
+    "a bit that is no UTF-8": ("noun.exc", lambda path: flip(path, 8 * 100 + 7)),
+    "an empty file": ("cntlist.rev", lambda path: path.write_bytes(b"")),
+    "no file": ("verb.exc", lambda path: path.unlink()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_named_and_setup_gets_it_again(nltk_data, tmp_path, monkeypatch, no_tools, damage):
+    name, spoil = DAMAGES[damage]
+    folder = shutil.copytree(nltk_data, tmp_path / "nltk_data")
+    path = wordnet_folder(folder) / name
+    wanted = path.read_bytes()
+    spoil(path)
+    for read in (open_wordnet, read_senses):
+        with refuses(path, "`make setup`"):
+            read(folder)
+    with refuses("WordNet cannot be had"):
+        obtain_wordnet.obtain(folder)
+    origin = f"shutil.copytree({str(nltk_data)!r}, sys.argv[1], dirs_exist_ok=True)"
+    monkeypatch.setattr(obtain_wordnet, "NLTK_DOWNLOAD", f"import shutil, sys; {origin}")
+    assert "from NLTK's server" in obtain_wordnet.obtain(folder)
+    assert path.read_bytes() == wanted
+
+
+def test_another_wordnet_is_refused(tmp_path, monkeypatch, no_tools, capsys):
+    monkeypatch.setattr(obtain_wordnet, "NLTK_DOWNLOAD", fake_download("y"))
+    with refuses("WordNet cannot be had"):
+        obtain_wordnet.obtain(tmp_path / "nltk_data")
+    assert "it is not WordNet 3.0's" in capsys.readouterr().err

@@ -138,7 +138,7 @@ for _ in range(100):
 def test_two_processes_that_write_one_folder_both_succeed(tmp_path):
     writers = [subprocess.Popen([sys.executable, "-c", WRITES, text], cwd=tmp_path) for text in "ab"]
     assert [writer.wait() for writer in writers] == [0, 0]
-    assert names(tmp_path) == ["out", "out/file"]
+    assert names(tmp_path) == ["out", "out/file", "out/seal.json"]
 
 
 @pytest.mark.parametrize("stop", STOPS)

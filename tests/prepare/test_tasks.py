@@ -197,6 +197,7 @@ def test_a_file_without_the_right_to_read_it(tmp_path, monkeypatch):
     def denied(*_args: object) -> None:
         raise PermissionError(13, "Permission denied")
 
+    (tmp_path / "x.txt").touch()
     monkeypatch.setattr("builtins.open", denied)
     with refuses(tmp_path / "x.txt", "Permission denied", "mend its rights"):
         next(utf8.lines_of(tmp_path / "x.txt"))

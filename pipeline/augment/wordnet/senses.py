@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.core.errors import UserError
-from pipeline.prepare.wordnet.files import is_complete, wordnet_folder
+from pipeline.prepare.wordnet.files import check, wordnet_folder
 
 NOUN, VERB, ADJECTIVE, ADVERB = "n", "v", "a", "r"
 FILES = {NOUN: "noun", VERB: "verb", ADJECTIVE: "adj", ADVERB: "adv"}
@@ -39,8 +39,7 @@ def read_senses(nltk_data: Path) -> Senses:
     Raises:
         UserError: WordNet is not there, or a line of it cannot be read.
     """
-    if not is_complete(nltk_data):
-        raise UserError(f"{wordnet_folder(nltk_data)} has no complete WordNet; run `make setup`")
+    check(nltk_data)
     folder = wordnet_folder(nltk_data)
     words, names = _read_words(folder)
     return Senses(_read_counts(folder), words, names, {pos: _read_exceptions(folder, pos) for pos in FILES})

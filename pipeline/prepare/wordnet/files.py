@@ -4,20 +4,31 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
 
 Reader = Any
 """nltk's WordNetCorpusReader, which is imported only where it is opened."""
 
 PARTS_OF_SPEECH = ("adj", "adv", "noun", "verb")
-WORDNET_FILES = (
-    *(f"{kind}.{part}" for kind in ("data", "index") for part in PARTS_OF_SPEECH),
-    *(f"{part}.exc" for part in PARTS_OF_SPEECH),
-    "index.sense",
-    "cntlist.rev",
-    "lexnames",
-)
-"""What NLTK reads."""
+WORDNET_FILES = {
+    "data.adj": "c89120dfc1f046ddff4a631bf9b7e9fa",
+    "data.adv": "444a63bf3955080ab7524f5079cfc07f",
+    "data.noun": "fea17d2f9656611334eac790e5d69e47",
+    "data.verb": "adcf43e35b581e8036d8b5a52d63d9cd",
+    "index.adj": "c9865d7b4d1f805bdef82ccdcea52824",
+    "index.adv": "6f5465ed5758fe9c8a2f7ec17b1300f3",
+    "index.noun": "a490d99d93d017bf4822fe2f0ffa51fd",
+    "index.verb": "e2ac24816c3a8289dcb72aaa9cf8db81",
+    "adj.exc": "8824cc24bbedd797b9702316b27f07cd",
+    "adv.exc": "e7291461b629abfe63301bbe1998cee0",
+    "noun.exc": "2b5d675c380b39ecf595af9fa9d4e7fe",
+    "verb.exc": "dbbcf9a601b2d77e934e413b91d90e88",
+    "index.sense": "ce997000ec806318ff1dfadf77d314ac",
+    "cntlist.rev": "a198580b8f705fa02797bba8b13e5cbe",
+    "lexnames": "c871b6797d2109f563f7a162b64e8ebf",
+}
+"""What NLTK reads, and the first letters of its SHA-256 in WordNet 3.0; NLTK's and Debian's are the same."""
 
 _LEXICOGRAPHER_FILES = """
 adj.all adj.pert adv.all
@@ -43,19 +54,38 @@ def wordnet_folder(nltk_data: Path) -> Path:
 
 
 def is_complete(nltk_data: Path) -> bool:
-    """Whether every file that NLTK reads is there and has content."""
-    files = [wordnet_folder(nltk_data) / name for name in WORDNET_FILES]
-    return all(file.is_file() and file.stat().st_size for file in files)
+    """Whether every file that NLTK reads is there and is WordNet 3.0's."""
+    return fault(nltk_data) is None
+
+
+def fault(nltk_data: Path) -> str | None:
+    """Which file that NLTK reads is missing, or is not WordNet 3.0's; None where all are right."""
+    for name, digest in WORDNET_FILES.items():
+        file = wordnet_folder(nltk_data) / name
+        if not file.is_file():
+            return f"{file} is missing"
+        if not fingerprint.of_file(file).startswith(digest):
+            return f"{file} is damaged, or of another version: it is not WordNet 3.0's"
+    return None
+
+
+def check(nltk_data: Path) -> None:
+    """Fail unless WordNet 3.0 is there as it was published.
+
+    Raises:
+        UserError: naming the file.
+    """
+    if wrong := fault(nltk_data):
+        raise UserError(f"{wrong}; run `make setup`, which gets it again")
 
 
 def open_wordnet(nltk_data: Path) -> Reader:
     """Open nltk's WordNetCorpusReader on a data folder; takes some seconds.
 
     Raises:
-        UserError: WordNet is not there, or NLTK does not trust the files.
+        UserError: WordNet is not there or damaged, or NLTK does not trust the files.
     """
-    if not is_complete(nltk_data):
-        raise UserError(f"{wordnet_folder(nltk_data)} has no complete WordNet; run `make setup`")
+    check(nltk_data)
     import nltk
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
