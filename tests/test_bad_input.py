@@ -20,7 +20,8 @@ STAGES = {
     "--tasks out/tasks.parquet --dev out/dev --finetune out/finetune.parquet --triplets out/triplets.parquet "
     "--origins out/origins.json --metrics out/prepare.json",
     "teacher.encode": "--texts out/corpus.parquet --out out/vectors/corpus",
-    "look.look": "--out out/facts.json --tokenizer out/tokenizer --readers out/readers.json --cards out/cards",
+    "look.look": "--out out/facts.json --tokenizer out/tokenizer --readers out/readers.json "
+    "--cards out/cards",
     "teacher.teacher_parts": "--facts out/facts.json --out out/teacher --vocabulary out/vocabulary "
     "--readers out/readers.json",
     "select.fit_pca": "--corpus out/corpus.parquet --vectors out/vectors/corpus --out out/pca "
