@@ -224,6 +224,8 @@ def _search(_: Path) -> str:
     result = CliRunner().invoke(app, ["search", "params.yaml", "a cat", "--student", student])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
+    if result.exit_code:
+        raise UserError(result.stderr)
     sys.stderr.write(result.stderr)
     return result.stdout
 
