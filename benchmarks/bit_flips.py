@@ -41,6 +41,7 @@ from pipeline.data.models import teacher_facts  # noqa: E402
 from pipeline.data.student import student_folder  # noqa: E402
 from pipeline.params.load import load  # noqa: E402
 from pipeline.prepare import dev  # noqa: E402
+from pipeline.report.artifacts import Places
 from pipeline.report.report import Sources, read_inputs  # noqa: E402
 from pipeline.score.statistics import examined  # noqa: E402
 from pipeline.tasks import pairs  # noqa: E402
@@ -215,8 +216,12 @@ def _report(_: Path) -> object:
     folders = {name: REPORTS / name for name in ("metrics", "curves", "stages")}
     files = {name: REPORTS / f"{name}.json" for name in ("footprint", "search", "significance")}
     kept = {"examined": DATA / "examined", "samples": DATA / "gated_sample", "timings": DATA / "timings"}
+    kept |= {"cards": DATA / "model_cards", "origins": DATA / "corpus/origins.json"}
+    artifacts = Places(**{name: DATA / name for name in ("gated", "vectors", "finetuned")})
     scores = [examined.read_scores(path, path.name).rows() for path in _in("examined")]
-    return scores, repr(read_inputs(load(Path("params.yaml")), Sources(**folders, **files, **kept)))
+    return scores, repr(
+        read_inputs(load(Path("params.yaml")), Sources(**folders, **files, **kept, artifacts=artifacts))
+    )
 
 
 def _search(_: Path) -> str:
@@ -224,6 +229,8 @@ def _search(_: Path) -> str:
     result = CliRunner().invoke(app, ["search", "params.yaml", "a cat", "--student", student])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
+    if result.exit_code:
+        raise UserError(result.stderr)
     sys.stderr.write(result.stderr)
     return result.stdout
 

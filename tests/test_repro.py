@@ -90,3 +90,8 @@ def test_there_are_commands_to_run():
 def test_the_pages_python_snippets(project, snippet):
     (project.root / "snippet.py").write_text(f"{snippet}\nprint(vectors.shape)\n")
     assert project.shell("python snippet.py").endswith("(2, 16)\n")
+
+
+def test_no_flipped_bit_of_any_artifact_passes_in_silence(project, repository):
+    said = project.shell(f"python {repository / 'benchmarks/bit_flips.py'} --project . --flips 66")
+    assert said.splitlines()[-1].startswith("all\t66\t")

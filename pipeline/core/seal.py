@@ -23,6 +23,11 @@ BLANK = MARK + LETTERS * "0"
 """What is written where `fill` puts the digest."""
 SEAL = re.compile(f"{MARK}([0-9a-f]{{{LETTERS}}})".encode())
 CHUNK = 1 << 20
+DIGESTS = "digests"
+"""Key of a timing for the digests of files that have no place for a seal."""
+
+kept: dict[str, str] = {}
+"""Such digests of this process, by file name."""
 
 
 def fill(path: Path) -> None:
@@ -61,9 +66,20 @@ def fault(path: Path, *names: str) -> str | None:
         raise UserError(f"{error.filename or path} cannot be read ({error.strerror}); mend that") from None
 
 
-def digest(path: Path) -> str:
-    """Digest of a whole file, which has no place for a seal: its writer puts it elsewhere."""
-    return _hash(path, None)
+def keep_digest(path: Path) -> None:
+    """Put down the digest of a file that has no place for a seal: it stands in its stage's timing."""
+    kept[path.name] = _hash(path, None)
+
+
+def check_kept(path: Path, timing: Mapping[str, Any], again: str) -> None:
+    """Fail where a file has another digest than its stage's timing says; what it does not say is not checked.
+
+    Raises:
+        UserError: naming the file.
+    """
+    known = _hash(path, None)
+    if timing.get(DIGESTS, {}).get(path.name, known) != known:
+        raise UserError(f"{path} is damaged: its digest is not that of its stage's timing; {again}")
 
 
 def check(path: Path, again: str, *names: str) -> None:

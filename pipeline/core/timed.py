@@ -50,6 +50,7 @@ def main() -> None:
         "peak_megabytes": round(_peak() / MEGABYTE),
         "machine": f"{cpu()}, {cpus()} cores",
         "precision": ", ".join(sorted(set(chosen.values()))),
+        **({seal.DIGESTS: seal.kept} if seal.kept else {}),
     }
     write_text(out, seal.to_json(took))
 

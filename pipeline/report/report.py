@@ -126,10 +126,10 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
     if not names:
         raise UserError("the teacher can give none of the students; `pipeline check` says why")
     curves, stages = sources.curves, sources.stages
-    distilled, finetuned = ({n: _stage(stages, stage, n) for n in names} for stage in ("distill", "finetune"))
     methods = [method for method, block in settings.augment if block.enabled]
     timed = timings.addresses([method for method, _ in settings.augment], [*settings.students])
     gates = {m: gate_metrics(_stage(stages, "gate", m), m) for m in methods}
+    took = {stage: _of_stage(sources.timings, stage) for stage in timed}
     return Inputs(
         teacher=teacher_name(settings.teacher),
         blocks={n: settings.students[n].model_dump(mode="json") for n in names},
@@ -139,13 +139,14 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         searches=searches(metrics.read(sources.search, "search_speed")),
         examples={n: examined.read_examples(sources.examined / n, n) for n in names},
         correlation={n: examined.read_correlation(sources.examined / n, n) for n in names},
-        distill=distilled,
-        finetune={n: finetune_metrics(finetuned[n], n) for n in names},
+        distill={n: _stage(stages, "distill", n) for n in names},
+        finetune={n: finetune_metrics(_stage(stages, "finetune", n), n) for n in names},
         curves={
-            n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_value", distilled[n]) for n in names
+            n: _read_curve(curves / f"{n}.tsv", f"distill@{n}", "dev_value", took[f"distill@{n}"])
+            for n in names
         },
         finetune_curves={
-            n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score", finetuned[n])
+            n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score", took[f"finetune@{n}"])
             for n in names
         },
         prepare=metrics.read(stages / "prepare.json", "prepare"),
@@ -157,7 +158,7 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         augment={m: augment_metrics(_stage(stages, "augment", m), m) for m in methods},
         gates=gates,
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
-        timings={stage: timing(_of_stage(sources.timings, stage), stage) for stage in timed},
+        timings={stage: timing(found, stage) for stage, found in took.items()},
         ledger=_ledger(settings, sources, {n: metrics_of[n]["scores"] for n in names}, gates),
         refused=tuple(refused.values()),
     )
@@ -193,15 +194,12 @@ def _of_stage(folder: Path, stage: str) -> dict[str, Any]:
     return metrics.read(folder / f"{stage.replace('@', '_')}.json", stage)
 
 
-def _read_curve(path: Path, stage: str, dev: str, of_training: Mapping[str, Any]) -> pl.DataFrame:
+def _read_curve(path: Path, stage: str, dev: str, timing_of_stage: Mapping[str, Any]) -> pl.DataFrame:
     """Step, training loss and dev measure, examples and speed if the file has them; no rows if untrained."""
     if not path.exists():
         raise UserError(f"{path} does not exist; run `dvc repro {stage}`")
     columns = ["step", "train_loss", dev]
-    if of_training.get(metrics.CURVE, digest := seal.digest(path)) != digest:
-        raise UserError(
-            f"{path} is damaged: its digest is not that of its metrics; run `dvc repro -f {stage}`"
-        )
+    seal.check_kept(path, timing_of_stage, f"run `dvc repro -f {stage}`")
     try:
         curve = pl.read_csv(path, separator="\t", infer_schema=False)
         told = [name for name in effort.COLUMNS if name in curve.columns and name not in columns]

@@ -130,7 +130,7 @@ def main(
     targets = collapse.describe(first)
     collapse.check_collapse(health, f"the vectors of {name}", fix, targets)
     student_folder.write(learner, card, out, opened.prompts, similarity, unit=unit)
-    curve_digest = curves.write(points, "dev_value", 1, curve)
+    curves.write(points, "dev_value", 1, curve)
     best = min(points, key=lambda point: point.dev_value)
     floor = trainer.mean_predictor_loss()
     metrics.write(
@@ -146,7 +146,6 @@ def main(
             "select": block.train.select,
             "untrained_dev_value": points[0].dev_value,
             "best_dev_value": best.dev_value,
-            metrics.CURVE: curve_digest,
             **({} if floor is None else {"mean_predictor_loss": floor}),
             **points[-1].measures,
             **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),

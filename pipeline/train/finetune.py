@@ -112,9 +112,9 @@ def main(
         student_folder.write(learner, card, out, prompts, similarity, unit=layout.is_unit(distilled))
     else:
         _copy(distilled, out)
-    digest = curves.write(points, "dev_score", -1, curve)
+    curves.write(points, "dev_score", -1, curve)
     summary = _summary(points, best, before, block.finetune, name)
-    metrics.write({"triplets": len(chosen), metrics.CURVE: digest, **summary}, metrics_file)
+    metrics.write({"triplets": len(chosen), **summary}, metrics_file)
     checkpoint.clear()
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from flipped import flip
 from refusals import refuses
 
+from pipeline.core import seal
 from pipeline.report import report
 
 SAMPLE = Path(__file__).parent / "sample"
@@ -139,6 +141,20 @@ def test_a_curve_of_another_form_names_the_file(inputs, tmp_path, content):
     (inputs / "curves/hpd.tsv").write_text(content)
     with refuses(inputs / "curves/hpd.tsv", "step, train_loss, dev_value", "`dvc repro -f distill@hpd`"):
         run(inputs, tmp_path / "out")
+
+
+def test_a_flipped_bit_of_a_curve_names_its_stage(inputs, tmp_path):
+    for name, stage in (("hpd", "distill"), ("hpd_finetune", "finetune")):
+        path, timing = inputs / f"curves/{name}.tsv", inputs / f"timings/{stage}_hpd.json"
+        seal.keep_digest(path)
+        told = {**seal.read_json(timing, stage), seal.DIGESTS: {path.name: seal.kept[path.name]}}
+        timing.write_text(seal.to_json(told))
+        run(inputs, tmp_path / "out")
+        intact = path.read_bytes()
+        flip(path, -20)
+        with refuses(path, f"`dvc repro -f {stage}@hpd`"):
+            run(inputs, tmp_path / "out")
+        path.write_bytes(intact)
 
 
 def test_times_of_students_that_are_no_longer_in_params_are_left_out(inputs, tmp_path):

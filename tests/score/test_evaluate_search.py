@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
+from pipeline.core import seal
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.score import evaluate, search_speed
@@ -117,7 +118,7 @@ def test_what_is_switched_off_is_not_there(prepared, capsys):
     metrics = run()
     assert (metrics["indexes"], metrics["budget"]) == ([], [])
     assert metrics["budget_left_out"] == ["alike", "find"]
-    assert time() == {"rounds": 2, "threads": 1, "searches": []}
+    assert time().items() >= {"rounds": 2, "threads": 1, "searches": []}.items()
     assert "evaluate.indexes is empty; nothing is measured" in capsys.readouterr().err
 
 
@@ -160,7 +161,7 @@ def test_a_teachers_own_similarity_scores_it_and_is_in_the_metrics(prepared, how
     before = run()
     assert "similarity" not in before
     manifest = Path("vectors/sentence/manifest.json")
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "similarity": how}))
+    manifest.write_text(seal.to_json({**seal.read_json(manifest, "encode"), "similarity": how}))
     metrics = run()
     assert metrics["similarity"] == {"teacher": how, "finetuned": "cosine"}
     assert metrics["scores"]["finetuned"] == before["scores"]["finetuned"]

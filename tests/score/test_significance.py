@@ -203,17 +203,17 @@ def test_students_that_were_scored_on_other_items(scored):
 
 
 def test_items_of_other_tasks_than_the_metrics(scored):
-    document = json.loads(Path("metrics/good.json").read_text())
+    document = metrics.read(Path("metrics/good.json"), "evaluate")
     write("good", "good", {"close": TASKS["close"]})
-    Path("metrics/good.json").write_text(json.dumps(document))
+    metrics.write(document, Path("metrics/good.json"))
     with refuses("good", "alike, find;", "`dvc repro -f evaluate@good`"):
         run()
 
 
 def test_metrics_of_another_run_than_the_items(scored):
-    document = json.loads(Path("metrics/good.json").read_text())
+    document = metrics.read(Path("metrics/good.json"), "evaluate")
     document["scores"]["finetuned"]["find"]["mrr@10"] -= 0.01
-    Path("metrics/good.json").write_text(json.dumps(document))
+    metrics.write(document, Path("metrics/good.json"))
     with refuses("find of good", "`dvc repro -f evaluate@good`"):
         run()
 

@@ -22,6 +22,7 @@ from refusals import refuses
 from typer.testing import CliRunner
 
 from pipeline.cli.__main__ import app
+from pipeline.core import seal
 from pipeline.data import teacher_parts
 from pipeline.look import look
 from pipeline.params.load import load
@@ -56,7 +57,9 @@ def test_another_teacher_has_an_empty_manifest_that_no_corpus_changes(corpus_fol
         write_corpus(lines)
         members.main(Path("corpus.parquet"), FITTED)
         contents.append({path.name: path.read_text() for path in FITTED.rglob("*") if path.is_file()})
-    assert contents == [{"manifest.json": "{}\n"}] * 2
+    assert contents[0] == contents[1]
+    assert contents[0].keys() == {"manifest.json"}
+    assert seal.read_json(FITTED / "manifest.json", "members") == {}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ TEACHER, FINETUNED = "teacher", "finetuned"
 """Models by which scores are kept: the teacher, and the student that ships."""
 REFUSED = "refused"
 """The one key of the metrics of a student that the teacher cannot give: why, and what to do."""
-CURVE = "curve"
-"""Digest of the training's curve, in the metrics of its stage."""
 AVERAGE, KEPT = "average", "kept"
 """What stands beside single tasks: the mean of their scores, and of their ratios to the teacher's."""
 

@@ -28,11 +28,8 @@ class CurvePoint(Protocol):
     examples_per_second: float
 
 
-def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path) -> str:
-    """Write a curve; `dev_name` heads the dev values, `dev_sign` is -1 where a score was maximised.
-
-    Its digest is returned: it stands in the metrics of the training, for a table has no place for a seal.
-    """
+def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path) -> None:
+    """Write a curve; `dev_name` heads the dev values, `dev_sign` is -1 where a score was maximised."""
     names = sorted({name for point in points for name in point.measures})
     lines = ["\t".join([*COLUMNS, dev_name, *names, PRECISION, SPEED])]
     for point in points:
@@ -41,7 +38,7 @@ def write(points: Sequence[CurvePoint], dev_name: str, dev_sign: int, path: Path
         told = [*map(_number, numbers), point.precision, _number(point.examples_per_second)]
         lines.append("\t".join([str(point.step), str(point.examples), *told]))
     write_text(path, "\n".join(lines) + "\n")
-    return seal.digest(path)
+    seal.keep_digest(path)
 
 
 def _number(value: float) -> str:
