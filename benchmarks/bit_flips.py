@@ -41,7 +41,7 @@ from pipeline.data.models import teacher_facts  # noqa: E402
 from pipeline.data.student import student_folder  # noqa: E402
 from pipeline.params.load import load  # noqa: E402
 from pipeline.prepare import dev  # noqa: E402
-from pipeline.report.artifacts import Places
+from pipeline.report.artifacts import Places  # noqa: E402
 from pipeline.report.report import Sources, read_inputs  # noqa: E402
 from pipeline.score.statistics import examined  # noqa: E402
 from pipeline.tasks import pairs  # noqa: E402
