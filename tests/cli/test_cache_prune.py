@@ -124,5 +124,5 @@ def test_a_manifest_that_cannot_be_read_stops_prune(stores):
     Path("data/vectors/eval/sentence/manifest.json").write_text(json.dumps({}))
     result = cache("prune")
     assert result.exit_code == 1
-    assert "manifest.json is no manifest; run `dvc repro encode@eval`" in result.stderr
+    assert "manifest.json is no manifest; run `dvc repro -f encode@eval`" in result.stderr
     assert len(left()) == 3

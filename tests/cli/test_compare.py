@@ -180,7 +180,7 @@ def test_a_report_without_settings_is_compared_all_the_same():
     ("content", "fault"),
     [
         (b'<<<<<<< HEAD\n{"pca": {}}\n', "JSON"),
-        (b"[1]", "settings"),
+        (b"[1]", "JSON object"),
         (b'{"students": []}', "settings"),
     ],
 )

@@ -206,7 +206,7 @@ def test_a_library_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (None, ("Is a directory", "name a params file")),
+        (None, ("no regular file", "name a params file")),
         (b"teacher: \xff", ("UTF-8", "byte 9")),
         (b"teacher: [", ("YAML",)),
     ],

@@ -133,7 +133,7 @@ class Slowly:
     [
         ([b"one\ntw", b"o\nthree"], [["one"], ["two"], ["three"]]),
         ([b"one\r", b"\ntwo\r\n"], [["one", "two"]]),
-        ([b"one\r", b"two\n"], [["one", "two"]]),
+        ([b"one\r", b"two\n"], [["one\rtwo"]]),
         ([b"a\n\n", b"\n", b"b\n"], [["a"], ["b"]]),
         ([b"\xef\xbb\xbfone\n", b"zw\xc3", b"\xb6lf\n"], [["one"], ["zw\u00f6lf"]]),
     ],

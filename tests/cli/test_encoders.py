@@ -110,6 +110,7 @@ def test_a_damaged_folder_is_told(students, tmp_path, kind, named):
     (tmp_path / "s").symlink_to(students / kind)
     folder = tmp_path / "copy"
     subprocess.run(["cp", "-rL", tmp_path / "s", folder], check=True)
+    (folder / "seal.json").unlink()  # as a folder of others, which has none
     for weights in list(folder.rglob("*.safetensors")):
         weights.write_bytes(b"no weights") if named == "'cpu'" else weights.unlink()
     with refuses(folder, named):
@@ -119,6 +120,9 @@ def test_a_damaged_folder_is_told(students, tmp_path, kind, named):
 def test_a_damaged_tokenizer_of_a_table_is_told(students, tmp_path):
     folder = shutil.copytree(students / "static", tmp_path / "copy")
     (folder / "tokenizer.json").write_text("{}")
+    with refuses(folder / "tokenizer.json", "seal.json"):
+        open_encoders(folder, "cpu", 64)
+    (folder / "seal.json").unlink()
     with refuses(folder, "'cpu'"):
         open_encoders(folder, "cpu", 64)
 

@@ -84,7 +84,7 @@ def test_embed_on_stdout_gives_json_of_the_same_texts(student):
 
 
 def test_inspect(folder):
-    rows = texts.pl.DataFrame({"text_id": [1], "text": [EVIL]}, schema_overrides={"text_id": texts.pl.UInt64})
+    rows = texts.pl.DataFrame({"text_id": texts.text_ids([EVIL]), "text": [EVIL]})
     texts.write(rows, texts.LABELLED_SCHEMA, Path("texts.parquet"))
     Path("metrics.json").write_text(json.dumps({EVIL: EVIL}))
     for name in ("texts.parquet", "metrics.json"):

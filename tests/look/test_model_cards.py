@@ -1,9 +1,9 @@
-import json
 from pathlib import Path
 
 import pytest
 from small_params import small_params
 
+from pipeline.data.common import metrics
 from pipeline.data.models.locate import find_model
 from pipeline.look import model_cards
 from pipeline.params.load import check
@@ -33,7 +33,7 @@ def written(folder: Path, **blocks: dict) -> tuple[dict, dict]:
     """What is written of the models of all students, and of the student `tiny`."""
     model_cards.write(check(small_params(**blocks), Path("params.yaml")), folder)
     shared, own = (folder / name for name in ("shared.json", "students/tiny.json"))
-    return json.loads(shared.read_text()), json.loads(own.read_text())
+    return metrics.read(shared, "look"), metrics.read(own, "look")
 
 
 @pytest.mark.parametrize(

@@ -124,13 +124,13 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
         ("cards/students/potion.json", "look"),
         ("origins.json", "prepare"),
         ("gated/wordnet.parquet", "gate@wordnet"),
-        ("vectors/corpus/sentence/manifest.json", "encode@corpus"),
+        ("vectors/corpus", "encode@corpus"),
         ("timings/encode_back_translation.json", "encode@back_translation"),
         ("timings/finetune_potion.json", "finetune@potion"),
     ],
 )
 def test_a_missing_file_names_the_stage_that_writes_it_and_leaves_nothing(inputs, tmp_path, missing, stage):
-    (inputs / missing).unlink()
+    shutil.rmtree(inputs / missing) if (inputs / missing).is_dir() else (inputs / missing).unlink()
     with refuses(inputs / missing, f"`dvc repro {stage}`"):
         run(inputs, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -9,6 +9,7 @@ import pytest
 from encode_runs import encode, write_params, write_texts
 from transformers import AutoTokenizer
 
+from pipeline.data.common import metrics
 from pipeline.teacher.encoding.engines.job import Filled, total
 from pipeline.teacher.shared.cut import Cut
 
@@ -79,7 +80,7 @@ def test_the_stage_counts_the_same_whatever_the_store_holds(tmp_path, monkeypatc
     for shard_rows, workers in ((4096, 1), (16, 1), (16, 2)):
         write_params(shard_rows, teacher, workers=workers)
         encode(metrics=Path("encode.json"))
-        found.append(json.loads(Path("encode.json").read_text()))
+        found.append(metrics.read(Path("encode.json"), "encode"))
     assert (
         found
         == [

@@ -190,7 +190,7 @@ def test_a_saved_student_never_wraps_a_text(load, tmp_path, layers):
         kind="transformer",
         view="sentence",
         dim=16,
-        init={"layers": layers, "projection": "none"},
+        init={"layers": layers, "projection": "none", "max_length": 128},
         loss={"kind": "mse"},
         train={"epochs": 1, "batch_size": 4, "lr": 0.01},
         finetune=None,

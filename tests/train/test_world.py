@@ -17,6 +17,7 @@ from refusals import refuses
 from safetensors.torch import load_file
 from train_in_world import CASES, LENGTHS
 
+from pipeline.data.common.metrics import read
 from pipeline.train.loop import world as world_module
 from pipeline.train.loop.world import World
 
@@ -111,7 +112,7 @@ def test_the_stage_makes_with_two_processes_what_it_makes_with_one(runs):
     for folder in ("untrained", "distilled"):
         files = [project / folder / "model.safetensors" for project in (one, two)]
         torch.testing.assert_close(*map(load_file, files), rtol=0, atol=1e-5)
-    metrics = [json.loads((project / "metrics.json").read_text()) for project in (one, two)]
+    metrics = [read(project / "metrics.json", "distill") for project in (one, two)]
     assert metrics[1].pop("select") == metrics[0].pop("select") == "loss"
     assert metrics[1].pop("epoch_texts") == metrics[0].pop("epoch_texts") == {"corpus": 20, "wordnet": 2}
     assert metrics[1] == pytest.approx(metrics[0], rel=1e-4)
