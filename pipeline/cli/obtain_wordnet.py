@@ -9,6 +9,8 @@ from pathlib import Path
 
 import typer
 
+from pipeline.augment.wordnet.senses import read_senses
+from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
@@ -45,7 +47,7 @@ def obtain(folder: Path) -> str:
             source = fetch(Path(temporary))
             if source is not None:
                 _install(source, target)
-                if (wrong := fault(folder)) is None:
+                if (wrong := fault(folder) and _unreadable(folder)) is None:
                     return f"WordNet 3.0 from {name} is in {target}"
                 say(f"{name}: {wrong}")
     raise UserError(
@@ -71,6 +73,21 @@ def _install(source: Path, target: Path) -> None:
             else:
                 shutil.copyfile(source / name, copied)
             copied.chmod(0o644)
+
+
+def _unreadable(folder: Path) -> str | None:
+    """What is wrong with files that are not Debian's; None, and a seal, where they are another edition's."""
+    target = wordnet_folder(folder)
+    seal.write_folder(target)
+    try:
+        read_senses(folder)
+    except UserError as error:
+        (target / seal.NAME).unlink()
+        return str(error)
+    say(
+        "its files are not those of Debian's packages: what is made of them may be other texts"
+    )
+    return None
 
 
 def _from_nltk(temporary: Path) -> Path | None:

@@ -104,8 +104,24 @@ def test_a_damaged_file_is_named_and_setup_gets_it_again(nltk_data, tmp_path, mo
     assert path.read_bytes() == wanted
 
 
-def test_another_wordnet_is_refused(tmp_path, monkeypatch, no_tools, capsys):
+def test_what_is_no_wordnet_is_refused(tmp_path, monkeypatch, no_tools, capsys):
     monkeypatch.setattr(obtain_wordnet, "NLTK_DOWNLOAD", fake_download("y"))
     with refuses("WordNet cannot be had"):
         obtain_wordnet.obtain(tmp_path / "nltk_data")
-    assert "it is not WordNet 3.0's" in capsys.readouterr().err
+    assert "data.noun, line 1" in capsys.readouterr().err
+    assert not is_complete(tmp_path / "nltk_data")
+
+
+def test_another_edition_is_sealed(nltk_data, tmp_path, monkeypatch, no_tools, capsys):
+    other = shutil.copytree(nltk_data, tmp_path / "other")
+    nouns = wordnet_folder(other) / "data.noun"
+    nouns.write_bytes(nouns.read_bytes().replace(b"that which is perceived", b"that which is perceivex"))
+    origin = f"shutil.copytree({str(other)!r}, sys.argv[1], dirs_exist_ok=True)"
+    monkeypatch.setattr(obtain_wordnet, "NLTK_DOWNLOAD", f"import shutil, sys; {origin}")
+    folder = tmp_path / "nltk_data"
+    assert "from NLTK's server" in obtain_wordnet.obtain(folder)
+    assert "not those of Debian's packages" in capsys.readouterr().err
+    assert is_complete(folder)
+    flip(wordnet_folder(folder) / "verb.exc", 8 * 100)
+    with refuses(wordnet_folder(folder) / "verb.exc", "`make setup`"):
+        read_senses(folder)

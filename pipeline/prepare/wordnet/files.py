@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, seal
 from pipeline.core.errors import UserError
 
 Reader = Any
@@ -28,7 +28,8 @@ WORDNET_FILES = {
     "cntlist.rev": "a198580b8f705fa02797bba8b13e5cbe",
     "lexnames": "c871b6797d2109f563f7a162b64e8ebf",
 }
-"""What NLTK reads, and the first letters of its SHA-256 in WordNet 3.0; NLTK's and Debian's are the same."""
+"""What NLTK reads, and the first letters of its SHA-256 in Debian's WordNet 3.0. `make setup` seals a folder of
+another edition."""
 
 _LEXICOGRAPHER_FILES = """
 adj.all adj.pert adv.all
@@ -54,17 +55,22 @@ def wordnet_folder(nltk_data: Path) -> Path:
 
 
 def is_complete(nltk_data: Path) -> bool:
-    """Whether every file that NLTK reads is there and is WordNet 3.0's."""
+    """Whether every file that NLTK reads is there, as it was published."""
     return fault(nltk_data) is None
 
 
 def fault(nltk_data: Path) -> str | None:
-    """Which file that NLTK reads is missing, or is not WordNet 3.0's; None where all are right."""
+    """Which file that NLTK reads is missing, or is not as it was published; None where all are right."""
+    folder = wordnet_folder(nltk_data)
+    sealed = (folder / seal.NAME).exists()
     for name, digest in WORDNET_FILES.items():
-        file = wordnet_folder(nltk_data) / name
+        file = folder / name
         if not file.is_file():
             return f"{file} is missing"
-        if not fingerprint.of_file(file).startswith(digest):
+        if sealed:
+            if wrong := seal.fault(folder, name):
+                return wrong
+        elif not fingerprint.of_file(file).startswith(digest):
             return f"{file} is damaged, or of another version: it is not WordNet 3.0's"
     return None
 
