@@ -84,9 +84,7 @@ def _unreadable(folder: Path) -> str | None:
     except UserError as error:
         (target / seal.NAME).unlink()
         return str(error)
-    say(
-        "its files are not those of Debian's packages: what is made of them may be other texts"
-    )
+    say("its files are not those of Debian's packages: what is made of them may be other texts")
     return None
 
 

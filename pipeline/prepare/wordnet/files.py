@@ -28,8 +28,7 @@ WORDNET_FILES = {
     "cntlist.rev": "a198580b8f705fa02797bba8b13e5cbe",
     "lexnames": "c871b6797d2109f563f7a162b64e8ebf",
 }
-"""What NLTK reads, and the first letters of its SHA-256 in Debian's WordNet 3.0. `make setup` seals a folder of
-another edition."""
+"""What NLTK reads, and first letters of its SHA-256 in Debian's WordNet 3.0. Another edition is sealed."""
 
 _LEXICOGRAPHER_FILES = """
 adj.all adj.pert adv.all
