@@ -10,13 +10,19 @@ from small_students import TEXTS, bilstm_block, compact_block, static_block, tar
 from pipeline.data.student import student_folder
 from pipeline.train.students.kinds import bilstm, compact, static, transformer
 
+BLOCKS = {
+    "transformer": transformer_block(init={"max_length": 12}),
+    "compact": compact_block(init={"max_length": 12}),
+    "bilstm": bilstm_block(init={"max_length": 12}),
+    "static": static_block(),
+}
 BUILDS = {
-    "transformer": lambda parts: transformer.build(transformer_block(init={"max_length": 12}), parts),
-    "compact": lambda parts: compact.build(compact_block(init={"max_length": 12}), parts),
-    "bilstm": lambda parts: bilstm.build(bilstm_block(init={"max_length": 12}), parts),
+    "transformer": lambda parts: transformer.build(BLOCKS["transformer"], parts),
+    "compact": lambda parts: compact.build(BLOCKS["compact"], parts),
+    "bilstm": lambda parts: bilstm.build(BLOCKS["bilstm"], parts),
     "bilstm-max": lambda parts: bilstm.build(bilstm_block(init={"pooling": "max"}), parts),
     "bilstm-last": lambda parts: bilstm.build(bilstm_block(init={"pooling": "last"}), parts),
-    "static": lambda parts: static.build(static_block(), parts),
+    "static": lambda parts: static.build(BLOCKS["static"], parts),
 }
 HARD = [
     *TEXTS,
@@ -26,6 +32,8 @@ HARD = [
     "Übermut tut selten gut, 日本語 \U0001f600 e\u0301",
     "very long " * 60,
 ]
+COMPARED = ["", "日本語 \U0001f600 e\u0301 Übermut", "very long " * 60, "a cat"]
+"""What exports are compared on, beside TEXTS."""
 
 
 def saved(kind: str, parts: Path, folder: Path) -> Path:

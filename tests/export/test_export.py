@@ -1,6 +1,5 @@
 """The stage on students of all kinds, and its card's programs in environments with one runtime each."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -8,39 +7,23 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
+from exported_students import BLOCKS, COMPARED
 from huggingface_hub import ModelCard, metadata_load
 from refusals import refuses
-from ruamel.yaml import YAML
 from runtime_environment import link_packages, run_alone
 from sentence_transformers import SentenceTransformer
-from small_params import small_params
-from small_students import TEXTS, bilstm_block, compact_block, static_block, targets, transformer_block
+from small_students import TEXTS
 from small_teachers import write_teacher
 
-from pipeline.core.registry import implementation
-from pipeline.data.common import metrics, texts
-from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
-from pipeline.export import export as stage
 from pipeline.export import onnx, parity
 from pipeline.export.session import OnnxEncoder
 from pipeline.export.snippets import TITLES
-from pipeline.look import model_cards
-from pipeline.params.load import check
-from pipeline.tasks import pairs
 from pipeline.vectors.space import pca
 from pipeline.vectors.space.geometry import normalised
 from pipeline.vectors.space.pca import Pca
 
-BLOCKS = {
-    "transformer": transformer_block(init={"max_length": 12}),
-    "compact": compact_block(init={"max_length": 12}),
-    "bilstm": bilstm_block(init={"max_length": 12}),
-    "static": static_block(),
-}
-HARD = ["", "日本語 \U0001f600 e\u0301 Übermut", "very long " * 60, "a cat"]
 PRINT = """
 import numpy
 numpy.save("vectors.npy", {encode}({texts!r}))
@@ -48,79 +31,6 @@ names = {forbidden!r}
 import importlib.util
 assert not [name for name in names if importlib.util.find_spec(name)], names
 """
-
-
-@pytest.fixture
-def work(tmp_path, parts, monkeypatch):
-    """Run the stage on a student of a kind in a folder of its own; the metrics."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(
-        kind: str,
-        teacher: Path | None = None,
-        source: dict[str, str] | None = None,
-        prompts: dict[str, str] | None = None,
-        **export: object,
-    ) -> dict:
-        block = BLOCKS[kind]
-        made = implementation("train.students.kinds", kind).build(block, parts)
-        made.fit_projection(made.tokenise(TEXTS), targets())
-        student_folder.write(made, "the student's own card", Path("finetuned"), prompts)
-        tasks = {
-            "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
-            "reported": {"kind": "sts", "path": "test.tsv"},
-        }
-        whole = small_params(
-            students={"tiny": block.model_dump(mode="json")}, evaluate={"tasks": tasks}, export=export
-        )
-        whole["corpus"]["sources"][0] |= source or {}
-        if teacher:
-            whole["teacher"] = {"kind": "transformer", "model": str(teacher)}
-        YAML().dump(whole, Path("params.yaml"))
-        named = sorted({*TEXTS, *HARD})
-        ids = pl.Series([text_id(text) for text in named], dtype=pl.UInt64)
-        table = pl.DataFrame({"text_id": ids, "text": named})
-        texts.write(table, texts.LABELLED_SCHEMA, Path("eval.parquet"))
-        rows = [(TEXTS[one], TEXTS[two]) for one in range(8) for two in range(one)]
-        # Scored by the student itself, so that the score is positive.
-        left, right = (
-            student_folder.read(Path("finetuned"), "x").encode(list(side)) for side in zip(*rows, strict=True)
-        )
-        scores = (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
-        columns = {
-            "left_id": [text_id(row[0]) for row in rows],
-            "right_id": [text_id(row[1]) for row in rows],
-            "score": np.round(scores, 2).tolist(),
-        }
-        pairs.write(pairs.make("alike", "dev", columns), Path("tasks.parquet"))
-        found = {"alike": {"spearman": 0.5}}
-        report = {
-            "dim": 8,
-            "main": {"alike": "spearman"},
-            "builtin": [],
-            "scores": {"teacher": {"alike": {"spearman": 0.625}}, "distilled": found, "finetuned": found},
-            "retention": {"finetuned": 0.8},
-        }
-        metrics.write(report, Path("scores.json"))
-        model_cards.write(check(whole, Path("params.yaml")), Path("cards"))
-        counted = {"rows_in": 9, "rows": 8, "files": [], "datasets": []}
-        metrics.write({"origins": {"corpus.sources.0": counted}, "tables": {}}, Path("origins.json"))
-        stage.main(
-            "tiny",
-            finetuned=Path("finetuned"),
-            tasks=Path("tasks.parquet"),
-            eval_texts=Path("eval.parquet"),
-            scores=Path("scores.json"),
-            cards=Path("cards"),
-            origins_file=Path("origins.json"),
-            pca_folder=Path("pca"),
-            teacher_view="sentence",
-            out=Path("out"),
-            metrics_file=Path("metrics.json"),
-        )
-        return json.loads(Path("metrics.json").read_text())
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -156,13 +66,13 @@ def test_every_kind_runs_from_its_card_in_an_environment_of_its_runtime(work, pa
     assert {path.name for path in Path("out/onnx").iterdir()} == {"model.onnx", "model_quantized.onnx"}
     found = programs(Path("out/README.md").read_text())
     assert set(found) == formats
-    expected = student_folder.read(Path("finetuned"), "x").encode(HARD)
+    expected = student_folder.read(Path("finetuned"), "x").encode(COMPARED)
     for name, program in found.items():
         runtime = "onnx" if name.startswith("onnx") else name
         if runtime == "sentence-transformers":
             continue  # the import alone takes seconds: the next test has all kinds in one run
         call = "encode" if runtime == "onnx" else "model.encode"
-        ending = PRINT.format(encode=call, texts=HARD, forbidden=FORBIDDEN[runtime])
+        ending = PRINT.format(encode=call, texts=COMPARED, forbidden=FORBIDDEN[runtime])
         assert "(2, 8)" in run_alone(program + ending, packages[runtime], Path("out"))
         close = {"atol": 0.05} if name == "onnx-int8" else {"atol": 3e-6, "rtol": 1e-4}
         np.testing.assert_allclose(np.load("out/vectors.npy"), expected, **close)
@@ -177,9 +87,11 @@ def test_all_kinds_run_from_their_cards_where_sentence_transformers_is_alone(
         monkeypatch.chdir(tmp_path / kind)
         work(kind, formats=["sentence-transformers"])
         program = programs(Path("out/README.md").read_text())["sentence-transformers"]
-        ending = PRINT.format(encode="model.encode", texts=HARD, forbidden=FORBIDDEN["sentence-transformers"])
+        ending = PRINT.format(
+            encode="model.encode", texts=COMPARED, forbidden=FORBIDDEN["sentence-transformers"]
+        )
         whole += f"os.chdir({str(Path('out').absolute())!r})\n{program}{ending}"
-        expected[kind] = student_folder.read(Path("finetuned"), "x").encode(HARD)
+        expected[kind] = student_folder.read(Path("finetuned"), "x").encode(COMPARED)
     assert run_alone(whole, packages["sentence-transformers"], tmp_path).count("(2, 8)") == len(BLOCKS)
     for kind, vectors in expected.items():
         found = np.load(tmp_path / kind / "out/vectors.npy")
@@ -210,7 +122,7 @@ def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_
 def test_int8_gives_a_text_the_same_vector_alone_and_in_a_batch(work, kind):
     work(kind, formats=["onnx-int8"], int8={"distance": 1, "loss": 1})
     encoder = OnnxEncoder(Path("out"), graph="onnx/model_quantized.onnx")
-    content = [*TEXTS, *HARD]
+    content = [*TEXTS, *COMPARED]
     alone = np.concatenate([encoder.encode([text]) for text in content])
     np.testing.assert_allclose(encoder.encode(content), alone, atol=1e-5)
 
