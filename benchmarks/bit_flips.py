@@ -47,6 +47,7 @@ from pipeline.score.statistics import examined  # noqa: E402
 from pipeline.tasks import pairs  # noqa: E402
 from pipeline.train.loop.checkpoint import Checkpoint  # noqa: E402
 from pipeline.train.loop.data import materialise, open_corpus  # noqa: E402
+from pipeline.train.students.shared.verdict import verdict  # noqa: E402
 from pipeline.vectors.sets import published  # noqa: E402
 from pipeline.vectors.space import pca  # noqa: E402
 
@@ -236,7 +237,8 @@ def _search(_: Path) -> str:
 
 
 def _inputs(folder: Path) -> object:
-    name, block = next(iter(load(Path("params.yaml")).students.items()))
+    name, stated = next(iter(load(Path("params.yaml")).students.items()))
+    block = verdict(name, stated, teacher_facts.read(DATA / "teacher_facts.json")).block
     places = (DATA / place for place in ("corpus/corpus.parquet", "gated", "vectors", "pca"))
     corpus = open_corpus(name, block, *places)
     parts = DATA / "vocabulary" / block.kind if block.reads_vocabulary else DATA / "teacher"

@@ -28,8 +28,9 @@ def test_all_stages_run_and_no_other_student_runs_again(refusing):
 def test_every_folder_of_the_student_says_why(refusing):
     root = refusing[0].root
     for folder in ("untrained", "distilled", "finetuned", "examined", "exported"):
-        (only,) = (root / "data" / folder / "wide").iterdir()
-        told = json.loads(only.read_text())
+        place = root / "data" / folder / "wide"
+        assert sorted(path.name for path in place.iterdir()) == ["refused.json", "seal.json"]
+        told = json.loads((place / "refused.json").read_text())
         assert told["reason"] == REASON
         assert told["fix"]
     for place in ("metrics", "exports"):
