@@ -79,7 +79,7 @@ def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, 
 
 def transformers(folder: Path, steps: int) -> dict[str, Steps]:
     """Trainers of three of the teacher's layers with a projection to 128 dimensions."""
-    own = {"kind": "transformer", "dim": 128, "init": {"layers": [3, 4, 5]}}
+    own = {"kind": "transformer", "dim": 128, "init": {"layers": [3, 4, 5], "max_length": 128}}
     block = TransformerStudent.model_validate({**own, **common(lr=1e-4, precision="bfloat16")})
     contenders, sentences, examples = beside_naive(block, transformer, folder / "transformer", steps)
     if find_spec("datasets"):
@@ -94,7 +94,7 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
 
 def bilstms(folder: Path, steps: int) -> dict[str, Steps]:
     """Trainers of a BiLSTM of the default run's size; sentence-transformers' own fails on its tokenizer."""
-    own = {"kind": "bilstm", "dim": 384, "init": {"units": 256, "pooling": "mean"}}
+    own = {"kind": "bilstm", "dim": 384, "init": {"units": 256, "pooling": "mean", "max_length": 128}}
     block = BilstmStudent.model_validate({**own, **common(lr=1e-3, precision="bfloat16")})
     return beside_naive(block, bilstm, folder / "bilstm", steps)[0]
 
