@@ -1,14 +1,13 @@
 """`pipeline cache`: which vectors are kept, whether they are intact, and which nobody uses."""
 
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pipeline.cli import dvc_cache, store_files
+from pipeline.cli import dvc_cache, store_files, tabular
 from pipeline.cli.store_files import StoredRecipe
 from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import is_untouched, remove_abandoned
@@ -92,7 +91,7 @@ def verify(
         if drop:
             shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
         told = ["dropped" if drop else "damaged", str(file), commands.get(file, "")]
-        typer.echo(printable("\t".join(filter(None, told))))
+        tabular.lines([[*filter(None, told)]])
     if left := store_files.abandoned(folder):
         say(f"{_count(left)}; `pipeline cache prune` removes them")
     again = [f"`{command}`" for file in damaged if (command := commands.get(file))]
@@ -153,7 +152,7 @@ def prune(
     done = "would remove" if dry_run else "removed"
     if left := store_files.abandoned(folder):
         freed = sum(map(store_files.size, left))
-        typer.echo(printable(f"{done}\t{NONE}\t{_count(left)}\t{freed}"))
+        tabular.lines([[done, NONE, _count(left), str(freed)]])
         if not dry_run:
             remove_abandoned(left)
     for name, what, paths in others:
@@ -161,11 +160,11 @@ def prune(
         if not _remove(what, paths, dry_run=dry_run):
             say(f"{name} stays: it is being trained, or is another user's")
             continue
-        typer.echo(printable(f"{done}\t{name}\t{what}\t{size}"))
+        tabular.lines([[done, name, what, str(size)]])
         freed += size
     for stored in chosen:
         size = stored.bytes
-        typer.echo(printable(f"{done}\t{stored.fingerprint}\t{_model(stored)}\t{size}"))
+        tabular.lines([[done, stored.fingerprint, _model(stored), str(size)]])
         freed += size
         if not dry_run:
             stored.remove()
@@ -255,9 +254,8 @@ def _find(letters: str, names: Sequence[str]) -> str:
 
 def _show(rows: Sequence[Sequence[str]]) -> None:
     """A table on a terminal, tab-separated lines otherwise."""
-    if not sys.stdout.isatty():
-        for row in rows:
-            typer.echo(printable("\t".join(row)))
+    if not tabular.on_terminal():
+        tabular.lines(rows)
         return
     from rich.console import Console
     from rich.table import Table

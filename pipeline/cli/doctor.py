@@ -1,13 +1,12 @@
 """`pipeline doctor`: what is installed, what the params need, and how to get what is missing."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipeline.cli import computing, needs, system
+from pipeline.cli import computing, needs, system, tabular
 from pipeline.cli.finding import Finding
 from pipeline.core.printable import printable
 from pipeline.params.load import load
@@ -47,10 +46,13 @@ def doctor(
 
 def _show(findings: Sequence[Finding]) -> None:
     """A table on a terminal, tab-separated lines otherwise."""
-    if not sys.stdout.isatty():
-        for finding in findings:
-            fix = f"; {finding.fix}" if finding.fix else ""
-            typer.echo(printable(f"{SIGNS[not finding.fix]}\t{finding.name}\t{finding.found}{fix}"))
+    if not tabular.on_terminal():
+        tabular.lines(
+            [
+                (SIGNS[not one.fix], one.name, f"{one.found}; {one.fix}" if one.fix else one.found)
+                for one in findings
+            ]
+        )
         return
     from rich.console import Console
     from rich.table import Table

@@ -17,6 +17,8 @@ MOST_VALUES = 100_000
 """Keys and values, an alias counted as all that it stands for: a few lines can stand for billions."""
 MOST_BITS = 64
 """Of an integer; no library here takes longer ones."""
+NO_VALUE = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError)
+"""What ruamel.yaml raises where a text looks like a date or a number, or has a tag, and is none."""
 
 
 def read(path: Path) -> object:
@@ -41,7 +43,7 @@ def read(path: Path) -> object:
         raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise UserError(f"{path}: blocks nest too deep; correct the brackets or the indentation") from None
-    except (ValueError, LookupError, ArithmeticError, TypeError, AttributeError):
+    except NO_VALUE:
         raise _unreadable(text, path) from None
     if wide := next(_wide(document, ""), None):
         raise UserError(f"{path}: {wide} is an integer of more than {MOST_BITS} bits; write a smaller one")
@@ -90,13 +92,14 @@ def _check_size(events: Iterable[Any], path: Path) -> None:
 def _unreadable(text: str, path: Path) -> UserError:
     """The error that names the value which YAML takes for a date or a number, and which is none."""
     from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     for event in YAML(typ="safe", pure=True).parse(text):
         if type(event).__name__ != "ScalarEvent":
             continue
         try:
             YAML(typ="safe").load(f"!<{event.tag}> {event.value}" if event.tag else event.value)
-        except Exception as error:
+        except (*NO_VALUE, YAMLError) as error:
             line = event.start_mark.line + 1
             said = " ".join(str(error).split())[:80]
             shown = event.value[:40]
