@@ -152,7 +152,7 @@ def numbers(path: Path) -> Description:
     """A metrics file: every number by its path of keys."""
     read = model_folder.read_json(path)
     if not isinstance(read, dict):
-        raise UserError(f"{path} is JSON, but no metrics file: expected an object at the top level")
+        raise UserError(f"{path} is JSON, but no metrics file: its top level is no object; name another")
     read.pop(seal.KEY, None)
     return Description("metrics", dict(_flat(read, "")))
 

@@ -157,7 +157,7 @@ def _lines(path: Path) -> Iterator[str]:
             check_regular(path)
         content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); name a file of texts, or -") from None
     lines = content.split(b"\n")
     yield from _decoded(lines if lines[-1] else lines[:-1], path, 1)
 

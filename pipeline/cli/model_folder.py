@@ -21,7 +21,9 @@ def modules(folder: Path) -> list[tuple[str, Path]]:
     except (TypeError, KeyError, AttributeError):
         found = []
     if not found:
-        raise UserError(f"{folder / 'modules.json'} does not list a model's modules: type and path of each")
+        raise UserError(
+            f"{folder / 'modules.json'} does not list a model's modules, type and path of each; get the model again"
+        )
     return found
 
 
@@ -70,7 +72,9 @@ def tensor_shapes(folder: Path, name: str = "model.safetensors") -> dict[str, tu
         with safe_open(folder / name, framework="np") as weights:
             return {key: tuple(weights.get_slice(key).get_shape()) for key in weights.keys()}
     except (SafetensorError, OSError) as error:
-        raise UserError(f"{folder / name} is not a readable .safetensors file ({error})") from None
+        raise UserError(
+            f"{folder / name} is not a readable .safetensors file ({error}); get the model again"
+        ) from None
 
 
 def layers(folder: Path) -> int | None:
@@ -88,7 +92,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """
     found = read_json(path)
     if not isinstance(found, dict):
-        raise UserError(f"{path} holds no JSON object")
+        raise UserError(f"{path} holds no JSON object; make it again")
     return found
 
 
@@ -101,6 +105,6 @@ def read_json(path: Path) -> Json:
     try:
         return json_text.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path} does not exist") from None
+        raise UserError(f"{path} does not exist; correct the path") from None
     except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error})") from None
+        raise UserError(f"{path} is not JSON ({error}); make it again") from None
