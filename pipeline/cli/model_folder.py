@@ -22,7 +22,7 @@ def modules(folder: Path) -> list[tuple[str, Path]]:
         found = []
     if not found:
         raise UserError(
-            f"{folder / 'modules.json'} does not list a model's modules, type and path of each; get the model again"
+            f"{folder / 'modules.json'} lists no modules, type and path of each; get the model again"
         )
     return found
 

@@ -104,9 +104,7 @@ def _read_queries(queries: Sequence[str]) -> list[str]:
         try:
             query.encode()
         except UnicodeEncodeError:
-            raise UserError(
-                f"the query {query!r} is not UTF-8; write it in a terminal of that encoding"
-            ) from None
+            raise UserError(f"the query {query!r} is not UTF-8; type it in such a terminal") from None
         found += read_texts([STANDARD_INPUT]) if query == str(STANDARD_INPUT) else [query.strip()]
     return found
 

@@ -169,9 +169,7 @@ def check(document: object, path: Path) -> Params:
         UserError: naming every fault.
     """
     if not isinstance(document, dict):
-        raise UserError(
-            f"{path}: no mapping of blocks (teacher, corpus, ...) at the top level; name a params file"
-        )
+        raise UserError(f"{path}: no blocks (teacher, corpus, ...) at the top level; name a params file")
     try:
         return Params.model_validate(document)
     except ValidationError as error:
