@@ -54,8 +54,8 @@ DEFERRED = (
     "torch._dynamo._trace_wrapped_higher_order_op",
 )
 """Of these they take functions and classes by name, which import the module when they are used."""
-EMPTY = ("torch.distributed.tensor",)
-"""Imported for nothing but to be there."""
+UNREAD = ("torch.distributed.tensor",)
+"""Some versions import it for nothing but to be there; where a name of it is taken, it is imported."""
 
 
 def install() -> None:
@@ -143,7 +143,7 @@ def _uncollected() -> Iterator[None]:
 def _deferred() -> Iterator[None]:
     """Put placeholders where modules are not yet, and take them away again; stand-ins stay."""
     put: dict[str, ModuleType] = {name: _Deferred(name) for name in DEFERRED if _is_absent(name)}
-    put |= {name: ModuleType(name) for name in EMPTY if name not in sys.modules}
+    put |= {name: _StandIn(name) for name in UNREAD if name not in sys.modules}
     sys.modules.update({name: _StandIn(name) for name in KNOWN if name not in sys.modules} | put)
     try:
         yield
@@ -203,7 +203,7 @@ class _StandIn(_Deferred):
     """A module until more is asked of it than is known without it."""
 
     def __getattr__(self, name: str) -> object:
-        known, is_imported = KNOWN[self.__name__], sys.modules.get(self.__name__) is not self
+        known, is_imported = KNOWN.get(self.__name__, {}), sys.modules.get(self.__name__) is not self
         if name in known and not is_imported:
             return known[name]
         if name.startswith("__") and name != "__path__":  # asked of every module; __path__ for a submodule

@@ -74,6 +74,22 @@ def test_the_compiler_and_sharding_are_there_for_who_asks_for_them():
     assert run(code).splitlines() == ["True torch._dynamo.testing", "True", "2.0", "True", "DTensor"]
 
 
+def test_a_version_that_reads_what_others_only_import_gets_it(tmp_path):
+    package = tmp_path / "transformers"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from torch.distributed.tensor import DTensor\n"
+        "from torch.distributed.tensor.placement_types import Shard\n"
+        "import torch._dynamo.config\n"
+    )
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + INSTALL + "import torch, transformers\n"
+        "import torch.distributed.tensor as real\n"
+        "print(transformers.DTensor is real.DTensor, transformers.Shard(1).dim)"
+    )
+    assert run(code) == "True 1\n"
+
+
 def test_the_folders_of_transformers_offer_the_same_names():
     code = (
         "import transformers.models, transformers.models.bert\n"
