@@ -1,6 +1,7 @@
 """Attention within packed texts: short ones in padded blocks on a CPU, all at once where a GPU can."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 SHORT = 64
@@ -25,6 +27,8 @@ FLASH_CAPABILITY = (8, 0)
 """NVIDIA compute capability from which flash attention runs."""
 FLASH_WIDTHS = range(8, 257, 8)
 """Dimensions of a head that it takes."""
+GPU_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""For texts of one length: all but cuDNN's, which is planned anew for every shape."""
 
 Context = Any
 """What autograd keeps from forward for backward: torch's type does not tell what that is."""
@@ -136,12 +140,13 @@ def attend(query_key_value: Tensor, packing: Packing) -> Tensor:
     ]
     tokens, _, heads, width = query_key_value.shape
     texts = query_key_value[: tokens - packing.filler]
-    found = [
-        _attend_group(part, stretch, packing.bias)
-        if isinstance(stretch, Group)
-        else cast("Tensor", _BlockAttention.apply(part, packing.bias, stretch))
-        for part, stretch in zip(texts.split(sizes), packing.stretches, strict=True)
-    ]
+    with sdpa_kernel(GPU_KERNELS) if query_key_value.is_cuda else nullcontext():
+        found = [
+            _attend_group(part, stretch, packing.bias)
+            if isinstance(stretch, Group)
+            else cast("Tensor", _BlockAttention.apply(part, packing.bias, stretch))
+            for part, stretch in zip(texts.split(sizes), packing.stretches, strict=True)
+        ]
     if packing.filler:
         found.append(query_key_value.new_zeros(packing.filler, heads, width))
     return torch.cat(found) if len(found) > 1 else found[0]
