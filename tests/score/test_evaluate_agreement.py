@@ -98,7 +98,7 @@ def test_without_a_task_it_is_what_students_are_scored_by(prepared):
 
 
 def test_it_is_told_by_length_and_by_role(prepared):
-    groups = {group.pop("group"): group for group in run(prepared)["agreement"]["groups"]}
+    groups = {group["group"]: group["scores"] for group in run(prepared)["agreement"]["groups"]}
     table, tokenizer = dev_texts(), read_tokenizer(prepared)
     counts = np.array([len(tokenizer.encode(text).ids) for text in table["text"]])
     bounds = {"up to 16": (0, 16), "17 to 32": (16, 32), "33 to 64": (32, 64), "65 to 128": (64, 128)}

@@ -58,7 +58,7 @@ def groups(
         teacher: the teacher's parts, whose tokens are counted.
 
     Returns:
-        group, texts, and the scores of each group that has enough texts.
+        group and scores of each group that has enough texts.
     """
     ids, overlap = agreement.overlaps(pairs, student)
     counts = token_counts(texts["text"].to_list(), teacher)
@@ -67,7 +67,7 @@ def groups(
         if chosen.sum() < LEAST_IN_GROUP:
             continue
         of_group = pairs.filter(pl.col("left_id").is_in(pl.Series(ids[chosen]).implode()))
-        found.append({"group": name, **agreement.scores(of_group, student, overlap[chosen])})
+        found.append({"group": name, "scores": agreement.scores(of_group, student, overlap[chosen])})
     return found
 
 
