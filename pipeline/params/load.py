@@ -146,8 +146,7 @@ class Params(Block):
         if by_tasks and not any(map(selects_weights, self.evaluate.tasks.values())):
             yield (
                 f"{where}.finetune: there is no dev task to select weights by; give one of evaluate.tasks "
-                f"`split: dev`, set {where}.finetune.select: agreement, which needs no labels, or set "
-                f"{where}.finetune to null"
+                "`split: dev`, add `select: agreement` to it, which needs no labels, or set it to null"
             )
         for data in student.finetune.data if student.finetune else ():
             if data not in self.finetune.data:
