@@ -36,7 +36,7 @@ def agreement(students: Sequence[StudentMetrics], significance: Significance) ->
     said = (
         f"{texts:,.0f} texts of the corpus that no student is trained on, without labels. The teacher agrees "
         "with itself: 1. The same texts choose among a training's weights, so this is a little better than "
-        "it would be on new texts."
+        "it would be on new texts. Lengths and roles of few texts are not shown."
     )
     rows = [_row(metric, MEANINGS[metric], _whole(students, metric, significance)) for metric in MEANINGS]
     for metric in MEANINGS:
