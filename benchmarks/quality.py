@@ -222,7 +222,7 @@ def shares(metrics: Row, state: str, kinds: dict[str, str]) -> dict[str, float]:
     """For each kind of task the mean share of the teacher's scores, times 100."""
     own, teacher = scores(metrics, state), scores(metrics, "teacher")
     by_kind: dict[str, list[float]] = {}
-    for task in metrics["main"]:
+    for task in metrics["averaged"]:
         by_kind.setdefault(kinds[task], []).append(100 * own[task] / teacher[task])
     return {kind: mean(values) for kind, values in by_kind.items()}
 

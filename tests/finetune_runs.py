@@ -73,8 +73,8 @@ def named_in(rows: list[tuple]) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=texts.LABELLED_SCHEMA)
 
 
-def finetune() -> None:
-    """Run the stage in the working folder."""
+def finetune(**inputs: Path) -> None:
+    """Run the stage in the working folder; `inputs` are others than those that are always there."""
     main(
         "tiny",
         distilled=Path("distilled"),
@@ -85,6 +85,7 @@ def finetune() -> None:
         out=Path("out"),
         curve=Path("curve.tsv"),
         metrics_file=Path("metrics.json"),
+        **inputs,
     )
 
 

@@ -106,7 +106,7 @@ def changed(path, value):
                 {name: {"kind": "sts", "path": "pairs.tsv"}},
                 [(f"evaluate.tasks.{name}:", "report", "choose another")],
             )
-            for name in ("average", "kept")
+            for name in ("average", "kept", "agreement")
         ),
         (
             "students.tiny.finetune",
@@ -114,7 +114,12 @@ def changed(path, value):
             [
                 ("students.tiny.finetune.projection ", " 4,", "static", "set its dim"),
                 ("students.tiny.finetune:", "static", "leave out hsic"),
-                ("students.tiny.finetune:", "evaluate.tasks `split: dev`", "set it to null"),
+                (
+                    "students.tiny.finetune:",
+                    "evaluate.tasks `split: dev`",
+                    "`select: agreement`",
+                    "set it to null",
+                ),
                 ("students.tiny.finetune.data ", "'ours'", "; finetune.data "),
             ],
         ),
@@ -124,10 +129,11 @@ def changed(path, value):
             [("evaluate.tasks.mine:", "left and right", "'a'", "name another")],
         ),
         (
-            "evaluate.tasks",
-            {"mine": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}},
-            [("evaluate.tasks ", "give one `split: test`")],
+            "evaluate",
+            {"tasks": {"mine": {"kind": "sts", "path": "pairs.tsv", "split": "dev"}}, "agreement": None},
+            [("evaluate.tasks ", "give one `split: test`", "evaluate.agreement")],
         ),
+        ("evaluate.agreement", {"texts": 50}, [("evaluate.agreement.texts ", " 50;", " 100")]),
         ("significance", {"samples": 10}, [("significance.samples ", " 10;", " 100")]),
     ],
 )

@@ -78,6 +78,7 @@ def test_a_row_tells_scores_costs_and_what_is_kept(quality, tmp_path):
     less = {"stsb": {"spearman": 0.6}, "find": {"mrr@10": 0.3, "ndcg@10": 0.3}}
     told = {
         "main": {"stsb": "spearman", "find": "ndcg@10"},
+        "averaged": ["stsb", "find"],
         "scores": {"teacher": found, "distilled": less, "finetuned": found},
     }
     (tmp_path / "reports/metrics/a.json").write_text(json.dumps(told))

@@ -182,11 +182,13 @@ def trained(name: str) -> Document:
         Path("finetune.parquet"),
         Path("dev"),
     )
-    finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1])
+    view = load(Path("params.yaml")).encode.views[0]
+    corpus = {"corpus": Path("corpus.parquet"), "corpus_vectors": Path("vectors/corpus")}
+    finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1], **corpus, teacher_view=view)
     folders = (Path("pca"), made / "untrained", made / "distilled", out)
     outs = (stages[2], made / "examined")
-    view = load(Path("params.yaml")).encode.views[0]
-    evaluate.main(name, tasks, texts, Path("vectors/eval"), view, *folders, *outs)
+    read = (tasks, texts, Path("vectors/eval"), view)
+    evaluate.main(name, *read, *folders, *outs, **corpus, teacher_parts=Path("teacher"))
     return {stage.stem: json.loads(stage.read_text()) for stage in stages}
 
 

@@ -138,6 +138,12 @@ def a_dev_task(project: Project) -> None:
     assert ran == {*FOR_A_TASK, "finetune@hpd", "finetune@potion", "evaluate@potion"}
 
 
+@row("`evaluate.agreement`")
+def the_agreement(project: Project) -> None:
+    project.params["evaluate"]["agreement"] = None
+    assert would_run(project) == of_students("evaluate", "export") | COMPARED - {"footprint"}
+
+
 @row("lines appended to a corpus file")
 def lines_appended(project: Project) -> None:
     texts = project.root / "data/raw/texts.txt"

@@ -12,6 +12,7 @@ from pipeline.export.markdown import code, plain
 from pipeline.export.onnx_folder import GRAPHS
 from pipeline.export.snippets import how_to_load, in_a_browser
 from pipeline.params import mixture
+from pipeline.params.evaluate import AGREEMENT
 from pipeline.params.export import Format
 from pipeline.params.load import Params
 from pipeline.params.mixture import TextSet
@@ -150,10 +151,15 @@ def _quality(metrics: dict[str, Any]) -> str:
     for task, metric in metrics["main"].items():
         teacher, own = (metrics["scores"][model][task][metric] for model in ("teacher", "finetuned"))
         rows.append(f"| {task} | {metric} | {teacher:.4f} | {own:.4f} |")
-    kept = metrics["retention"]["finetuned"]
+    kept = metrics["retention"]["finetuned"] if {*metrics["main"]} != {AGREEMENT} else None
     said = "" if kept is None else f"\nIt keeps {kept:.1%} of the teacher's scores on average."
     proxies = ", ".join(task for task in metrics["main"] if task in metrics["builtin"])
     note = f"\n{proxies}: built-in proxies, made from WordNet." if proxies else ""
+    if AGREEMENT in metrics["main"]:
+        note += (
+            f"\n{AGREEMENT}: the share of the ten texts that the teacher finds nearest to a held-out text of "
+            "the corpus that this student finds too. No average counts it."
+        )
     return "\n".join(rows) + "\n" + said + note + "\n"
 
 

@@ -40,7 +40,7 @@ def header(
     return ModelCardData(
         base_model=base_models(made_of) or None,
         datasets=_distinct(one.hub_ids for one in made_of if not _is_model(one)) or None,
-        eval_results=results(params.evaluate.tasks, scores),
+        eval_results=results(params.evaluate.tasks, scores) or None,
         language=languages(made_of) or None,
         library_name="model2vec" if params.student(name).kind == "static" else "sentence-transformers",
         license=licence.identifier,
@@ -84,6 +84,7 @@ def results(tasks: Mapping[str, Task], metrics: Mapping[str, Any]) -> "list[Eval
             metric_value=own[task][metric],
         )
         for task, metric in metrics["main"].items()
+        if task in tasks  # agreement with the teacher is none
     ]
 
 

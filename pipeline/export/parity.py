@@ -14,8 +14,9 @@ from pipeline.params.teacher import Similarity
 from pipeline.score.statistics import bootstrap
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks import sts
+from pipeline.tasks.agreement import TOP, nearest
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors.space.geometry import agreement, all_similarities, normalised
+from pipeline.vectors.space.geometry import agreement, normalised
 
 Vectors = NDArray[np.floating]
 
@@ -23,8 +24,6 @@ CONFIDENCE = 0.95
 """Of the interval of a lost score."""
 SAMPLES = 500
 """Resamples that it is taken from."""
-NEAREST = 10
-"""Texts whose order is compared."""
 MEASURES: tuple[Similarity, ...] = ("cosine", "dot", "euclidean")
 """What stores of vectors offer."""
 GROUPS = 10
@@ -105,7 +104,7 @@ class Measure:
 
 
 def overlaps(vectors: Vectors, trained: Vectors, *, unit: bool) -> dict[Similarity, float]:
-    """The mean share of a text's NEAREST nearest texts in the student's vectors that are so in an export's.
+    """The mean share of a text's TOP nearest texts in the student's vectors that are so in an export's.
 
     Args:
         vectors: the export's (n, d), n >= 2.
@@ -116,15 +115,8 @@ def overlaps(vectors: Vectors, trained: Vectors, *, unit: bool) -> dict[Similari
 
 
 def _overlap(vectors: Vectors, how: Similarity, trained: Vectors, trained_how: Similarity) -> float:
-    found, wanted = _nearest(vectors, how), _nearest(trained, trained_how)
+    found, wanted = nearest(vectors, how), nearest(trained, trained_how)
     return float((found[:, :, None] == wanted[:, None, :]).any(axis=2).mean())
-
-
-def _nearest(vectors: Vectors, how: Similarity) -> NDArray[np.int64]:
-    """The rows of a text's nearest others, (n, k)."""
-    similarities = all_similarities(vectors, vectors, how)
-    np.fill_diagonal(similarities, -np.inf)
-    return np.argsort(-similarities, axis=1, kind="stable")[:, : min(NEAREST, len(vectors) - 1)]
 
 
 AGREEMENT = Measure({}, {"measure": "agreement"})
@@ -188,7 +180,7 @@ def check_overlaps(name: Format, found: dict[Similarity, float], tolerance: Tole
     how = min(found, key=lambda one: found[one])
     if not found[how] >= tolerance.overlap:
         raise UserError(
-            f"{name} finds {found[how]:.1%} of the {NEAREST} nearest texts by {how} that the student finds, "
+            f"{name} finds {found[how]:.1%} of the {TOP} nearest texts by {how} that the student finds, "
             f"{_key(name)}.overlap asks for {tolerance.overlap:.1%}; lower it, or leave {name} out of "
             "export.formats"
         )

@@ -18,9 +18,13 @@ from pipeline.params.classes import (
 from pipeline.params.classes import Probe as Probe
 from pipeline.params.search import DEFAULT_INDEXES, Budget, Index, index_faults
 
-RESERVED = ("average", "kept")
-"""What stands beside the tasks' names in reports/significance.json."""
-Scoring = Literal["sts", "retrieval", "entity_resolution"] | Probe
+AGREEMENT = "agreement"
+"""The name that agreement with the teacher has among the tasks, and its scoring."""
+LEAST_HELD_OUT = 100
+"""Texts; the ten nearest of fewer are a tenth of all, and say little."""
+RESERVED = ("average", "kept", AGREEMENT)
+"""What stands beside the tasks' names in the report."""
+Scoring = Literal["sts", "retrieval", "entity_resolution", "agreement"] | Probe
 """The module under tasks/ that scores a task; `classification` has settings, which are a `Probe`."""
 
 
@@ -189,11 +193,25 @@ def selects_weights(task: Task) -> bool:
     return builtin or getattr(task, "split", "test") == "dev"
 
 
+class Agreement(Block):
+    """Do students find the texts near to each other that the teacher does? Needs no labels."""
+
+    texts: Annotated[int, Field(ge=LEAST_HELD_OUT)] = 2000
+    """Texts of the corpus' dev split that are compared, at most: the first by text_id, a choice by hash."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """The module under tasks/ that scores it."""
+        return "agreement"
+
+
 class Evaluate(Block):
     """Tasks by name, and what search and storage are scored with."""
 
-    tasks: Annotated[dict[Name, Task], Field(min_length=1)]
-    """`sts_sets` stands for seven of them, `mnli` for two."""
+    tasks: dict[Name, Task]
+    """`sts_sets` stands for seven of them, `mnli` for two; {}: `agreement` alone is reported."""
+    agreement: Agreement | None = Agreement()
+    """Agreement with the teacher on held-out texts of the corpus, beside the tasks; null: not asked."""
     indexes: Annotated[tuple[Index, ...], Field(strict=False)] = DEFAULT_INDEXES
     """The faiss indexes that retrieval is scored and timed with, for the teacher and each student that ships;
     []: none."""
@@ -214,8 +232,12 @@ class Evaluate(Block):
 
     @model_validator(mode="after")
     def _reported(self) -> Self:
-        if all(getattr(task, "split", "test") == "dev" for task in self.tasks.values()):
-            raise ValueError("evaluate.tasks has dev tasks alone; give one `split: test`, to be reported")
+        tested = any(getattr(task, "split", "test") == "test" for task in self.tasks.values())
+        if not tested and self.agreement is None:
+            raise ValueError(
+                "evaluate.tasks has no task to be reported; give one `split: test`, or leave out "
+                "`evaluate.agreement: null`"
+            )
         return self
 
     @model_validator(mode="after")

@@ -142,10 +142,11 @@ class Params(Block):
                 f"export.formats is model2vec, which {where} of kind {student.kind} does not have; add "
                 "sentence-transformers, onnx or onnx-int8"
             )
-        if student.finetune and not any(map(selects_weights, self.evaluate.tasks.values())):
+        by_tasks = student.finetune is not None and student.finetune.select == "tasks"
+        if by_tasks and not any(map(selects_weights, self.evaluate.tasks.values())):
             yield (
                 f"{where}.finetune: there is no dev task to select weights by; give one of evaluate.tasks "
-                "`split: dev`, or set it to null"
+                "`split: dev`, add `select: agreement` to it, which needs no labels, or set it to null"
             )
         for data in student.finetune.data if student.finetune else ():
             if data not in self.finetune.data:

@@ -50,8 +50,11 @@ class Finetune(Block):
     interpolation: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Share of the fine-tuned weights in those that are scored and kept; the others are the distilled ones
     (WiSE-FT, Wortsman et al. 2022). Below 1 more is left of what fine-tuning costs elsewhere."""
+    select: Literal["tasks", "agreement"] = "tasks"
+    """What the dev score is: the mean over the dev tasks; or, without labels, the share of a dev text's ten
+    nearest texts that are the teacher's too."""
     evaluations: Count = 4
-    """How often the dev tasks are scored; the best weights are kept, the distilled ones if none is better."""
+    """How often the dev score is taken; the best weights are kept, the distilled ones if none is better."""
     seed: Seed = 0
     """Seed of the order of the triplets."""
 

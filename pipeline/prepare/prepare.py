@@ -27,6 +27,9 @@ from pipeline.prepare.wordnet.families import Families, families
 from pipeline.prepare.wordnet.files import open_wordnet
 from pipeline.tasks import pairs as pairs_file
 
+EVAL_TEXTS = 2000
+"""Where no task names any."""
+
 
 def main(
     raw: Annotated[Path, typer.Option(help="The user's data: DVC sees what changes in this folder.")],
@@ -34,7 +37,7 @@ def main(
     tokenizer: Annotated[Path, typer.Option(help="The teacher's, for passages.")],
     corpus: Annotated[Path, typer.Option(help="Out: the corpus.")],
     provenance: Annotated[Path, typer.Option(help="Out: where each text of the corpus comes from.")],
-    eval_texts: Annotated[Path, typer.Option("--eval", help="Out: the texts of the tasks.")],
+    eval_texts: Annotated[Path, typer.Option("--eval", help="Out: the texts of the tasks, or dev texts.")],
     tasks: Annotated[Path, typer.Option(help="Out: the pairs of the tasks.")],
     dev: Annotated[Path, typer.Option(help="Out: folder of the tasks that select weights.")],
     finetune: Annotated[Path, typer.Option(help="Out: the texts of the triplets.")],
@@ -68,12 +71,14 @@ def main(
     read = read_sources(settings.corpus.sources, opened, cache(lambda: window_file.read(tokenizer)))
     kept, reports = build(read, settings.corpus, held_out)
     labelled, finetune_reports = finetuning(settings.finetune.data, opened, held_out)
-    tables = (kept, evaluated.texts, labelled.texts)
+    # Without a task, cost and exports are measured on texts that no student is trained on.
+    shown = evaluated.texts if settings.evaluate.tasks else dev_texts(kept)
+    tables = (kept, shown, labelled.texts)
     check_ids(pl.concat([table.select("text_id", "text") for table in tables]))
 
     texts_file.write(kept, texts_file.CORPUS_SCHEMA, corpus)
     texts_file.write(kept, PROVENANCE_SCHEMA, provenance)
-    texts_file.write(evaluated.texts, texts_file.LABELLED_SCHEMA, eval_texts)
+    texts_file.write(shown, texts_file.LABELLED_SCHEMA, eval_texts)
     pairs_file.write(evaluated.pairs, tasks)
     dev_file.write(evaluated.pairs, evaluated.texts, settings.evaluate.tasks, dev)
     texts_file.write(labelled.texts, texts_file.LABELLED_SCHEMA, finetune)
@@ -94,6 +99,12 @@ def main(
     }
     metrics_file.write(counts, metrics)
     say(f"{len(kept):,} corpus texts, {len(evaluated.pairs):,} task rows, {len(labelled.pairs):,} triplets")
+
+
+def dev_texts(corpus: pl.DataFrame) -> pl.DataFrame:
+    """The first texts of the corpus' dev split by text_id, which being hashes are a choice by chance."""
+    chosen = corpus.filter(pl.col("split") == "dev").sort("text_id").head(EVAL_TEXTS)
+    return chosen.select(*texts_file.LABELLED_SCHEMA)
 
 
 def _sees(raw: Path, pattern: str) -> bool:

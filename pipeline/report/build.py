@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.report import (
     added,
+    agreement,
     augmentation,
     budget,
     cut,
@@ -113,6 +114,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         board=board,
         picks=tuple(picks(board, inputs.significance)),
         caveats=tuple(differences.caveats(board, inputs.significance)),
+        agreement=agreement.agreement(inputs.students, inputs.significance),
         quality=(
             _quality(board, standalone["quality_size"], megabytes, "size on disk", "MB"),
             _quality(board, standalone["quality_speed"], latencies, "latency", "ms"),
@@ -233,9 +235,9 @@ def _panels(student: str, inputs: Inputs) -> list[Panel]:
     """The student's trainings that have something to draw."""
     losses = _lines(inputs.curves[student], {"train": "train_loss", "dev": "dev_value"})
     scores = _lines(inputs.finetune_curves[student], {"dev": "dev_score"})
-    agreement = inputs.blocks[student]["train"]["select"] == "agreement"
+    agreed = inputs.blocks[student]["train"]["select"] == "agreement"
     panels = [
-        Panel(f"{student}: distillation loss" + (" (dev: 1 - agreement)" if agreement else ""), losses),
+        Panel(f"{student}: distillation loss" + (" (dev: 1 - agreement)" if agreed else ""), losses),
         Panel(f"{student}: fine-tuning score", scores),
     ]
     return [panel for panel in panels if panel.lines]

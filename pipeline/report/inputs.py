@@ -33,6 +33,22 @@ class Budget(_Read):
     """The share of the score with the student's own whole float32 vectors."""
 
 
+class Group(_Read):
+    """Texts of a length or a role, and how far a student agrees with the teacher on them."""
+
+    group: str
+    scores: dict[str, float]
+    """overlap@10, spearman, texts."""
+
+
+class AgreementMetrics(_Read):
+    """Agreement with the teacher on groups of texts."""
+
+    left_out: str | None = None
+    """Why it was not measured."""
+    groups: tuple[Group, ...] = ()
+
+
 class StudentMetrics(_Read):
     """One student's scores, its teacher's beside them; `scores` is variant -> task -> metric -> value."""
 
@@ -54,6 +70,7 @@ class StudentMetrics(_Read):
     retention: dict[str, float | None] = {}
     """Mean over the tasks of score / teacher's score, by variant."""
     geometry: dict[str, dict[str, float | None]] = {}
+    agreement: AgreementMetrics = AgreementMetrics()
     budget: tuple[Budget, ...] = ()
     budget_left_out: tuple[str, ...] = ()
     """Tasks that are left out of the budget's scores."""

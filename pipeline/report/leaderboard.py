@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeline.params.evaluate import AGREEMENT
 from pipeline.report.inputs import (
     DISTILLED,
     FINETUNED,
@@ -65,6 +66,11 @@ class Leaderboard:
         return self.rows[0]
 
     @property
+    def without_labels(self) -> bool:
+        """Whether nothing but agreement with the teacher is scored."""
+        return {task.name for task in self.tasks} == {AGREEMENT}
+
+    @property
     def shipped(self) -> list[Row]:
         """What each student ships."""
         return [row for row in self.rows if row.variant == SHIPPED]
@@ -93,12 +99,13 @@ def leaderboard(
 
 
 def _tasks(students: Sequence[StudentMetrics]) -> tuple[Task, ...]:
+    """As they come, agreement with the teacher last."""
     found = {
         name: Task(name, metric, name in metrics.builtin)
         for metrics in students
         for name, metric in metrics.main.items()
     }
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda task: task.name == AGREEMENT))
 
 
 def _row(

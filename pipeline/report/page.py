@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.report import added, budget, cut, effort, numbers, tables, timings
 from pipeline.report.added import Added
+from pipeline.report.agreement import Agreement
 from pipeline.report.augmentation import MethodView
 from pipeline.report.budget import Choice, IndexRow
 from pipeline.report.differences import Differences
@@ -48,6 +49,7 @@ class Report:
     board: Leaderboard
     picks: tuple[Pick, ...]
     caveats: tuple[str, ...]
+    agreement: Agreement
     quality: tuple[Figure, ...]
     differences: Differences
     budgets: tuple[Figure, ...]
@@ -132,6 +134,8 @@ def code(text: str) -> "Markup":
 def keeps(pick: Pick, board: Leaderboard) -> str:
     """What a student keeps of the teacher, in words."""
     ours, theirs = numbers.score(pick.row.average), numbers.score(board.teacher.average)
+    if board.without_labels:
+        return f"Finds {numbers.percent(pick.row.average)} of the texts that the teacher finds nearest"
     average = f"average score {ours}, teacher's {theirs}"
     if pick.row.kept is None:
         return average

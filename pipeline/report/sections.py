@@ -30,8 +30,6 @@ MEANINGS = {
     "norm": "mean length of the vectors",
     "alignment": "mean squared distance of texts that mean the same; lower is better",
     "uniformity": "how evenly the vectors fill the sphere; lower is better",
-    "agreement": "rank correlation of pairs' cosines with the teacher's",
-    "top10_overlap": "share of the ten nearest neighbours that are the teacher's too",
 }
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pipeline.params.evaluate import AGREEMENT
 from pipeline.report.inputs import AVERAGE, KEPT, Size
 from pipeline.report.leaderboard import SHIPPED, Leaderboard, Row
 from pipeline.report.numbers import NOTHING, number, percent, percent_span, score, span, steadiness
@@ -14,6 +15,10 @@ NOTES = (
     "Ms/sentence is the time of one sentence alone: the median, and the 95th percentile. ± says by how much "
     "a round differs from the median round. Sizes and speeds are those of the teacher and of what each "
     "student ships. Speed is measured in float32, except for a teacher behind an API."
+)
+AGREEMENT_NOTE = (
+    "Agreement is the share of the ten texts that the teacher finds nearest to a held-out text of the corpus "
+    "that a student finds too"
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "
@@ -73,6 +78,9 @@ def markdown(board: Leaderboard) -> str:
 def notes(board: Leaderboard) -> str:
     """What the numbers of the leaderboard are."""
     said = [NOTES]
+    if any(task.name == AGREEMENT for task in board.tasks):
+        alone, beside = "there is no task, so the average is it", "no average counts it"
+        said.append(f"{AGREEMENT_NOTE}; {alone if board.without_labels else beside}.")
     if board.machine:
         said.append(f"Speeds were measured on {board.machine}.")
     if board.confidence is not None:

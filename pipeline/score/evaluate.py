@@ -1,5 +1,6 @@
 """evaluate@NAME: score a student untrained, distilled and fine-tuned, beside the teacher's cached vectors."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -12,19 +13,33 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import student_folder
-from pipeline.params.load import Params, load
+from pipeline.params.evaluate import AGREEMENT, Agreement, Evaluate, Scoring, Task
+from pipeline.params.load import load
+from pipeline.params.search import Budget
 from pipeline.params.students import Student
 from pipeline.prepare.subtasks import spelled_out
-from pipeline.score.evaluation import asymmetric, budget, embedding_space, examples, indexes, items
+from pipeline.score.evaluation import (
+    agreement_groups,
+    asymmetric,
+    budget,
+    embedding_space,
+    examples,
+    indexes,
+    items,
+)
 from pipeline.score.evaluation.shipped import embeddings
 from pipeline.score.statistics import examined
-from pipeline.tasks import pairs
+from pipeline.tasks import agreement, pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.vectors import collapse
 from pipeline.vectors.sets import published
 from pipeline.vectors.space import pca
 from pipeline.vectors.space.targets import left_out, reduced_similarity, reduction
+
+Tasks = Mapping[str, Task | Agreement]
+Sources = list[tuple[published.VectorSet, np.ndarray]]
+"""Vector sets of the teacher's, and which ids are taken from each."""
 
 
 class Scored(NamedTuple):
@@ -48,33 +63,37 @@ def main(
     out: Annotated[Path, typer.Option(help="Metrics of this student")],
     examined_folder: Annotated[Path, typer.Option("--examined", help="examined/NAME")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+    corpus: Annotated[Path, typer.Option(help="corpus/corpus.parquet")] = Path("data/corpus/corpus.parquet"),
+    corpus_vectors: Annotated[Path, typer.Option(help="vectors/corpus")] = Path("data/vectors/corpus"),
+    teacher_parts: Annotated[Path, typer.Option(help="The teacher's tokenizer")] = Path("data/teacher"),
 ) -> None:
-    """Score a student on the test tasks."""
+    """Score a student on the test tasks, and on how far it agrees with the teacher."""
     params = spelled_out(load(params_file))
     block = params.student(name)
     if refused := student_folder.refusal(finetuned):
         student_folder.write_refusal(refused, examined_folder)
         metrics.write({metrics.REFUSED: str(refused)}, out)
         return
-    scoring = {task: spec.scoring for task, spec in params.evaluate.tasks.items()}
     test = evaluation.split_of(pairs.read(tasks), "test")
-    if not test:
-        raise UserError(f"{tasks} has no test task; give a task under evaluate.tasks `split: test`")
-    wanted = evaluation.text_ids(test)
-    if len(wanted) < 2:
-        raise UserError(f"the test tasks ({', '.join(test)}) have one text between them; give them more rows")
-    table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(pl.Series(wanted).implode()))
+    compared = agreement.held_out(corpus, params.evaluate.agreement)
+    ids = _evaluated(test, compared)
+    table = pl.concat([texts.read_labelled(eval_texts), compared.texts]).unique("text_id").sort("text_id")
+    table = table.filter(pl.col("text_id").is_in(pl.Series(ids).implode()))
+    precision = params.evaluate.precision
+    views = (teacher_view, block.view)
+    sources = _sources(eval_vectors, evaluation.text_ids(test), corpus_vectors, ids, views)
+    shipped = embeddings(finetuned, f"finetune@{name}", table, precision)
+    teacher, target = _teacher(sources, teacher_view, block.view, shipped.vectors.shape[1], ids, pca_folder)
+    specs: dict[str, Task | Agreement] = {**params.evaluate.tasks}
+    if params.evaluate.agreement and len(compared.texts):
+        own = compared.texts["text_id"].to_numpy()
+        test[AGREEMENT] = agreement.task(Embeddings(own, teacher.of(own), teacher.similarity))
+        specs[AGREEMENT] = params.evaluate.agreement
+    scoring = {task: specs[task].scoring for task in test}
 
     def scored(one: Embeddings) -> Scored:
         return Scored(one.vectors.shape[1], *items.score_tasks(test, scoring, one))
 
-    ids = table["text_id"].to_numpy()
-    precision = params.evaluate.precision
-    vector_set = published.open_set(eval_vectors, teacher_view, block.view)
-    shipped = embeddings(finetuned, f"finetune@{name}", table, precision)
-    teacher, target = _teacher(
-        vector_set, teacher_view, block.view, shipped.vectors.shape[1], ids, pca_folder
-    )
     models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
     by_model = {"teacher": scored(teacher)}
     by_model["teacher_pca"] = by_model["teacher"] if target is teacher else scored(target)
@@ -88,8 +107,12 @@ def main(
             by_files[files] = scored(embeddings(folder, f"distill@{name}", table, precision))
         by_model[stage] = by_files[files]
     block = block.model_copy(update={"dim": by_model["distilled"].dim})
-    summary = _summary({model: found.scores for model, found in by_model.items()}, params)
+    summary = _summary({model: found.scores for model, found in by_model.items()}, specs)
     summary["geometry"] = _geometry(models, test, scoring)
+    summary["agreement"] = {"left_out": compared.left_out, "groups": []}
+    if AGREEMENT in test:
+        found = agreement_groups.groups(test[AGREEMENT], shipped, compared.texts, teacher_parts)
+        summary["agreement"]["groups"] = found
     trained = "finetune" if block.finetune else "train"
     fix = f"lower students.{name}.{trained}.lr, or change its loss"
     collapse.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix, targets)
@@ -98,20 +121,45 @@ def main(
         "dims": {model: found.dim for model, found in by_model.items()},
         "views": {"teacher": teacher_view, "teacher_pca": block.view},
     }
-    compared = {model: one.similarity for model, one in models.items()}
-    if set(compared.values()) != {"cosine"}:
-        shape["similarity"] = compared
+    how = {model: one.similarity for model, one in models.items()}
+    if set(how.values()) != {"cosine"}:
+        shape["similarity"] = how
     in_use = {
-        **_search(block, models, test, params, vector_set, teacher_view, pca_folder),
-        **_budget(block, models, test, params),
+        **_search(block, models, test, scoring, params.evaluate, sources, teacher_view, pca_folder),
+        **_budget(block, models, test, specs, params.evaluate.budget),
     }
     metrics.write({"student": name, "kind": block.kind, **shape, **summary, **in_use}, out)
     parts = [by_model[model].items.with_columns(pl.lit(model).alias("model")) for model in examined.MODELS]
     _examine(pl.concat(parts), models, test, scoring, table, examined_folder)
 
 
+def _evaluated(test: Mapping[str, pl.DataFrame], compared: agreement.HeldOut) -> np.ndarray:
+    """Ids of all texts that a model is scored on, ascending.
+
+    Raises:
+        UserError: there are none, or one alone.
+    """
+    if not test and compared.texts.is_empty():
+        raise UserError(
+            f"there is nothing to score: no task has test rows, and no agreement is measured "
+            f"({compared.left_out}) Give a task under evaluate.tasks `split: test`"
+        )
+    ids = np.union1d(evaluation.text_ids(test), compared.texts["text_id"].to_numpy())
+    if len(ids) < 2:
+        raise UserError(f"the test tasks ({', '.join(test)}) have one text between them; give them more rows")
+    return ids
+
+
+def _sources(
+    eval_vectors: Path, tested: np.ndarray, corpus_vectors: Path, ids: np.ndarray, views: tuple[str, str]
+) -> Sources:
+    """Where the teacher's vectors of all `ids` lie: those of the tasks' texts, and of the corpus' own."""
+    wanted = ((eval_vectors, tested), (corpus_vectors, np.setdiff1d(ids, tested)))
+    return [(published.open_set(folder, *views), own) for folder, own in wanted if len(own)]
+
+
 def _teacher(
-    vector_set: published.VectorSet,
+    sources: Sources,
     teacher_view: str,
     view: str,
     dim: int,
@@ -119,11 +167,10 @@ def _teacher(
     pca_folder: Path,
 ) -> tuple[Embeddings, Embeddings]:
     """The view that stands for the teacher, and the one that the student learns, reduced to its dimension."""
-    full = target = Embeddings(
-        ids, _vectors_of(vector_set, teacher_view, ids), vector_set.similarity(teacher_view)
-    )
+    first, _ = sources[0]
+    full = target = Embeddings(ids, _vectors_of(sources, teacher_view), first.similarity(teacher_view))
     if view != teacher_view:
-        target = Embeddings(ids, _vectors_of(vector_set, view, ids), vector_set.similarity(view))
+        target = Embeddings(ids, _vectors_of(sources, view), first.similarity(view))
     if dim < target.vectors.shape[1]:
         fitted = pca.read(pca_folder, view)
         reduced = fitted.reduce(target.vectors, min(dim, fitted.rank))
@@ -131,16 +178,19 @@ def _teacher(
     return full, target
 
 
-def _vectors_of(vector_set: published.VectorSet, view: str, ids: np.ndarray) -> np.ndarray:
-    return np.concatenate([*vector_set.of(ids, view)]).astype(np.float32)
+def _vectors_of(sources: Sources, view: str) -> np.ndarray:
+    """The vectors of the ids of all sources, ascending."""
+    parts = [part for vector_set, own in sources for part in vector_set.of(own, view)]
+    order = np.argsort(np.concatenate([own for _, own in sources]))
+    return np.concatenate(parts).astype(np.float32)[order]
 
 
-def _summary(scores: dict[str, evaluation.Scores], params: Params) -> dict[str, Any]:
-    known, tasks = scores["teacher"], params.evaluate.tasks
-    main_metrics = evaluation.main_metrics({name: task for name, task in tasks.items() if name in known})
+def _summary(scores: dict[str, evaluation.Scores], tasks: Tasks) -> dict[str, Any]:
+    main_metrics = evaluation.main_metrics({name: tasks[name] for name in scores["teacher"]})
     return {
-        "builtin": [name for name, task in tasks.items() if task.kind.startswith("wordnet_")],
+        "builtin": [name for name in main_metrics if getattr(tasks[name], "kind", "").startswith("wordnet_")],
         "main": main_metrics,
+        "averaged": evaluation.averaged(main_metrics),
         "scores": scores,
         "average": {model: evaluation.average(values, main_metrics) for model, values in scores.items()},
         "retention": {
@@ -152,15 +202,12 @@ def _summary(scores: dict[str, evaluation.Scores], params: Params) -> dict[str, 
 
 
 def _geometry(
-    models: dict[str, Embeddings], test: dict[str, pl.DataFrame], scoring: dict[str, Any]
+    models: dict[str, Embeddings], test: dict[str, pl.DataFrame], scoring: dict[str, Scoring]
 ) -> dict[str, dict[str, float]]:
     positives = embedding_space.positive_pairs(test, scoring)
-    teacher = models["teacher"]
-    beside = {"teacher": None, "finetuned": teacher}
     return {
-        model: collapse.describe(models[model].vectors)
-        | embedding_space.describe(models[model], other, positives)
-        for model, other in beside.items()
+        model: collapse.describe(one.vectors) | embedding_space.describe(one, positives)
+        for model, one in models.items()
     }
 
 
@@ -168,7 +215,7 @@ def _examine(
     scores: pl.DataFrame,
     models: dict[str, Embeddings],
     test: dict[str, pl.DataFrame],
-    scoring: dict[str, Any],
+    scoring: dict[str, Scoring],
     table: pl.DataFrame,
     out: Path,
 ) -> None:
@@ -188,32 +235,36 @@ def _search(
     block: Student,
     models: dict[str, Embeddings],
     test: dict[str, pl.DataFrame],
-    params: Params,
-    vector_set: published.VectorSet,
+    scoring: dict[str, Scoring],
+    params: Evaluate,
+    sources: Sources,
     teacher_view: str,
     pca_folder: Path,
 ) -> dict[str, Any]:
     """Retrieval by the indexes, and by a student's queries among the teacher's documents."""
     shipped, ids = models["finetuned"], models["finetuned"].ids
-    tasks = {name: rows for name, rows in test.items() if params.evaluate.tasks[name].scoring == "retrieval"}
+    tasks = {name: rows for name, rows in test.items() if scoring[name] == "retrieval"}
     shown = {"teacher": models["teacher"], "finetuned": shipped}
-    found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.evaluate.indexes)}
+    found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.indexes)}
     fitted = pca.read(pca_folder, block.view)
     why = left_out(block, fitted.dim, teacher_view)
     if why and tasks:
         say(f"evaluate: no student queries among the teacher's documents: {why}")
     elif tasks:
-        vectors_of_view = _vectors_of(vector_set, block.view, ids)
+        vectors_of_view = _vectors_of(sources, block.view)
         documents = Embeddings(ids, reduction(block, fitted)(vectors_of_view))
         found["asymmetric"] = asymmetric.score_tasks(tasks, shipped, documents)
     return {"asymmetric": {}, **found, "asymmetric_left_out": why}
 
 
 def _budget(
-    block: Student, models: dict[str, Embeddings], test: dict[str, pl.DataFrame], params: Params
+    block: Student,
+    models: dict[str, Embeddings],
+    test: dict[str, pl.DataFrame],
+    tasks: Tasks,
+    asked: Budget | None,
 ) -> dict[str, Any]:
     """The shipped student's scores at fewer bytes, and the tasks that they are not of."""
-    asked, tasks = params.evaluate.budget, params.evaluate.tasks
     if asked is None:
         return {"budget": [], "budget_left_out": list(test)}
     scoring, main = {name: tasks[name].scoring for name in test}, evaluation.main_metrics(tasks)

@@ -40,6 +40,8 @@ class Scored(BaseModel):
 
     main: dict[str, str]
     """The headline metric of each test task."""
+    averaged: tuple[str, ...]
+    """The tasks that an average is of."""
     scores: dict[str, dict[str, dict[str, float]]]
     """Model -> task -> metric -> value."""
 
@@ -68,7 +70,8 @@ def main(
     )
     # The teacher is the same beside all students; what is shown of it is taken from beside the first.
     by_metric[TEACHER] = beside[names[0]]
-    metrics.write({**_summary(students, teachers, settings), "metrics": by_metric}, out)
+    averaged = scored[names[0]].averaged
+    metrics.write({**_summary(students, teachers, averaged, settings), "metrics": by_metric}, out)
 
 
 def _is_refused(folder: Path, name: str) -> bool:
@@ -151,18 +154,20 @@ def _resampled(
     return rows, intervals
 
 
-def _summary(students: ByModel, teachers: ByModel, settings: Significance) -> dict[str, Any]:
+def _summary(
+    students: ByModel, teachers: ByModel, averaged: tuple[str, ...], settings: Significance
+) -> dict[str, Any]:
     """The intervals of the headline scores, of their average and of what is kept, and the paired tests."""
     confidence = settings.confidence
     teacher = next(iter(teachers.values()))
-    found = {TEACHER: comparison.intervals(teacher, teacher, confidence)}
+    found = {TEACHER: comparison.intervals(teacher, teacher, averaged, confidence)}
     tests: list[dict[str, Any]] = []
-    opponents = comparison.opponents(students)
+    opponents = comparison.opponents(students, averaged)
     for name, rows in students.items():
-        found[name] = comparison.intervals(rows, teachers[name], confidence)
-        tests += comparison.paired(name, TEACHER, (rows, teachers[name]), confidence)
+        found[name] = comparison.intervals(rows, teachers[name], averaged, confidence)
+        tests += comparison.paired(name, TEACHER, (rows, teachers[name]), averaged, confidence)
         for other in opponents[name]:
-            tests += comparison.paired(name, other, (rows, students[other]), confidence)
+            tests += comparison.paired(name, other, (rows, students[other]), averaged, confidence)
     return {"samples": settings.samples, "confidence": confidence, "intervals": found, "paired": tests}
 
 

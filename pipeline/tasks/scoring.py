@@ -1,19 +1,20 @@
 """All tasks of a split, scored with one model's vectors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 
 import numpy as np
 import polars as pl
 
-from pipeline.params.evaluate import Probe, Scoring, Task
-from pipeline.tasks import classification, entity_resolution, retrieval, sts
+from pipeline.params.evaluate import AGREEMENT, Agreement, Probe, Scoring, Task
+from pipeline.tasks import agreement, classification, entity_resolution, retrieval, sts
 from pipeline.tasks.embeddings import Embeddings
 
 SCORING: dict[str, ModuleType] = {
     "sts": sts,
     "retrieval": retrieval,
     "entity_resolution": entity_resolution,
+    "agreement": agreement,
 }
 
 Scores = dict[str, dict[str, float]]
@@ -44,24 +45,33 @@ def headline(how: Scoring, chosen: str | None) -> str:
     return chosen or SCORING[str(how)].HEADLINE
 
 
-def main_metrics(tasks: Mapping[str, Task]) -> dict[str, str]:
+def main_metrics(tasks: Mapping[str, Task | Agreement]) -> dict[str, str]:
     """The headline metric of each task."""
     return {name: headline(task.scoring, getattr(task, "metric", None)) for name, task in tasks.items()}
 
 
+def averaged(tasks: Iterable[str]) -> list[str]:
+    """The tasks that an average is of: all but agreement with the teacher, or that where there is no other.
+
+    It is no score on a task: the teacher's is 1, and a student that serves as well has much less.
+    """
+    names = [*tasks]
+    return [name for name in names if name != AGREEMENT] or names
+
+
 def average(scores: Scores, main: Mapping[str, str]) -> float:
-    """Mean of the headline metrics over the tasks."""
-    return float(np.mean([metrics[main[name]] for name, metrics in scores.items()]))
+    """Mean of the headline metrics over the `averaged` tasks."""
+    return float(np.mean([scores[name][main[name]] for name in averaged(scores)]))
 
 
 def retention(scores: Scores, teacher: Scores, main: Mapping[str, str]) -> float | None:
-    """Mean over the tasks of score / teacher's score; None where a teacher's score is not positive."""
+    """Mean over the `averaged` tasks of score / teacher's; None where a teacher's is not positive."""
     ratios = []
-    for name, metrics in scores.items():
+    for name in averaged(scores):
         reference = teacher[name][main[name]]
         if reference <= 0:
             return None
-        ratios.append(metrics[main[name]] / reference)
+        ratios.append(scores[name][main[name]] / reference)
     return float(np.mean(ratios))
 
 

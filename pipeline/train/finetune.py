@@ -16,12 +16,13 @@ from pipeline.data.common import metrics, texts
 from pipeline.data.common.tables import read_table
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import layout, student_folder
+from pipeline.params.evaluate import AGREEMENT, Agreement
 from pipeline.params.load import load
 from pipeline.params.students import Finetune
 from pipeline.params.teacher import Similarity
 from pipeline.prepare import dev as dev_file
 from pipeline.prepare.dev import DevTasks
-from pipeline.tasks import pairs
+from pipeline.tasks import agreement, pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
@@ -34,6 +35,7 @@ from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World, processes
 from pipeline.train.students.shared.interface import Student
 from pipeline.train.students.shared.verdict import verdict
+from pipeline.vectors.sets import published
 
 
 def main(
@@ -47,6 +49,9 @@ def main(
     curve: Annotated[Path, typer.Option(help="The training curve, tsv")],
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+    corpus: Annotated[Path, typer.Option(help="corpus/corpus.parquet")] = Path("data/corpus/corpus.parquet"),
+    corpus_vectors: Annotated[Path, typer.Option(help="vectors/corpus")] = Path("data/vectors/corpus"),
+    teacher_view: Annotated[str, typer.Option(help="The first of encode.views")] = "sentence",
 ) -> None:
     """Fine-tune one student; the weights of the best dev score are kept, the distilled ones included.
 
@@ -73,17 +78,22 @@ def main(
     prompts = student_folder.prompts(distilled)
     labelled = texts.with_prompts(texts.read_labelled(finetune_texts), prompts)
     finetuning = Finetuning(learner, chosen, labelled, block.finetune, triplets)
-    dev_tasks = dev_file.read(dev)
-    if not dev_tasks.pairs:
-        raise UserError(
-            f"{dev} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
-            f"or set students.{name}.finetune to null"
-        )
+    agreed: tuple[Path, ...] = ()
+    if block.finetune.select == "agreement":
+        dev_tasks = _agreement(name, corpus, corpus_vectors, teacher_view)
+        agreed = (corpus, corpus_vectors / teacher_view / published.MANIFEST)
+    else:
+        dev_tasks = dev_file.read(dev)
+        if not dev_tasks.pairs:
+            raise UserError(
+                f"{dev} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
+                f"or set students.{name}.finetune.select: agreement"
+            )
     identity: dict[str, Any] = {
         "block": block.finetune.model_dump(mode="json"),
         "distilled": fingerprint.of_folder(distilled),
         "dev": fingerprint.of_folder(dev),
-        "inputs": {path.name: fingerprint.of_file(path) for path in (triplets, finetune_texts)},
+        "inputs": {path.name: fingerprint.of_file(path) for path in (triplets, finetune_texts, *agreed)},
     }
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"finetune-{name}", **identity)
     checkpoint.hold()
@@ -143,6 +153,17 @@ def _summary(
         **points[-1].measures,
         **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),
     }
+
+
+def _agreement(name: str, corpus: Path, corpus_vectors: Path, view: str) -> DevTasks:
+    """Agreement with the teacher on the corpus' dev texts, as a dev task."""
+    found = agreement.held_out(corpus, Agreement())
+    if found.left_out:
+        raise UserError(f"students.{name}.finetune.select is agreement. {found.left_out}")
+    vector_set, ids = published.open_set(corpus_vectors, view), found.texts["text_id"].to_numpy()
+    vectors = np.concatenate([*vector_set.of(ids, view)]).astype(np.float32)
+    pairs_of_teacher = agreement.task(Embeddings(ids, vectors, vector_set.similarity(view)))
+    return DevTasks({AGREEMENT: pairs_of_teacher}, found.texts, {AGREEMENT: "agreement"}, {AGREEMENT: None})
 
 
 class _DevScore:

@@ -248,10 +248,10 @@ def test_an_export_with_other_weights_fails_by_how_much_and_leaves_nothing(work,
 
 
 def test_an_export_that_finds_other_neighbours_fails(work, monkeypatch):
-    monkeypatch.setattr(parity, "_nearest", lambda vectors, _how: np.arange(len(vectors))[:, None])
+    monkeypatch.setattr(parity, "nearest", lambda vectors, _how: np.arange(len(vectors))[:, None])
     work("static", formats=["onnx"])
     apart = iter(range(100))
-    monkeypatch.setattr(parity, "_nearest", lambda vectors, _how: np.full((len(vectors), 1), next(apart)))
+    monkeypatch.setattr(parity, "nearest", lambda vectors, _how: np.full((len(vectors), 1), next(apart)))
     with refuses("0.0% of the 10 nearest", "export.fp32.overlap", "export.formats"):
         work("static", formats=["onnx"])
 

@@ -33,16 +33,25 @@ NASTY = [
 ]
 
 
-def made(after: float = 0.5, prompts: dict[str, str] | None = None, facts: Facts | None = None, **blocks):
-    """The card and LICENSE.md of the student `tiny`, whose score was 0.5 before fine-tuning."""
+def made(
+    after: float = 0.5,
+    prompts: dict[str, str] | None = None,
+    facts: Facts | None = None,
+    main: dict[str, str] | None = None,
+    **blocks,
+):
+    """The card and LICENSE.md of the student `tiny`, whose scores were 0.5 before fine-tuning."""
     blocks.setdefault("evaluate", {"tasks": {"sts": {"kind": "sts", "path": "test.tsv"}}})
     params = check(small_params(**blocks), Path("params.yaml"))
     scores = {"teacher": 0.8, "distilled": 0.5, "finetuned": after}
+    main = main or {"sts": "spearman"}
     metrics = {
         "dim": 8,
-        "main": {"sts": "spearman"},
+        "main": main,
         "builtin": [],
-        "scores": {model: {"sts": {"spearman": score}} for model, score in scores.items()},
+        "scores": {
+            model: {task: {metric: score} for task, metric in main.items()} for model, score in scores.items()
+        },
         "retention": {"finetuned": after / 0.8},
     }
     found = facts or Facts({"teacher": BIG}, {"origins": {}, "tables": {}})
@@ -99,6 +108,16 @@ def test_the_head_is_complete_and_the_hubs_library_takes_it(tmp_path):
     assert result["dataset"] == {"name": "sts", "type": "sts", "split": "test"}
     assert licence is None
     assert "| texts | `hub:owner/texts?split=train` | 9 of 10 | cc-by-sa-4.0, as params.yaml says |" in text
+
+
+@pytest.mark.parametrize("tasks", [{}, {"sts": "spearman"}])
+def test_agreement_with_the_teacher_is_no_result_on_a_task(tasks, tmp_path):
+    text, _ = made(main={**tasks, "agreement": "overlap@10"})
+    assert "| agreement | overlap@10 | 0.8000 | 0.5000 |" in text
+    assert "agreement: the share of the ten texts" in text
+    assert ("of the teacher's scores on average" in text) == bool(tasks)
+    results = head(text, tmp_path).get("model-index", [{"results": []}])[0]["results"]
+    assert [result["dataset"]["name"] for result in results] == [*tasks]
 
 
 @pytest.mark.parametrize(

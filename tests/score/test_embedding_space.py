@@ -4,13 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy.spatial.distance import pdist
-from sklearn.neighbors import NearestNeighbors
 
 from pipeline.params.evaluate import ClassificationTask
 from pipeline.score.evaluation import embedding_space as space
 from pipeline.tasks import pairs
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.vectors.space.geometry import agreement
 
 RNG = np.random.default_rng(0)
 VECTORS = (RNG.normal(size=(60, 80)) + 0.5).astype(np.float32)
@@ -38,18 +36,6 @@ def test_uniformity_is_the_papers_equation():
     # Two opposite points at distance 2.
     assert space.uniformity(np.array([[1.0, 0], [-2, 0]])) == pytest.approx(-8)
     assert space.uniformity(np.array([[1.0, 0], [0, 0]])) == pytest.approx(-2)
-
-
-def test_overlap_is_of_scikit_learns_neighbours():
-    found = []
-    for rows in (VECTORS, TEACHER):
-        near = NearestNeighbors(n_neighbors=10, metric="cosine").fit(rows)
-        found.append(near.kneighbors(return_distance=False))
-    expected = np.mean([len({*own} & {*theirs}) / 10 for own, theirs in zip(*found, strict=True)])
-    assert 0.2 < expected < 0.9
-    assert space.neighbour_overlap(VECTORS, TEACHER) == pytest.approx(expected)
-    assert space.neighbour_overlap(VECTORS, 2 * VECTORS) == 1
-    assert space.neighbour_overlap(VECTORS[:4], TEACHER[:4]) == 1
 
 
 def test_correlation_is_numpys_of_the_first_64_features():
@@ -95,27 +81,23 @@ def test_alignment_is_left_out_where_no_task_says_what_means_the_same():
         **task("flat", left_id=[1, 2], right_id=[3, 4], score=[2.0, 2]),
     }
     assert space.positive_pairs(tasks, {"topics": probe, "flat": "sts"}) is None
-    assert set(space.describe(Embeddings(IDS, VECTORS), None, None)) == {"uniformity"}
+    assert set(space.describe(Embeddings(IDS, VECTORS), None)) == {"uniformity"}
 
 
-def test_a_student_is_described_beside_the_teacher():
-    model, teacher = Embeddings(IDS, VECTORS), Embeddings(IDS, TEACHER)
+def test_a_model_is_described():
     positives = (np.array([1, 2], np.uint64), np.array([4, 3], np.uint64))
-    found = space.describe(model, teacher, positives)
+    found = space.describe(Embeddings(IDS, VECTORS), positives)
     assert found == {
         "uniformity": space.uniformity(VECTORS),
         "alignment": space.alignment(VECTORS[[0, 1]], VECTORS[[3, 2]]),
-        "agreement": agreement(VECTORS, TEACHER),
-        "top10_overlap": space.neighbour_overlap(VECTORS, TEACHER),
     }
 
 
 def test_no_more_rows_and_pairs_are_compared_than_the_sample(monkeypatch):
     monkeypatch.setattr(space, "SAMPLE_ROWS", 20)
     monkeypatch.setattr(space, "POSITIVES", 3)
-    found = space.describe(Embeddings(IDS, VECTORS), Embeddings(IDS, TEACHER), None)
+    found = space.describe(Embeddings(IDS, VECTORS), None)
     assert found["uniformity"] == space.uniformity(VECTORS[:20])
-    assert found["top10_overlap"] == space.neighbour_overlap(VECTORS[:20], TEACHER[:20])
     many = pl.concat(task("find", left_id=range(1, 9), right_id=range(11, 19), score=[1.0] * 8).values())
     left, _ = space.positive_pairs({"find": many}, {"find": "retrieval"})
     assert left.tolist() == [1, 2, 3]

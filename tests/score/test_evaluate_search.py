@@ -60,7 +60,8 @@ def write_params(train=None, *, find=True, **evaluate_block):
 def run():
     inputs = [Path(name) for name in ("tasks.parquet", "eval.parquet", "vectors")]
     folders = [Path("pca"), *[Path("students/tiny")] * 3]
-    evaluate.main("tiny", *inputs, "sentence", *folders, Path("out.json"), Path("examined"))
+    outs = (Path("out.json"), Path("examined"))
+    evaluate.main("tiny", *inputs, "sentence", *folders, *outs, corpus=Path("corpus.parquet"))
     return json.loads(Path("out.json").read_text())
 
 

@@ -67,6 +67,7 @@ def write(name, model, rows=TASKS):
         "dims": {},
         "builtin": [],
         "main": main,
+        "averaged": tasks.averaged(main),
         "scores": scores,
         "average": {one: tasks.average(found, main) for one, found in scores.items()},
     }

@@ -88,6 +88,17 @@ def test_the_average_is_over_headline_metrics():
     assert scoring.average(SCORES, MAIN) == pytest.approx(0.45)
 
 
+def test_agreement_is_averaged_where_there_is_no_other_task():
+    agreed = {**SCORES, "agreement": {"overlap@10": 0.1}}
+    main = {**MAIN, "agreement": "overlap@10"}
+    assert scoring.averaged(main) == ["a", "b"]
+    assert scoring.average(agreed, main) == scoring.average(SCORES, MAIN)
+    assert scoring.retention(agreed, agreed, main) == 1
+    alone = {"agreement": {"overlap@10": 0.1}}
+    assert scoring.average(alone, main) == 0.1
+    assert scoring.retention(alone, {"agreement": {"overlap@10": 1.0}}, main) == 0.1
+
+
 def test_retention_is_the_mean_of_ratios_to_the_teacher():
     teacher = {"a": {"spearman": 0.8, "pearson": 1.0}, "b": {"mrr@10": 0.5}}
     assert scoring.retention(SCORES, teacher, MAIN) == pytest.approx((0.75 + 0.6) / 2)

@@ -1,4 +1,4 @@
-"""How vectors of the test texts lie: near where they should be, spread, and in agreement with the teacher."""
+"""How vectors of the evaluation texts lie: near where they should be, and spread."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pipeline.params.evaluate import Probe, Scoring
 from pipeline.tasks.embeddings import Embeddings, Ids
-from pipeline.vectors.space.geometry import Vectors, agreement, normalised
+from pipeline.vectors.space.geometry import Vectors, normalised
 
 SAMPLE_ROWS = 2000
 """Rows that are compared with each other: the first, whose ids, being hashes, are a choice by chance."""
@@ -16,28 +16,20 @@ POSITIVES = 2000
 """Positive pairs of a task, at most: the first by their ids."""
 SIMILAR = 0.8
 """The quantile of the human scores from which on a pair counts as positive."""
-NEIGHBOURS = 10
 FEATURES = 64
 
 
-def describe(
-    model: Embeddings, teacher: Embeddings | None, positives: tuple[Ids, Ids] | None
-) -> dict[str, float]:
-    """Alignment and uniformity, and how far the model agrees with the teacher.
+def describe(model: Embeddings, positives: tuple[Ids, Ids] | None) -> dict[str, float]:
+    """Alignment and uniformity.
 
     Args:
-        model: vectors of the test texts.
-        teacher: those of another model of the same texts to agree with; None: none.
+        model: vectors of the evaluation texts.
         positives: left and right ids (n,) of pairs that mean the same; None: none, so no alignment.
     """
-    sample = model.vectors[:SAMPLE_ROWS]
-    found = {"uniformity": uniformity(sample)}
+    found = {"uniformity": uniformity(model.vectors[:SAMPLE_ROWS])}
     if positives is not None:
         left, right = (model.of(side) for side in positives)
         found["alignment"] = alignment(left, right)
-    if teacher is not None:
-        found["agreement"] = agreement(model.vectors, teacher.vectors)
-        found["top10_overlap"] = neighbour_overlap(sample, teacher.vectors[:SAMPLE_ROWS])
     return found
 
 
@@ -86,17 +78,6 @@ def uniformity(vectors: Vectors) -> float:
     return float(np.log(np.exp(-2 * squared).mean()))
 
 
-def neighbour_overlap(vectors: Vectors, teacher: Vectors) -> float:
-    """Mean share of each row's 10 nearest other rows by cosine that are also the teacher's. (n, d), (n, e).
-
-    Of fewer rows than 11, all others are nearest. Of equal cosines the first row is nearer.
-    """
-    nearest = [_nearest(side) for side in (vectors, teacher)]
-    count = nearest[0].shape[1]
-    shared = [len(np.intersect1d(*rows)) for rows in zip(*nearest, strict=True)]
-    return float(np.mean(shared) / count)
-
-
 def correlation(vectors: Vectors) -> NDArray[np.float32]:
     """Pearson's correlation of the first 64 features of normalised rows (n, d), (min(d, 64),) squared.
 
@@ -113,17 +94,9 @@ def correlation(vectors: Vectors) -> NDArray[np.float32]:
 
 
 def _positive(pairs: pl.DataFrame, how: Scoring) -> pl.DataFrame:
-    if isinstance(how, Probe):
+    if how == "agreement" or isinstance(how, Probe):
         return pairs.clear()
     if how == "sts":
         least = pairs["score"].quantile(SIMILAR, "higher")
         return pairs.filter(pl.col("score") >= least, pl.col("score") > pl.col("score").min())
     return matched(pairs, how)
-
-
-def _nearest(vectors: Vectors) -> NDArray[np.intp]:
-    rows = normalised(vectors)
-    cosine = rows @ rows.T
-    np.fill_diagonal(cosine, -np.inf)
-    count = min(NEIGHBOURS, len(rows) - 1)
-    return np.argsort(-cosine, axis=1, kind="stable")[:, :count]

@@ -157,11 +157,14 @@ def _searched(rows: pl.DataFrame) -> Iterator[Question]:
 def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> pl.DataFrame:
     """Pairs that are ranked: left_id, right_id, gold.
 
-    The task's own pairs where it has any; to a query and what is relevant to it, and to single texts, come
-    pairs that are put together by chance.
+    The task's own pairs where it has any, without gold where the teacher made them; to a query and what is
+    relevant to it, and to single texts, come pairs that are put together by chance.
     """
     if how == "sts" or (isinstance(how, Probe) and not rows["right_id"].null_count()):
         gold = pl.col("label" if isinstance(how, Probe) else "score").alias("gold")
+        return _some(rows.select("left_id", "right_id", gold), PAIRS, random)
+    if how == "agreement":
+        gold = pl.lit(None, dtype=pl.Float32).alias("gold")
         return _some(rows.select("left_id", "right_id", gold), PAIRS, random)
     if isinstance(how, Probe):
         return _by_chance(rows["left_id"], rows["left_id"], PAIRS, random)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.params.evaluate import Probe, Scoring
 from pipeline.score.statistics.examined import CLASS, COSINE, ITEMS_SCHEMA, RESOLVED
-from pipeline.tasks import classification, entity_resolution, ranking, retrieval, sts
+from pipeline.tasks import agreement, classification, entity_resolution, ranking, retrieval, sts
 from pipeline.tasks.classification import Predictions
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.scoring import Scores
@@ -46,7 +46,12 @@ def score_task(
     if isinstance(how, Probe):
         predictions = classification.predict(pairs, embeddings, how)
         return classification.scores(predictions, how.metric), _classified(pairs, predictions)
-    by = {"sts": _similarity, "retrieval": _retrieval, "entity_resolution": _entities}
+    by = {
+        "sts": _similarity,
+        "retrieval": _retrieval,
+        "entity_resolution": _entities,
+        "agreement": _agreement,
+    }
     return by[how](pairs, embeddings)
 
 
@@ -104,6 +109,12 @@ def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, fl
     return entity_resolution.scores(pairs, found), _items(
         RESOLVED, found["left_id"], values, subset=found["subset"]
     )
+
+
+def _agreement(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+    """The share of each text's nearest that are the teacher's too."""
+    ids, overlap = agreement.overlaps(pairs, embeddings)
+    return agreement.scores(pairs, embeddings, overlap), _items(agreement.HEADLINE, ids, overlap)
 
 
 def _classified(pairs: pl.DataFrame, predictions: Predictions) -> pl.DataFrame:
