@@ -70,8 +70,8 @@ class Runtime(Block):
     """What changes speed, and results only in their last digits. No stage tracks it."""
 
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
-    """Where the teacher encodes and students train: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ... Their cost is
-    always measured on the CPU."""
+    """Where the teacher encodes and students train and are scored: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ...
+    Their cost is always measured on the CPU."""
     tokens_per_batch: Count = 4096
     """Padded tokens that go through a model at a time."""
     cache: Annotated[str, AfterValidator(_own_folder)] = ".cache"
@@ -82,6 +82,6 @@ class Runtime(Block):
     """Where the teacher's workers run: `local`, on this machine; `ray`, on the cluster of RAY_ADDRESS or else
     this machine (`pip install 'ray[data]'`), with the same files at the same paths."""
     workers: Count = 1
-    """Processes that encode. Each loads its own teacher; start one for each GPU."""
+    """Processes that encode. Each loads its own teacher; a GPU takes several, which share it."""
     api: Api = Api()
     """For a teacher of kind `openai_api`."""

@@ -82,7 +82,7 @@ def main(
     precision = params.evaluate.precision
     views = (teacher_view, block.view)
     sources = _sources(eval_vectors, evaluation.text_ids(test), corpus_vectors, ids, views)
-    shipped = embeddings(finetuned, f"finetune@{name}", table, precision)
+    shipped = embeddings(finetuned, f"finetune@{name}", table, precision, params.runtime)
     teacher, target = _teacher(sources, teacher_view, block.view, shipped.vectors.shape[1], ids, pca_folder)
     specs: dict[str, Task | Agreement] = {**params.evaluate.tasks}
     if params.evaluate.agreement and len(compared.texts):
@@ -104,7 +104,7 @@ def main(
     for stage, folder in (("untrained", untrained), ("distilled", distilled), ("finetuned", finetuned)):
         files = fingerprint.of_folder(folder)
         if files not in by_files:
-            by_files[files] = scored(embeddings(folder, f"distill@{name}", table, precision))
+            by_files[files] = scored(embeddings(folder, f"distill@{name}", table, precision, params.runtime))
         by_model[stage] = by_files[files]
     block = block.model_copy(update={"dim": by_model["distilled"].dim})
     summary = _summary({model: found.scores for model, found in by_model.items()}, specs)

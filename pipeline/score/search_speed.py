@@ -64,7 +64,7 @@ def _models(
         if student_folder.refusal(students / name):
             continue
         precision = params.evaluate.precision
-        yield name, embeddings(students / name, f"finetune@{name}", table, precision)
+        yield name, embeddings(students / name, f"finetune@{name}", table, precision, params.runtime)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from small_students import TEXTS, bilstm_block, compact_block, static_block, tra
 from pipeline.core.registry import implementation
 from pipeline.data.student import student_folder
 from pipeline.encoders import packed_model
+from pipeline.params.runtime import Runtime
 from pipeline.score.evaluation.shipped import embeddings
 
 BLOCKS = {
@@ -21,11 +22,11 @@ BLOCKS = {
 WANTED = [*TEXTS, "", "tab\tand  spaces", "ÜBER 漢字", "long " * 300]
 
 
-def encoded(folder, sentences, precision="float32", roles=None):
+def encoded(folder, sentences, precision="float32", roles=None, device="auto"):
     """Vectors in the order of the sentences."""
     ids = np.arange(len(sentences), dtype=np.uint64)
     table = pl.DataFrame({"text_id": ids, "text": sentences, "role": roles or ["text"] * len(sentences)})
-    return embeddings(folder, "distill@x", table, precision).vectors
+    return embeddings(folder, "distill@x", table, precision, Runtime(device=device)).vectors
 
 
 @pytest.mark.parametrize("kind", ["static", "transformer"])
@@ -62,6 +63,17 @@ def test_the_vectors_are_those_of_sentence_transformers(parts, tmp_path, kind, m
 def test_where_no_student_is(tmp_path):
     with refuses(tmp_path, "modules.json", "`dvc repro distill@x`"):
         encoded(tmp_path, WANTED)
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_it_encodes_on_the_device_of_the_runtime(parts, tmp_path, kind):
+    learner = implementation("train.students.kinds", kind).build(BLOCKS[kind], parts)
+    student_folder.write(learner, "a card", tmp_path / kind)
+    with refuses("runtime.device", "'cuda:99'", "set it to auto or cpu"):
+        encoded(tmp_path / kind, WANTED, device="cuda:99")
+    np.testing.assert_allclose(
+        encoded(tmp_path / kind, WANTED, device="cpu"), encoded(tmp_path / kind, WANTED), atol=0.02
+    )
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
