@@ -1,6 +1,7 @@
 """Which runtime `embed` takes, and how it reads stdin."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,17 +26,24 @@ def embed(students: Path, *args: str, student: str = "tiny", stdin: bytes | None
     return CliRunner().invoke(app, [*options, *args], input=stdin)
 
 
-@pytest.fixture
-def data(parts: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project's data folder with one student, fine-tuned and exported."""
     from pipeline.export import export
 
-    finetuned, exported = tmp_path / "finetuned/tiny", tmp_path / "exported/tiny"
+    root = tmp_path_factory.mktemp("data")
+    finetuned, exported = root / "finetuned/tiny", root / "exported/tiny"
     saved("transformer", parts, finetuned)
     exported.mkdir(parents=True)
     model = SentenceTransformer(str(finetuned), device="cpu")
     export.write(model, finetuned, ["onnx", "onnx-int8"], exported)
-    return tmp_path
+    return root
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def torch_was_loaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:

@@ -59,8 +59,8 @@ def programs(card: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
-def test_every_kind_runs_from_its_card_in_an_environment_of_its_runtime(work, packages, kind):
-    run = work(kind)
+def test_every_kind_runs_from_its_card_in_an_environment_of_its_runtime(ran, packages, kind):
+    run = ran(kind)
     formats = {"sentence-transformers", "onnx", "onnx-int8"} | ({"model2vec"} if kind == "static" else set())
     assert set(run["formats"]) == formats
     assert {path.name for path in Path("out/onnx").iterdir()} == {"model.onnx", "model_quantized.onnx"}
@@ -98,8 +98,8 @@ def test_all_kinds_run_from_their_cards_where_sentence_transformers_is_alone(
         np.testing.assert_allclose(found, vectors, atol=3e-6, rtol=1e-4)
 
 
-def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_say(work):
-    run = work("transformer")
+def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_say(ran):
+    run = ran("transformer")
     assert run["measure"] == "spearman"
     assert (run["split"], run["tasks"]) == ("dev", ["alike"])
     assert run["parity_texts"] == 12
@@ -119,16 +119,16 @@ def test_metrics_tell_size_parity_and_score_and_the_card_what_report_and_params_
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
-def test_int8_gives_a_text_the_same_vector_alone_and_in_a_batch(work, kind):
-    work(kind, formats=["onnx-int8"], int8={"distance": 1, "loss": 1})
+def test_int8_gives_a_text_the_same_vector_alone_and_in_a_batch(ran, kind):
+    ran(kind)
     encoder = OnnxEncoder(Path("out"), graph="onnx/model_quantized.onnx")
     content = [*TEXTS, *COMPARED]
     alone = np.concatenate([encoder.encode([text]) for text in content])
     np.testing.assert_allclose(encoder.encode(content), alone, atol=1e-5)
 
 
-def test_searches_find_the_same_by_cosine_inner_product_and_distance(work):
-    run = work("transformer")["formats"]
+def test_searches_find_the_same_by_cosine_inner_product_and_distance(ran):
+    run = ran("transformer")["formats"]
     assert run["onnx"]["overlaps"] == {"cosine": 1, "dot": 1, "euclidean": 1}
     vectors = student_folder.read(Path("out"), "x").encode(TEXTS)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
@@ -145,10 +145,11 @@ def test_the_folder_is_the_trained_student_and_what_lies_beside_it(work):
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
-def test_others_may_read_all_files(work, kind):
-    work(kind)
+def test_others_may_read_all_files(usual, kind):
+    root = usual(kind)
     for folder in ("finetuned", "out"):
-        modes = {path: path.stat().st_mode & 0o777 for path in Path(folder).rglob("*") if path.is_file()}
+        files = [path for path in (root / folder).rglob("*") if path.is_file()]
+        modes = {path: path.stat().st_mode & 0o777 for path in files}
         assert set(modes.values()) == {0o644}, modes
 
 
@@ -208,15 +209,15 @@ def in_javascript() -> str:
     return re.findall(r"```js\n(.*?)```", Path("out/README.md").read_text(), flags=re.DOTALL)[0]
 
 
-def test_the_program_for_transformers_js_is_javascript(work):
-    work("transformer", formats=["onnx"])
+def test_the_program_for_transformers_js_is_javascript(ran):
+    ran("transformer")
     Path("program.mjs").write_text(in_javascript())
     done = subprocess.run(["node", "--check", "program.mjs"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_program_for_transformers_js_runs(work):
-    work("transformer", formats=["onnx"])
+def test_the_program_for_transformers_js_runs(ran):
+    ran("transformer")
     Path("out/program.mjs").write_text(in_javascript())
     done = subprocess.run(["node", "program.mjs"], cwd="out", capture_output=True, text=True, check=False)
     if "ERR_MODULE_NOT_FOUND" in done.stderr:
