@@ -35,8 +35,11 @@ settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What waits longest for other processes goes first: `make test` has two workers, and none ends alone."""
-    first = ["test_repro.py", "test_world.py"]
+    """What takes longest goes first: `make test` has two workers, and none ends alone.
+
+    One worker makes the first run, for test_repro.py; what needs it too comes later.
+    """
+    first = ["test_repro.py", "test_world.py", "test_onnx.py", "test_export.py", "test_rerun_table.py"]
     items.sort(key=lambda item: first.index(item.path.name) if item.path.name in first else len(first))
 
 

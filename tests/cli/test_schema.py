@@ -17,6 +17,11 @@ def document(repository: Path) -> dict:
     return YAML(typ="safe").load((repository / "params.yaml").read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module")
+def schema() -> dict:
+    return json.loads(render())
+
+
 def test_the_committed_schema_is_fresh(repository: Path) -> None:
     committed = (repository / "params.schema.json").read_text(encoding="utf-8")
     assert committed == render(), "params.schema.json is stale; run `pipeline schema`"
@@ -37,8 +42,8 @@ def test_a_written_schema_passes_the_check(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["schema", "--check", "--out", str(out)]).exit_code == 0
 
 
-def test_the_schema_accepts_the_default_params(document: dict) -> None:
-    jsonschema.validate(document, json.loads(render()))
+def test_the_schema_accepts_the_default_params(document: dict, schema: dict) -> None:
+    jsonschema.validate(document, schema)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +56,16 @@ def test_the_schema_accepts_the_default_params(document: dict) -> None:
     ],
 )
 def test_the_schema_refuses_what_the_params_refuse(
-    document: dict, block: str, key: str, value: object
+    document: dict, schema: dict, block: str, key: str, value: object
 ) -> None:
     wrong = deepcopy(document)
     wrong[block][key] = value
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(wrong, json.loads(render()))
+        jsonschema.validate(wrong, schema)
 
 
-def test_every_field_has_a_description_for_the_editor() -> None:
-    definitions = json.loads(render())["$defs"]
+def test_every_field_has_a_description_for_the_editor(schema: dict) -> None:
+    definitions = schema["$defs"]
     bare = [
         f"{name}.{field}"
         for name in (

@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from ensemble_runs import TEXTS, write_corpus
 
 from pipeline.params.runtime import Api, Runtime
 from pipeline.params.teacher import OpenAiApiTeacher
+from pipeline.teacher.encoding.engines import local
 from pipeline.teacher.kinds import openai_api, transformer
 
 Load = Callable[..., transformer.Transformer]
@@ -47,6 +50,12 @@ def api(server: Server) -> Callable[..., openai_api.OpenAiApi]:
         return openai_api.load(teacher, Runtime(device="cpu", api=Api(**{"backoff_seconds": 0.01, **how})))
 
     return api
+
+
+@pytest.fixture
+def ready_workers(processes: ForkServerContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage's workers have imported it already. test_encode_workers.py starts them as the stage does."""
+    monkeypatch.setattr(local, "multiprocessing", SimpleNamespace(get_context=lambda _: processes))
 
 
 @pytest.fixture(scope="session")

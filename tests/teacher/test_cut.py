@@ -71,7 +71,7 @@ def test_it_is_exact_for_a_tokenizer_of_sentencepiece_with_bytes_and_a_blank_in_
         assert teacher.cut([text]) == expected(teacher, [text]), text
 
 
-def test_the_stage_counts_the_same_whatever_the_store_holds(tmp_path, monkeypatch, load):
+def test_the_stage_counts_the_same_whatever_the_store_holds(tmp_path, monkeypatch, load, ready_workers):
     monkeypatch.chdir(tmp_path)
     write_texts(TEXTS)
     teacher = {"kind": "transformer", "model": MINILM, "max_length": 32}

@@ -102,7 +102,7 @@ def test_one_member_changed_encodes_that_one_and_one_removed_encodes_nothing(cor
     assert stored() == files
 
 
-def test_the_bytes_do_not_depend_on_how_a_run_went(corpus_folder):
+def test_the_bytes_do_not_depend_on_how_a_run_went(corpus_folder, ready_workers):
     ensemble = ({**BERT, "pca": 6}, HASHING)
     run(*ensemble)
     whole = files()
