@@ -93,6 +93,7 @@ def main() -> None:
         for kind, one in found.items()
     ]
     words = "" if asked.kinds == list(KINDS) else f" --kinds {' '.join(asked.kinds)}"
+    words += "" if math.isinf(asked.minutes) else f" --minutes {asked.minutes:g}"
     report("kills", rows, f"python benchmarks/kills.py --kills {asked.kills} --seed {asked.seed}{words}")
     sys.exit(any(one.unequal or max(one.orphans, default=0) > ORPHAN_SECONDS for one in found.values()))
 

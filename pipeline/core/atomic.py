@@ -118,6 +118,16 @@ def scratch_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder, if it is there, at once: killed half-way, it leaves none that lacks files.
+
+    Raises:
+        UserError: it may not be removed.
+    """
+    with disk_errors(path), scratch_folder(path) as aside, suppress(FileNotFoundError):
+        path.replace(aside)
+
+
 def _put(temporary: Path, path: Path) -> bool:
     """Rename a folder to `path`, what is there aside and then away; False where another came between."""
     aside = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{_writer()}", dir=path.parent))
