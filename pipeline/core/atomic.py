@@ -47,13 +47,16 @@ def disk_errors(path: Path) -> Iterator[None]:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else remove it.
 
-    File and rename are synced, so that a crash leaves either the old file or the whole new one.
+    File and rename are synced, so that a crash leaves either the old file or the whole new one. What killed
+    processes left beside it, of files of this kind, is removed.
 
     Raises:
         UserError: the disk is full, or the like; or this is a stage whose parent is gone.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        left = path.parent.glob(f"{PARTIAL}*{path.suffix}")
+        remove_abandoned(one for one in left if WRITER.fullmatch(one.name) and one.suffix == path.suffix)
         handle, name = tempfile.mkstemp(prefix=PARTIAL + _writer(), suffix=path.suffix, dir=path.parent)
         os.close(handle)
         temporary = Path(name)

@@ -226,6 +226,18 @@ def test_a_folder_removes_what_killed_processes_left_of_it_alone(tmp_path):
     assert [name.startswith(".partial-other-") for name in left] == [True]
 
 
+def test_a_file_removes_what_killed_processes_left_of_its_kind_alone(tmp_path):
+    killed_write(tmp_path / "old.json")
+    other, kept = killed_write(tmp_path / "old.tsv"), elsewhere(killed_write(tmp_path / "older.json"))
+    foreign = tmp_path / ".partial-notes.json"
+    foreign.touch()
+    os.utime(foreign, (0, 0))
+    with atomic_file(tmp_path / "one.json") as living, atomic_file(tmp_path / "two.json"):
+        assert living.exists()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {other.name, kept.name, foreign.name, "one.json", "two.json"}
+
+
 REMOVE = """
 import os, shutil, signal, sys
 from pathlib import Path
