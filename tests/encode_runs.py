@@ -19,6 +19,7 @@ from small_params import small_params
 from pipeline.core.errors import report_user_errors
 from pipeline.data.common import texts
 from pipeline.teacher.encode import main
+from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.kinds.hashing import Hashing
 
@@ -80,9 +81,13 @@ def sensitive(vectors: np.ndarray, together: Sequence[str]) -> np.ndarray:
 
 
 def run_slowly(folder: Path, log: Path, seconds: float) -> None:
-    """In a process of its own: the stage with small pieces and a slow teacher that notes each of them."""
+    """In a process of its own: the stage with small pieces and a slow teacher that notes each of them.
+
+    Stored vectors are not tried again: that is no piece.
+    """
     os.chdir(folder)
     filling.PIECE_CHARACTERS = SMALL_PIECE
+    tried.TRIED = 0
     quick = Hashing.encode
 
     def slow(

@@ -1,6 +1,5 @@
 """`pipeline cache`: which vectors are kept, whether they are intact, and which nobody uses."""
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ import typer
 from pipeline.cli import dvc_cache, store_files, tabular
 from pipeline.cli.store_files import StoredRecipe
 from pipeline.core import fingerprint, seal
-from pipeline.core.atomic import is_untouched, remove_abandoned
+from pipeline.core.atomic import is_untouched, remove_abandoned, remove_folder
 from pipeline.core.errors import UserError
 from pipeline.core.printable import printable
 from pipeline.core.progress import progress, say
@@ -89,7 +88,7 @@ def verify(
             advance(1)
     for file in damaged:
         if drop:
-            shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+            remove_folder(file) if file.is_dir() else file.unlink(missing_ok=True)
         told = ["dropped" if drop else "damaged", str(file), commands.get(file, "")]
         tabular.lines([[*filter(None, told)]])
     if left := store_files.abandoned(folder):
@@ -185,7 +184,7 @@ def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
         checkpoint.clear()
         return not any(path.exists() for path in paths)
     for path in () if dry_run else paths:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        remove_folder(path) if path.is_dir() else path.unlink()
     return True
 
 

@@ -1,6 +1,5 @@
 """The files of the cache, for the commands that list and remove them."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pyarrow.parquet as pq
 from pipeline.augment.back_translation import translations
 from pipeline.augment.back_translation.ctranslate2 import CONVERTED
 from pipeline.core import fingerprint, json_text
-from pipeline.core.atomic import PARTIAL, is_abandoned
+from pipeline.core.atomic import PARTIAL, is_abandoned, remove_folder
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.vectors.sets import published
 
@@ -80,7 +79,7 @@ class StoredRecipe:
 
     def remove(self) -> None:
         """Remove all of it."""
-        shutil.rmtree(self.folder)
+        remove_folder(self.folder)
 
 
 class StoredTranslations(StoredRecipe):
@@ -112,7 +111,7 @@ def translated(cache: Path) -> list[StoredTranslations]:
 
 def recipes(cache: Path) -> list[StoredRecipe]:
     """The recipes in the store."""
-    folders = sorted(path for path in (cache / "vectors").glob("*") if path.is_dir())
+    folders = sorted(path for path in (cache / "vectors").glob("[!.]*") if path.is_dir())
     return [StoredRecipe(folder) for folder in folders]
 
 
@@ -156,7 +155,7 @@ def abandoned(cache: Path) -> list[Path]:
     """What killed processes left half-written."""
     partial = (
         path
-        for kind in ("vectors", "training", "gate", INDEXES, translations.FOLDER)
+        for kind in ("vectors", "training", "gate", INDEXES, CONVERTED, translations.FOLDER)
         for path in (cache / kind).rglob(f"{PARTIAL}*")
     )
     return sorted(path for path in partial if is_abandoned(path))

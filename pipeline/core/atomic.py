@@ -47,13 +47,16 @@ def disk_errors(path: Path) -> Iterator[None]:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else remove it.
 
-    File and rename are synced, so that a crash leaves either the old file or the whole new one.
+    File and rename are synced, so that a crash leaves either the old file or the whole new one. What killed
+    processes left beside it, of files of this kind, is removed.
 
     Raises:
         UserError: the disk is full, or the like; or this is a stage whose parent is gone.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        left = path.parent.glob(f"{PARTIAL}*{path.suffix}")
+        remove_abandoned(one for one in left if WRITER.fullmatch(one.name) and one.suffix == path.suffix)
         handle, name = tempfile.mkstemp(prefix=PARTIAL + _writer(), suffix=path.suffix, dir=path.parent)
         os.close(handle)
         temporary = Path(name)
@@ -116,6 +119,16 @@ def scratch_folder(path: Path) -> Iterator[Path]:
         yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, if it is there, at once: killed half-way, it leaves none that lacks files.
+
+    Raises:
+        UserError: it may not be removed.
+    """
+    with disk_errors(path), scratch_folder(path) as aside, suppress(FileNotFoundError):
+        path.replace(aside)
 
 
 def _put(temporary: Path, path: Path) -> bool:

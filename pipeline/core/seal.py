@@ -66,6 +66,11 @@ def fault(path: Path, *names: str) -> str | None:
         raise UserError(f"{error.filename or path} cannot be read ({error.strerror}); mend that") from None
 
 
+def fault_of_own(folder: Path) -> str | None:
+    """As `fault`, of a folder that was sealed as it was made: without a seal it is not complete."""
+    return fault(folder) if (folder / NAME).exists() else f"{folder} is not complete: it has no {NAME}"
+
+
 def keep_digest(path: Path) -> None:
     """Put down the digest of a file that has no place for a seal: it stands in its stage's timing."""
     kept[path.name] = _hash(path, None)

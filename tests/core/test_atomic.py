@@ -23,6 +23,7 @@ from pipeline.core.atomic import (
     atomic_folder,
     is_abandoned,
     remove_abandoned,
+    remove_folder,
     scratch_folder,
     write_text,
 )
@@ -223,6 +224,40 @@ def test_a_folder_removes_what_killed_processes_left_of_it_alone(tmp_path):
         pass
     left = {path.name for path in tmp_path.iterdir()} - {"out", kept.name}
     assert [name.startswith(".partial-other-") for name in left] == [True]
+
+
+def test_a_file_removes_what_killed_processes_left_of_its_kind_alone(tmp_path):
+    killed_write(tmp_path / "old.json")
+    other, kept = killed_write(tmp_path / "old.tsv"), elsewhere(killed_write(tmp_path / "older.json"))
+    foreign = tmp_path / ".partial-notes.json"
+    foreign.touch()
+    os.utime(foreign, (0, 0))
+    with atomic_file(tmp_path / "one.json") as living, atomic_file(tmp_path / "two.json"):
+        assert living.exists()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {other.name, kept.name, foreign.name, "one.json", "two.json"}
+
+
+REMOVE = """
+import os, shutil, signal, sys
+from pathlib import Path
+from pipeline.core.atomic import remove_folder
+shutil.rmtree = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+remove_folder(Path(sys.argv[1]))
+"""
+
+
+def test_a_folder_whose_removal_is_killed_is_gone_and_goes_from_the_disk_later(tmp_path):
+    for name in ("out", "other"):
+        with atomic_folder(tmp_path / name) as folder:
+            (folder / "file").write_text("content")
+    done = subprocess.run([sys.executable, "-c", REMOVE, tmp_path / "out"])
+    assert done.returncode == -signal.SIGKILL
+    [left] = tmp_path.glob(".partial-out-*")
+    assert (left / "file").exists()
+    assert not (tmp_path / "out").exists()
+    remove_folder(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_all_may_read_a_folders_files_and_what_links_point_to_keeps_its_mode(tmp_path):

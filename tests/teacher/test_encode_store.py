@@ -9,6 +9,7 @@ from encode_runs import OUT, encode, sensitive, stored, view_of, write_params, w
 from refusals import refuses
 from ruamel.yaml import YAML
 
+from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.kinds.hashing import Hashing
 from pipeline.vectors.sets import published
@@ -73,6 +74,7 @@ def test_damage_between_runs_is_said_and_encoded_again_to_the_same_bytes(folder,
 
     monkeypatch.setattr(Hashing, "encode", noted)
     monkeypatch.setattr(filling, "PIECE_CHARACTERS", 300)
+    monkeypatch.setattr(tried, "TRIED", 0)
     write_params(shard_rows=64)
     write_texts("word " * (i % 5) + f"text {i}" for i in range(300))
     files, asked = encode(), pieces.copy()

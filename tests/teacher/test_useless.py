@@ -8,6 +8,7 @@ from embeddings_server import change
 from encode_runs import encode, stored, write_params, write_texts
 from refusals import refuses
 
+from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import useless as module
 from pipeline.teacher.encoding.store.useless import useless
 from pipeline.teacher.kinds.hashing import Hashing
@@ -66,6 +67,7 @@ def test_the_stage_names_them_and_keeps_the_others(folder, monkeypatch, capsys, 
             encode()
     assert not Path("vectors").exists()
     asked = []
+    monkeypatch.setattr(tried, "TRIED", 0)
     good = Hashing.encode
     monkeypatch.setattr(
         Hashing, "encode", lambda self, t, *a, **k: (asked.extend(t), good(self, t, *a, **k))[1]

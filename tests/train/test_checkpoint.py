@@ -12,6 +12,7 @@ from refusals import refuses
 from small_disk import disk_of
 from torch import nn
 
+from pipeline.core.atomic import atomic_folder
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.optimizers import Optimizers
 
@@ -144,6 +145,15 @@ def made_yesterday(*paths):
     """As if they were last changed more than a day ago."""
     for path in paths:
         os.utime(path, (0, 0))
+
+
+def test_inputs_whose_removal_stops_half_way_are_not_there(tmp_path, monkeypatch):
+    checkpoint = Checkpoint.of(tmp_path, "distill-tiny", train="x")
+    with atomic_folder(checkpoint.inputs) as folder:
+        (folder / "ids.bin").write_text("1")
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    checkpoint.clear()
+    assert not checkpoint.inputs.exists()
 
 
 def test_what_a_killed_training_left_half_written_is_removed(tmp_path):

@@ -179,3 +179,14 @@ def test_a_flipped_bit_of_what_a_killed_run_left_makes_the_inputs_again(folder, 
     tokens, targets = again.select(np.arange(len(again)))
     assert read_back(tokens) == read_back(wanted[0])
     assert np.array_equal(targets, wanted[1])
+
+
+@pytest.mark.parametrize("removed", [["seal.json"], ["seal.json", "shape.json"], ["ids.bin"]])
+def test_inputs_that_lack_files_are_made_again(folder, capsys, removed):
+    """As a removal leaves them that is killed half-way."""
+    before = read_back(made(folder).tokens)
+    for name in removed:
+        (folder / "inputs" / name).unlink()
+    assert read_back(made(folder).tokens) == before
+    assert f"{removed[0]}" in capsys.readouterr().err
+    assert seal.fault_of_own(folder / "inputs") is None

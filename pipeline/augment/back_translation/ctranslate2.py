@@ -1,6 +1,5 @@
 """The engine `ctranslate2`: models converted once, on the CPU or a CUDA GPU."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.augment.back_translation.codec import Codec
 from pipeline.augment.back_translation.models import BLOCK, Model
 from pipeline.core import fingerprint, seal
-from pipeline.core.atomic import atomic_folder
+from pipeline.core.atomic import atomic_folder, remove_folder
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.params.augment import BackTranslationAugment, Sampling
@@ -101,9 +100,9 @@ def convert(model: Model, compute_type: str, cache: Path) -> Path:
     check_convertible(model)
     made_of = {"weights": model.weights, "type": compute_type, "ctranslate2": ctranslate2.__version__}
     folder = cache / CONVERTED / fingerprint.of_json(made_of)[:16]
-    if folder.is_dir() and (wrong := seal.fault(folder)):
+    if folder.is_dir() and (wrong := seal.fault_of_own(folder)):
         say(f"{wrong}; it is made again")
-        shutil.rmtree(folder)
+        remove_folder(folder)
     if not folder.is_dir():
         say(f"converting {model.folder.name} for ctranslate2 ({compute_type})")
         with atomic_folder(folder) as temporary:

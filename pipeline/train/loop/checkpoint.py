@@ -4,7 +4,7 @@ import errno
 import fcntl
 import json
 import os
-import shutil
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pipeline.core import fingerprint, json_text, seal
-from pipeline.core.atomic import PARTIAL, atomic_file, disk_errors, is_untouched, remove_abandoned
+from pipeline.core.atomic import (
+    PARTIAL,
+    atomic_file,
+    disk_errors,
+    is_untouched,
+    remove_abandoned,
+    remove_folder,
+)
+from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 
 HASH_LETTERS = 16
@@ -200,7 +208,8 @@ class Checkpoint:
         except PermissionError:  # another user's
             return
         self.path.unlink(missing_ok=True)
-        shutil.rmtree(self.inputs, ignore_errors=True)
+        with suppress(UserError):  # they cost room alone
+            remove_folder(self.inputs)
         self._lock.unlink(missing_ok=True)
         self._let_go()
 

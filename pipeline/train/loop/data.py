@@ -1,7 +1,6 @@
 """What a student is trained on: tokenised texts with their targets, in files that are read row by row."""
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core import json_text, seal
-from pipeline.core.atomic import atomic_folder
+from pipeline.core.atomic import atomic_folder, remove_folder
 from pipeline.core.errors import UserError, under
 from pipeline.core.progress import say
 from pipeline.data.common import texts
@@ -130,14 +129,14 @@ def _prompts(student: StudentBlock, train: Sequence[Source]) -> dict[str, str]:
 def materialise(sources: Sequence[Source], corpus: Corpus, tokenise: Tokenise, folder: Path) -> Examples:
     """Tokenise the texts and reduce their vectors into `folder`, once, in bounded memory.
 
-    What a killed run left there is taken unless it is damaged.
+    What a killed run left there is taken unless it is damaged or not complete.
 
     Raises:
         UserError: a text has no vector, or the disk is full.
     """
-    if folder.exists() and (wrong := seal.fault(folder)):
+    if folder.exists() and (wrong := seal.fault_of_own(folder)):
         say(f"{wrong}; the inputs of the training are made again")
-        shutil.rmtree(folder)
+        remove_folder(folder)
     if not folder.exists():
         with atomic_folder(folder) as temporary:
             _write(sources, corpus, tokenise, temporary)

@@ -14,6 +14,7 @@ from pipeline.data.common import texts
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Encode, Similarity, Teacher, single_teachers
+from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.filling import Advance, Shard
 from pipeline.teacher.encoding.store.store import VectorStore
@@ -99,6 +100,8 @@ class Worker:
             for part in self._parts(shard):
                 store, encode = stores[part.role], partial(teacher.encode, role=part.role)
                 with told_of(key):
+                    if not hasattr(teacher, "announce"):
+                        tried.check(part.ids, part.texts, views, store, encode)
                     encoded[-1] += filling.fill_shard(part.ids, part.texts, views, store, encode, advance)
                 # Not asked of the teacher: an API would be sent a text for it.
                 found = {view: store.dim(part.ids, view) for view in views}
