@@ -30,7 +30,9 @@ from nltk.tag.perceptron import PerceptronTagger
 
 from pipeline.augment.interface import Resources
 from pipeline.augment.wordnet.augmenter import augment, rewriter, substitute
+from pipeline.augment.wordnet.lexicon import Lexicon
 from pipeline.augment.wordnet.nlpaug import Synonyms, substitute_synonyms
+from pipeline.augment.wordnet.senses import read_senses
 from pipeline.params.augment import WordNetAugment
 from pipeline.prepare.cleaning import ids
 from pipeline.prepare.wordnet.files import open_wordnet
@@ -76,7 +78,7 @@ TAGS = {
     "NN": r".*",
 }
 """Penn's tags by how a word is spelled; the first that fits."""
-PARAMS = WordNetAugment(tagger="counts")
+PARAMS = WordNetAugment(tagger="counts", language=None)
 
 
 def main() -> None:
@@ -95,7 +97,7 @@ def main() -> None:
     from measuring import Contenders, interleaved, report, speedup
 
     texts = read(args.file, args.sentences)
-    by, reader = rewriter(PARAMS, RESOURCES), open_wordnet(NLTK_DATA)
+    by, reader = rewriter(Lexicon(read_senses(NLTK_DATA)), PARAMS, RESOURCES), open_wordnet(NLTK_DATA)
     sentences, tags = texts["text"].to_list(), Synonyms(reader)
     contenders: Contenders = {
         OURS: partial(substitute, texts, PARAMS, by),
@@ -184,7 +186,7 @@ def alone(path: Path, count: int) -> None:
     """Augment in this process, and print what it took."""
     texts = read(path, count)
     started = time.perf_counter()
-    made = augment(texts, PARAMS, RESOURCES)
+    made = augment(texts, PARAMS, RESOURCES).rows
     seconds = time.perf_counter() - started
     said = {
         "sentences": f"{len(texts):,}",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 import pytrec_eval
+import torch
 
 from pipeline.data.common.texts import text_id
 from pipeline.params.evaluate import RetrievalTask
@@ -71,6 +72,40 @@ def ours(task):
     """Our scores, and the counts of what was left out."""
     found = evaluation({"r": task}, None)
     return retrieval.score(found.pairs, vectors(found.texts)), found.dropped.get("r", {})
+
+
+def beirs_own(folder, monkeypatch):
+    """What BEIR's own code makes of a folder in its layout: its loader, exact search and evaluation.
+
+    Its mean reciprocal rank goes by the order of the file where scores tie; MTEB's, which is its successor,
+    goes by ids, as trec_eval does.
+    """
+    from beir.datasets.data_loader import GenericDataLoader
+    from beir.retrieval import evaluation as beirs_evaluation
+    from beir.retrieval.search.dense import DenseRetrievalExactSearch
+    from mteb._evaluators.retrieval_metrics import mrr
+
+    class Model:
+        def encode_queries(self, queries, **_):
+            return torch.tensor(np.stack([vector(text, "query") for text in queries]))
+
+        def encode_corpus(self, corpus, **_):
+            whole = (" ".join(part for part in (one["title"], one["text"]) if part) for one in corpus)
+            return torch.tensor(np.stack([vector(text, "document") for text in whole]))
+
+    # They round to five digits.
+    monkeypatch.setattr(beirs_evaluation, "round", lambda value, _: value, raising=False)
+    [split] = (path.stem for path in (folder / "qrels").iterdir())
+    corpus, queries, qrels = GenericDataLoader(str(folder)).load(split)
+    search = DenseRetrievalExactSearch(Model(), show_progress_bar=False)
+    evaluator = beirs_evaluation.EvaluateRetrieval(search, k_values=[1, 10, 100], score_function="cos_sim")
+    results = evaluator.retrieve(corpus, queries)
+    ndcg, _, recall, _ = evaluator.evaluate(qrels, results, evaluator.k_values)
+    return {
+        "ndcg@10": ndcg["NDCG@10"],
+        **{f"recall@{k}": recall[f"Recall@{k}"] for k in evaluator.k_values},
+        "mrr@10": float(np.mean(mrr(qrels, results, [10])["MRR@10"])),
+    }
 
 
 def beirs(found, *, same_ids=True):

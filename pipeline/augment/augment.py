@@ -7,7 +7,7 @@ import polars as pl
 import typer
 
 from pipeline.augment.derived import new_texts
-from pipeline.augment.interface import Resources
+from pipeline.augment.interface import Made, Resources
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.registry import implementation
 from pipeline.data.common import metrics as metrics_file
@@ -23,7 +23,7 @@ def main(
         Path, typer.Option(help="The teacher's vocabulary vectors, if the method reads them.")
     ],
     out: Annotated[Path, typer.Option(help="Out: the new texts.")],
-    metrics: Annotated[Path, typer.Option(help="Out: rows in, out and dropped by reason.")],
+    metrics: Annotated[Path, typer.Option(help="Out: rows in, left alone, out and dropped by reason.")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
     """Write new texts made from the corpus's training texts, the first `limit` by text id."""
@@ -38,16 +38,17 @@ def main(
     chosen = known.filter(pl.col("split") == "train").head(settings.limit or len(known))
     if settings.enabled:
         resources = Resources(wordnet, vocabulary, Path(params.runtime.cache), params.runtime.device)
-        made = augmenter.augment(chosen, settings, resources)
+        made: Made = augmenter.augment(chosen, settings, resources)
     else:
         chosen = chosen.clear()
-        made = chosen.select(pl.col("text_id").alias("parent_id"), "text")
-    derived = new_texts(made, known, method, settings.gates)
+        made = Made(chosen.select(pl.col("text_id").alias("parent_id"), "text"))
+    derived = new_texts(made.rows, known, method, settings.gates)
 
     texts_file.write(derived.texts, texts_file.AUGMENTED_SCHEMA, out)
     counts = {
         "texts_in": len(chosen),
-        "made": len(made),
+        "left_alone": dict(made.left_alone),
+        "made": len(made.rows),
         "rows_out": len(derived.texts),
         "dropped": derived.dropped,
         "rate": len(derived.texts) / len(chosen) if len(chosen) else None,

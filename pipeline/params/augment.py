@@ -26,6 +26,9 @@ class WordNetAugment(Block):
     context: Annotated[float, Field(ge=-1.0, le=1.0)] | None = None
     """Engine own: leave out substitutes whose teacher token vectors have a lower cosine with the mean of the
     text's other words; null: no check."""
+    language: Literal["en"] | None = "en"
+    """en: texts that are code, in another language, or not surely English are left alone and counted, for
+    WordNet's words are English; null: texts of any language are taken."""
     limit: Count | None = None
     """Augment this many corpus texts, the first by text id; null: all."""
     seed: Seed = 0

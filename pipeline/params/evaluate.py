@@ -69,7 +69,8 @@ class StsTask(_Similarity):
     """Semantic textual similarity: sentence pairs with a score.
 
     Official files are told by their names and need no columns: SemEval's STS.input.NAME.txt, with
-    STS.gs.NAME.txt beside it; sts-train.csv, sts-dev.csv and sts-test.csv of the STS benchmark; SICK*.txt.
+    STS.gs.NAME.txt beside it (of 2016: STS2016.input.NAME.txt); sts-train.csv, sts-dev.csv and sts-test.csv
+    of the STS benchmark; SICK*.txt.
     """
 
     kind: Literal["sts"]

@@ -27,6 +27,12 @@ REASONS = {
     "too_similar": "the teacher places it too near the source text",
 }
 
+LEFT_ALONE = {
+    "code": "source texts that look like code",
+    "other_language": "source texts in another language than English",
+    "unsure": "source texts that are not surely English",
+}
+
 Segments = tuple[tuple[str, bool], ...]
 """A text in pieces, each with whether it is changed."""
 
@@ -55,8 +61,12 @@ def became(augment: Mapping[str, AugmentMetrics], gates: Mapping[str, GateMetric
     """What became of the texts, one column per method; both mappings are by method."""
     rows: list[tuple[str, str, list[str]]] = [
         ("source texts", "", [f"{made.texts_in:,}" for made in augment.values()]),
-        ("texts made", "", [f"{made.made:,}" for made in augment.values()]),
     ]
+    found = [reason for made in augment.values() for reason in made.left_alone]
+    for reason in sorted(set(found), key=[*LEFT_ALONE, *found].index):
+        counts = [made.left_alone.get(reason, 0) for made in augment.values()]
+        rows.append((f"left alone: {_words(reason)}", LEFT_ALONE.get(reason, ""), [f"{n:,}" for n in counts]))
+    rows.append(("texts made", "", [f"{made.made:,}" for made in augment.values()]))
     for reason in dict.fromkeys(reason for method in augment for reason in _dropped(method, augment, gates)):
         counts = [_dropped(method, augment, gates).get(reason, 0) for method in augment]
         rows.append((f"dropped: {_words(reason)}", REASONS.get(reason, ""), [f"{n:,}" for n in counts]))

@@ -134,6 +134,8 @@ class AugmentMetrics(_Read):
     """What a method of augmentation made, and what the checks of its texts dropped, by reason."""
 
     texts_in: int
+    left_alone: dict[str, int] = {}
+    """Source texts of which it made nothing, by reason."""
     made: int
     dropped: dict[str, int] = {}
     novelty: float | None = None

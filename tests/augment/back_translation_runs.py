@@ -39,7 +39,7 @@ def variants(
     params: BackTranslationAugment, cache: Path, sentences: list[str] = SENTENCES
 ) -> list[list[str]]:
     """What comes back of each sentence, in their order, by pivot."""
-    made = augment(table(sentences), params, Resources(cache, cache, cache, "cpu"))
+    made = augment(table(sentences), params, Resources(cache, cache, cache, "cpu")).rows
     assert made.schema == {"parent_id": pl.UInt64, "text": pl.String}
     assert made["parent_id"].is_sorted()
     found: dict[int, list[str]] = {}

@@ -17,14 +17,15 @@ SEED = [
     "children learn to read at school",
     "she bought a new house near the river",
 ]
+GERMAN = "die Kinder lernen in der Schule lesen"
 
 
 def table(rows, schema):
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def augment(folder, nltk_data, method="wordnet", enabled=True, gates=None):
-    rows = [(texts.text_id(t), t, "text", "files", "dev" if i == 0 else "train") for i, t in enumerate(SEED)]
+def augment(folder, nltk_data, method="wordnet", enabled=True, gates=None, seed=SEED):
+    rows = [(texts.text_id(t), t, "text", "files", "dev" if i == 0 else "train") for i, t in enumerate(seed)]
     texts.write(table(rows, texts.CORPUS_SCHEMA), texts.CORPUS_SCHEMA, folder / "corpus.parquet")
     params = small_params(
         augment={
@@ -56,6 +57,13 @@ def test_training_texts_up_to_the_limit_are_augmented(tmp_path, nltk_data):
     assert metrics["made"] == 8 == metrics["rows_out"] + sum(metrics["dropped"].values())
     assert metrics["rate"] == pytest.approx(len(made) / 4)
     assert 0 < metrics["novelty"] < 1
+
+
+def test_texts_that_are_left_alone_are_counted(tmp_path, nltk_data):
+    made, metrics = augment(tmp_path, nltk_data, seed=[*SEED[:3], GERMAN])
+    assert set(made["parent_id"]) == {texts.text_id(text) for text in SEED[1:3]}
+    assert metrics["left_alone"] == {"other_language": 1}
+    assert (metrics["texts_in"], metrics["made"]) == (3, 4)
 
 
 def test_gates_are_those_of_the_method(tmp_path, nltk_data):

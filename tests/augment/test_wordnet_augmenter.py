@@ -164,7 +164,7 @@ def test_the_rate_is_the_share_of_words(nltk_data):
 def test_both_engines_and_their_options(nltk_data, tmp_path):
     resources = Resources(nltk_data, tmp_path / "teacher", tmp_path, "cpu")
     made = augment(frame(TEXTS[:1]), WordNetAugment(engine="nlpaug", variants=2), resources)
-    assert made["parent_id"].to_list() == frame(TEXTS[:1])["text_id"].to_list() * 2
+    assert made.rows["parent_id"].to_list() == frame(TEXTS[:1])["text_id"].to_list() * 2
     with pytest.raises(ValueError, match=r"context .*own.* nlpaug"):
         WordNetAugment(engine="nlpaug", context=0.1)
     with refuses(tmp_path, "corpora/wordnet", "`make setup`"):

@@ -11,7 +11,11 @@ from pipeline.report.inputs import AugmentMetrics, GateMetrics
 from pipeline.report.page import render
 
 AUGMENT = AugmentMetrics(
-    texts_in=100, made=200, dropped={"unchanged": 30, "empty": 20, "sorcery": 1}, novelty=0.25
+    texts_in=100,
+    left_alone={"unsure": 3, "other_language": 4, "gloom": 5},
+    made=200,
+    dropped={"unchanged": 30, "empty": 20, "sorcery": 1},
+    novelty=0.25,
 )
 GATE = GateMetrics(
     rows_out=120, dropped={"too_different": 29}, similarity={"mean_kept": 0.8, "p5": 0.4, "p95": 0.97}
@@ -24,6 +28,9 @@ def test_what_became_of_the_texts_adds_up():
     assert found.models == ("one", "two")
     assert [(name, *values) for name, _, values in found.rows] == [
         ("source texts", "100", "0"),
+        ("left alone: other language", "4", "0"),
+        ("left alone: unsure", "3", "0"),
+        ("left alone: gloom", "5", "0"),
         ("texts made", "200", "0"),
         ("dropped: empty", "20", "0"),
         ("dropped: unchanged", "30", "0"),

@@ -8,7 +8,7 @@ import polars as pl
 
 from pipeline.augment.back_translation.models import BLOCK, EXTRA, Model, find_pivots, missing_packages
 from pipeline.augment.back_translation.translations import FOLDER, Translations
-from pipeline.augment.interface import Resources
+from pipeline.augment.interface import Made, Resources
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
@@ -26,7 +26,7 @@ class Translator(Protocol):
         ...
 
 
-def augment(texts: pl.DataFrame, params: BackTranslationAugment, resources: Resources) -> pl.DataFrame:
+def augment(texts: pl.DataFrame, params: BackTranslationAugment, resources: Resources) -> Made:
     """Translate texts there and back, by every pivot; what is in the cache is not translated again.
 
     A beam search gives the same translation of a text in any run, but for rounding. What sampling draws
@@ -38,8 +38,7 @@ def augment(texts: pl.DataFrame, params: BackTranslationAugment, resources: Reso
         resources: the cache and the device.
 
     Returns:
-        Columns `parent_id` and `text`: a row for every text and pivot, some of them unchanged; by text id,
-        then by pivot.
+        A row for every text and pivot, some of them unchanged; by text id, then by pivot.
 
     Raises:
         UserError: a package or a model is missing, does not fit or cannot be loaded.
@@ -55,7 +54,7 @@ def augment(texts: pl.DataFrame, params: BackTranslationAugment, resources: Reso
         drawn = {"draw": recipes.count(recipe)} if isinstance(params.decoding, Sampling) else {}
         label = f"back-translation {number + 1} of {len(params.pivots)}"
         made.append(translated(texts, pivot, params, resources, recipe | drawn, label))
-    return pl.concat(made).sort("parent_id", maintain_order=True)
+    return Made(pl.concat(made).sort("parent_id", maintain_order=True))
 
 
 def recipe_of(pivot: Sequence[Model], params: BackTranslationAugment) -> dict[str, Any]:

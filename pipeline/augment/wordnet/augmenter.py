@@ -1,6 +1,7 @@
 """New texts by synonym substitution from WordNet (HPD sec. 4.3)."""
 
 import gc
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,7 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.augment.interface import Resources
+from pipeline.augment.interface import Made, Resources
+from pipeline.augment.wordnet.language import Language
 from pipeline.augment.wordnet.lexicon import Lexicon
 from pipeline.augment.wordnet.nlpaug import substitute_synonyms
 from pipeline.augment.wordnet.rewrite import Rewriter
@@ -24,8 +26,8 @@ _ROWS = 65_536
 """Texts that are Python objects at a time."""
 
 
-def augment(texts: pl.DataFrame, params: WordNetAugment, resources: Resources) -> pl.DataFrame:
-    """New texts with some words replaced by synonyms.
+def augment(texts: pl.DataFrame, params: WordNetAugment, resources: Resources) -> Made:
+    """New texts with some words replaced by synonyms; texts of another language than params' are left alone.
 
     A result depends on the text, its id, the seed and the number of the variant, not on other rows.
 
@@ -35,30 +37,46 @@ def augment(texts: pl.DataFrame, params: WordNetAugment, resources: Resources) -
         resources: where WordNet and the teacher's parts are.
 
     Returns:
-        Columns `parent_id` and `text`: `params.variants` rows for every text in turn; those in which nothing
-        can be substituted are unchanged.
+        `params.variants` rows for every text in turn that is not left alone; those in which nothing can be
+        substituted are unchanged.
 
     Raises:
         UserError: WordNet, or a tagger or teacher that params ask for, is not there.
     """
-    if params.engine == "nlpaug":
-        return substitute_synonyms(texts, params, open_wordnet(resources.wordnet))
-    return substitute(texts, params, rewriter(params, resources))
+    own = params.engine == "own"
+    lexicon = Lexicon(read_senses(resources.wordnet)) if own or params.language else None
+    left_alone: Counter[str] = Counter()
+    if lexicon and params.language:
+        texts, left_alone = in_english(texts, Language(lexicon.knows))
+    if lexicon and own:
+        return Made(substitute(texts, params, rewriter(lexicon, params, resources)), left_alone)
+    return Made(substitute_synonyms(texts, params, open_wordnet(resources.wordnet)), left_alone)
 
 
-def rewriter(params: WordNetAugment, resources: Resources) -> Rewriter:
-    """What substitutes words as params say; takes some seconds to make.
+def in_english(texts: pl.DataFrame, language: Language) -> tuple[pl.DataFrame, Counter[str]]:
+    """The texts that are English, and how many are not, by reason."""
+    kept, left_alone = [texts.clear()], Counter[str]()
+    with progress("telling the language", len(texts), "texts") as advance:
+        for part in texts.iter_slices(_ROWS):
+            doubts = [language.doubt(text) for text in part["text"].to_list()]
+            left_alone.update(doubt for doubt in doubts if doubt)
+            kept.append(part.filter(pl.Series([doubt is None for doubt in doubts], dtype=pl.Boolean)))
+            advance(len(part))
+    return pl.concat(kept), left_alone
+
+
+def rewriter(lexicon: Lexicon, params: WordNetAugment, resources: Resources) -> Rewriter:
+    """What substitutes words as params say.
 
     Raises:
         UserError: as for `augment`.
     """
-    lexicon = Lexicon(read_senses(resources.wordnet))
     fits = None if params.context is None else teacher_context(resources.teacher, params.context)
     return Rewriter(lexicon, params.rate, tagger(params.tagger, resources.wordnet), fits)
 
 
 def substitute(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> pl.DataFrame:
-    """`augment` by a rewriter that is there already."""
+    """`augment` by a rewriter that is there already, whatever the language."""
     parts = list(_parts(texts, params, by))
     return pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
 

@@ -156,6 +156,10 @@ class Lexicon:
             return None
         return Word(self, spelling, readings)
 
+    def knows(self, spelling: str) -> bool:
+        """Whether a word in lower case is English: a function word, or one of WordNet's in any inflection."""
+        return spelling in self._left_alone or (bool(spelling) and any(self._readings(spelling)))
+
     def phrase(self, spelling: str) -> Word | None:
         """A word of several words, which `phrases` has."""
         readings = self.phrases[spelling]

@@ -1,12 +1,14 @@
 """Scored sentence pairs in the layouts in which they were published, told by a file's name.
 
 - SemEval: `STS.input.NAME.txt`, two sentences a line, and `STS.gs.NAME.txt`, their score or nothing.
+  Those of 2016 are `STS2016.input.NAME.txt` and `STS2016.gs.NAME.txt`.
 - STS benchmark: `sts-train.csv`, `sts-dev.csv` and `sts-test.csv`, tab-separated without a header.
 - SICK: `SICK*.txt`, tab-separated with a header.
 
 GLUE's .tsv has a header, as any other: `user_files.read_columns` reads it.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ from pipeline.core.errors import UserError
 from pipeline.prepare.readers.delimited import empty, read_cells, read_lines, read_tabbed
 from pipeline.prepare.readers.user_columns import filled, numbers
 
-INPUT, GOLD = "STS.input.", "STS.gs."
+_INPUT = re.compile(r"STS(?:2016)?\.input\.(.+)\.txt")
 BENCHMARK = ("sts-train.csv", "sts-dev.csv", "sts-test.csv")
 BENCHMARK_CELLS = ("genre", "file", "year", "number", "score", "sentence1", "sentence2")
 """Some lines name their sources after them."""
@@ -39,7 +41,7 @@ class OfficialPairs:
 
 def input_files(folder: Path) -> list[Path]:
     """SemEval's files of sentences in a folder, sorted; none where there is no such folder."""
-    return sorted(folder.glob(f"{INPUT}*.txt"))
+    return sorted(path for path in folder.glob("STS*.txt") if _INPUT.fullmatch(path.name))
 
 
 def read_official(path: Path) -> OfficialPairs | None:
@@ -49,8 +51,8 @@ def read_official(path: Path) -> OfficialPairs | None:
         UserError: a file is missing or empty, a line cannot be read, or a score is out of the set's range
             (0 to 5; SICK: 1 to 5).
     """
-    if path.name.startswith(INPUT) and path.suffix == ".txt":
-        return _semeval(path)
+    if semeval := _INPUT.fullmatch(path.name):
+        return _semeval(path, semeval[1])
     # A file of this name with commas and a header is somebody's own.
     if path.name in BENCHMARK and "\t" in read_lines(path)[0]:
         table = read_cells(path, BENCHMARK_CELLS, surplus=True)
@@ -60,9 +62,8 @@ def read_official(path: Path) -> OfficialPairs | None:
     return None
 
 
-def _semeval(path: Path) -> OfficialPairs:
-    name = path.name.removeprefix(INPUT).removesuffix(".txt")
-    gold = path.with_name(f"{GOLD}{name}.txt")
+def _semeval(path: Path, name: str) -> OfficialPairs:
+    gold = path.with_name(path.name.replace(".input.", ".gs.", 1))
     table = read_cells(path, ("left", "right"), surplus=True)
     given = pl.Series("score", read_lines(gold)).str.strip_chars()
     if len(given) != len(table):

@@ -1,5 +1,7 @@
 """Files of the user's: columns of .jsonl, .csv, .tsv and .parquet, lines of .txt; .gz of each but Parquet.
 
+A .txt has columns where its first line has tabs, as the published files of SNLI and SICK.
+
 A path that begins with `hub:` is a dataset of Hugging Face's, whose columns are read likewise.
 """
 
@@ -24,6 +26,7 @@ from pipeline.prepare.readers.delimited import (
     in_parts,
     missing_column,
     read_commas,
+    read_tabbed,
     read_tabs,
     table_of,
 )
@@ -95,6 +98,8 @@ def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
             table = read_tabs(path, columns)
         case ".parquet":
             table = _read_parquet(path, columns)
+        case _ if "\t" in next(iter(lines_of(path)), ""):
+            table = read_tabbed(path, columns)
         case _:
             raise UserError(f"{path} has no columns; use {', '.join(FORMATS[1:])}")
     if table.is_empty():
