@@ -70,7 +70,7 @@ class Runtime(Block):
     """What changes speed, and results only in their last digits. No stage tracks it."""
 
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")] = "auto"
-    """Where the teacher encodes and students train and are scored: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`, ...
+    """Where the teacher encodes and students train and are scored: `auto`, `cpu`, `mps`, `cuda`, `cuda:1`.
     Their cost is always measured on the CPU."""
     tokens_per_batch: Count = 4096
     """Padded tokens that go through a model at a time."""
