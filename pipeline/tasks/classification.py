@@ -14,14 +14,14 @@ from pipeline.tasks.heads import (
     INVERSE_PENALTIES,
     LEARNING_RATES,
     Classes,
+    Classifier,
     Data,
-    Predict,
     linear,
     mlp,
     one_thread,
 )
 
-Head = Callable[[Data, Data, float, int], Predict]
+Head = Callable[[Data, Data, float, int], Classifier]
 """Training rows, dev rows, a setting and a seed to a classifier."""
 HEADS: dict[str, tuple[Head, tuple[float, ...]]] = {
     "mlp": (mlp, LEARNING_RATES),
@@ -48,8 +48,8 @@ def predict(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> Predic
     """Train classifiers on the training rows' vectors, and let them classify the test rows.
 
     SRA (Wu et al. 2020) trains the student with its classifier. Here the vectors stay, so that teacher and
-    students are compared on equal terms. The setting (learning rate or penalty) with the best accuracy on the
-    dev rows is taken for all of `probe.seeds` classifiers.
+    students are compared on equal terms. The setting (learning rate or penalty) whose classifier fits the dev
+    rows best is taken for all of `probe.seeds` classifiers.
 
     Args:
         pairs: left_id, right_id (all null for single texts), label, subset (train, dev or test).
@@ -60,7 +60,7 @@ def predict(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> Predic
     train, dev, test = _scaled(pairs, embeddings, labels)
     with one_thread():
         by_share = {
-            fraction: [classify(test.features) for classify in _classifiers(train, dev, probe, fraction)]
+            fraction: [one.predict(test.features) for one in _classifiers(train, dev, probe, fraction)]
             for fraction in sorted({1.0, *probe.fractions})
         }
     return Predictions(len(train.classes), len(labels), test.classes, by_share)
@@ -109,14 +109,13 @@ def nested_order(classes: NDArray[np.int64], seed: int) -> NDArray[np.intp]:
     return np.lexsort((chance, place))
 
 
-def _classifiers(train: Data, dev: Data, probe: Probe, fraction: float) -> Iterator[Predict]:
+def _classifiers(train: Data, dev: Data, probe: Probe, fraction: float) -> Iterator[Classifier]:
     """One a seed, with the setting that is best on dev by the first seed."""
     head, settings = HEADS[probe.head]
     rows = max(math.ceil(fraction * len(train.classes)), int(train.classes.max()) + 1)
     drawn = train.select(nested_order(train.classes, 0)[:rows])
     candidates = [head(drawn, dev, setting, 0) for setting in settings]
-    right = [int((predict(dev.features) == dev.classes).sum()) for predict in candidates]
-    best = int(np.argmax(right))
+    best = int(np.argmax([candidate.fits_dev for candidate in candidates]))
     yield candidates[best]
     # A regression on all rows has no part in chance.
     alike = probe.head == "linear" and fraction == 1

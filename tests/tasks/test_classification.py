@@ -4,14 +4,14 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from pipeline.params.evaluate import Probe
 from pipeline.prepare.labelled.classification import divide, examples
 from pipeline.tasks import classification, pairs
 from pipeline.tasks.classification import nested_order, pair_features, score
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.tasks.heads import INVERSE_PENALTIES
+from pipeline.tasks.heads import INVERSE_PENALTIES, Classifier
 
 SUBSETS = np.repeat(["train", "dev", "test"], [300, 60, 200])
 IDS = np.arange(1, 561, dtype=np.uint64)
@@ -50,7 +50,7 @@ def by_scikit_learn(blocks, table):
     fitted = [
         LogisticRegression(C=C, max_iter=5000).fit(features[train], labels[train]) for C in INVERSE_PENALTIES
     ]
-    best = max(fitted, key=lambda model: model.score(features[dev], labels[dev]))
+    best = min(fitted, key=lambda model: log_loss(labels[dev], model.predict_proba(features[dev])))
     return labels[test], best.predict(features[test])
 
 
@@ -183,10 +183,7 @@ def test_the_setting_that_is_best_on_dev_is_taken_for_all_seeds(monkeypatch):
     def head(train, dev, setting, seed):
         asked.append((setting, seed))
         drawn.append(train.features.sum())
-        right = setting == 2.0
-        return lambda features: (
-            dev.classes if len(features) == 60 and right else np.zeros(len(features), np.int64)
-        )
+        return Classifier(lambda features: np.zeros(len(features), np.int64), float(setting == 2.0))
 
     for name in classification.HEADS:
         monkeypatch.setitem(classification.HEADS, name, (head, (1.0, 2.0, 3.0)))

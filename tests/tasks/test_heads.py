@@ -3,6 +3,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 from pipeline.tasks import heads
@@ -21,8 +22,8 @@ def data(count, labels=3):
 TRAIN, DEV, TEST = data(1200), data(300), data(1000)
 
 
-def accuracy(predict, part=TEST):
-    return (predict(part.features) == part.classes).mean()
+def accuracy(classifier, part=TEST):
+    return (classifier.predict(part.features) == part.classes).mean()
 
 
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
@@ -39,7 +40,7 @@ def test_the_perceptron_is_one_hidden_layer_of_256_relu_units(monkeypatch):
     built = []
     sequential = torch.nn.Sequential
     monkeypatch.setattr(torch.nn, "Sequential", lambda *parts: built.append(sequential(*parts)) or built[-1])
-    predict = mlp(TRAIN, DEV, 1e-3, 0)
+    predict = mlp(TRAIN, DEV, 1e-3, 0).predict
     weight, bias, out, out_bias = (p.detach().double().numpy() for p in built[0].parameters())
     assert weight.shape == (256, 4)
     hidden = np.maximum(TEST.features @ weight.T + bias, 0)
@@ -58,13 +59,22 @@ def test_a_regression_minimises_the_penalised_loss():
 
     best = minimize(loss, np.zeros(15), options={"gtol": 1e-4}).x.reshape(3, 5)
     expected = (TEST.features @ best[:, :4].T + best[:, 4]).argmax(axis=1)
-    assert (linear(few, DEV, strength, 0)(TEST.features) == expected).mean() > 0.99
-    assert (linear(few, DEV, 1.0, 0)(TEST.features) == expected).mean() < 0.9
+    assert (linear(few, DEV, strength, 0).predict(TEST.features) == expected).mean() > 0.99
+    assert (linear(few, DEV, 1.0, 0).predict(TEST.features) == expected).mean() < 0.9
+
+
+def test_a_penalty_is_judged_by_the_mean_log_likelihood_of_the_dev_rows():
+    few = TRAIN.select(np.arange(60))
+    for strength in (0.01, 0.3):
+        model = LogisticRegression(C=strength, max_iter=1000).fit(few.features, few.classes)
+        logits = DEV.features.astype(np.float64) @ model.coef_.T + model.intercept_
+        likelihood = log_softmax(logits, axis=1)[np.arange(len(logits)), DEV.classes].mean()
+        assert linear(few, DEV, strength, 0).fits_dev == pytest.approx(likelihood, rel=1e-5)
 
 
 def test_training_is_the_same_again_and_leaves_chance_alone():
     state = torch.random.get_rng_state()
-    first, again, other = (mlp(TRAIN, DEV, 5e-4, seed)(TEST.features) for seed in (0, 0, 1))
+    first, again, other = (mlp(TRAIN, DEV, 5e-4, seed).predict(TEST.features) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     assert torch.random.get_rng_state().equal(state)
@@ -107,9 +117,10 @@ def test_the_weights_of_the_best_round_on_dev_are_kept(monkeypatch):
 
     monkeypatch.setattr(heads, "_predict", recorded)
     noisy = Data(TRAIN.features, np.random.default_rng(1).integers(0, 3, len(TRAIN.classes)))
-    kept = mlp(noisy, DEV, 1e-3, 0)(DEV.features)
+    trained = mlp(noisy, DEV, 1e-3, 0)
+    kept = trained.predict(DEV.features)
     *rounds, last = seen
-    assert last == max(rounds) == (kept == DEV.classes).mean()
+    assert last == max(rounds) == (kept == DEV.classes).mean() == trained.fits_dev
     assert last > rounds[-1]
     assert len(rounds) <= heads.ROUNDS
 
@@ -117,4 +128,4 @@ def test_the_weights_of_the_best_round_on_dev_are_kept(monkeypatch):
 @pytest.mark.parametrize("head", [mlp, linear])
 def test_vectors_that_are_all_equal_are_one_class(head):
     nothing = Data(np.zeros((6, 4), np.float32), np.array([0, 1, 1, 1, 1, 0]))
-    assert set(head(nothing, nothing, 1e-3, 0)(np.zeros((5, 4), np.float32))) == {1}
+    assert set(head(nothing, nothing, 1e-3, 0).predict(np.zeros((5, 4), np.float32))) == {1}
