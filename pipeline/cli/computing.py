@@ -1,14 +1,13 @@
 """What `pipeline doctor` and `pipeline check` say of the device and of precisions.
 
-torch takes longer to import than all else that these commands do: only where its files do not answer.
+torch takes longer to import than all else that these commands do: only where its files do not answer. polars
+comes second, and `check` has no use for it.
 """
 
 import platform
 import runpy
 from importlib.util import find_spec
 from pathlib import Path
-
-import polars as pl
 
 from pipeline.cli import model_folder
 from pipeline.cli.finding import Finding
@@ -90,6 +89,8 @@ def precision(curves: Path, params: Params, *, measure: bool) -> Finding:
 
 def _trained_in(curve: Path) -> str:
     """The precision of a training by its curve; empty where there is none, or it does not say."""
+    import polars as pl
+
     try:
         table = pl.read_csv(curve, separator="\t", infer_schema=False)
     except (OSError, pl.exceptions.PolarsError):
