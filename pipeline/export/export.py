@@ -17,7 +17,7 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import layout, student_folder
-from pipeline.export import parity
+from pipeline.export import calibration, parity
 from pipeline.export.card import Exported, card, licence_file
 from pipeline.export.header import LICENCES
 from pipeline.export.ledger import origins
@@ -94,7 +94,8 @@ def main(
         )
     exports: dict[Format, Exported] = {}
     with atomic_folder(out) as folder:
-        write(model, finetuned, chosen, folder)
+        calibrated = texts.with_prompts(table.tail(calibration.TEXTS), prompts)["text"].to_list()
+        write(model, finetuned, chosen, folder, calibrated)
         if "router" in chosen:
             from pipeline.export import router
 
@@ -144,8 +145,18 @@ def formats(wanted: tuple[Format, ...] | None, kind: str) -> list[Format]:
     return [found for found in there if found in asked]
 
 
-def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], folder: Path) -> None:
-    """Write the student, and beside it the graphs of the formats that are chosen."""
+def write(
+    model: "SentenceTransformer", finetuned: Path, chosen: list[Format], folder: Path, calibrated: list[str]
+) -> None:
+    """Write the student, and beside it the graphs of the formats that are chosen.
+
+    Args:
+        model: the student, loaded.
+        finetuned: its folder.
+        chosen: the formats.
+        folder: the folder to write.
+        calibrated: texts by which int8 is rounded.
+    """
     # Not its seal: the folder gets one of its own when it is whole.
     shutil.copytree(finetuned, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(seal.NAME))
     if not {*GRAPHS, "openvino"} & {*chosen}:
@@ -158,7 +169,9 @@ def write(model: "SentenceTransformer", finetuned: Path, chosen: list[Format], f
     graph = onnx.export(model)
     changed: dict[Format, Callable[[ModelProto], ModelProto]] = {
         "onnx": lambda whole: whole,
-        "onnx-int8": int8.quantise,
+        "onnx-int8": lambda whole: int8.quantise(
+            whole, calibration.batches(folder, calibrated, {one.name for one in whole.graph.input})
+        ),
         "onnx-fp16": fp16.halve,
     }
     for name, place in GRAPHS.items():

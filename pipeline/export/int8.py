@@ -1,20 +1,26 @@
-"""int8 of an ONNX student: tables row by row, matrices column by column, activations token by token."""
+"""int8 of an ONNX student: tables by blocks of rows, matrices by columns, activations by tokens."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.export.calibration import Activations, Inputs, activations
 from pipeline.export.onnx_folder import IDS
+from pipeline.export.rounding import LARGEST, rounded
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-LARGEST = 127
-"""Of a table's int8."""
-STEPS = 64
-"""Of a matrix's int8: 7 bits."""
+BLOCK = 32
+"""Values of a table's row that have a scale together, where layers follow: they enlarge what is lost."""
+SMOOTHING = 0.7
+"""How much of its unevenness a channel leaves to its weights; equation 4's alpha."""
+UNEVEN = 3.0
+"""A largest channel that is not as many times the median is left as it is: a product less to compute."""
+TINY = 1e-5
 CONTRIB = "com.microsoft"
 LEAST = 1e-12
 """Of a token's scale: a token of zeros has one too."""
@@ -24,37 +30,51 @@ GELU_ZERO, GELU_LOWEST = 12, 0.17
 """The same of what GELU gives, which is never below -0.17: more of the 256 steps are left above."""
 
 
-def quantise(model: "ModelProto") -> "ModelProto":
+def quantise(model: "ModelProto", inputs: Iterable[Inputs]) -> "ModelProto":
     """A copy with int8 weights, whose activations are quantised as they come, each token by its own scale.
 
-    So a text's vector does not depend on the texts beside it. Matrices have 7 bits (-64 to 64): without VNNI
-    an x86 processor adds two products of a uint8 activation and an int8 weight in 16 bits, which 8 bits
-    overflow and 7 cannot (2 * 255 * 64 < 2**15). So processors differ in the rounding of float32 alone
-    (`benchmarks/bench_int8.py`). Layers that read a text's one vector and LSTMs stay float32: they take
-    little time, or none that int8 would save.
-    """
-    from onnx import helper
+    So a text's vector does not depend on the texts beside it. No product overflows the 16 bits in which an
+    x86 processor without VNNI adds two of them (`rounding`), so processors differ in the rounding of float32
+    alone (`benchmarks/bench_int8.py`). Where few channels are much larger than the others, they are made
+    smaller and their weights larger (SmoothQuant, Xiao et al. 2023, equation 4). Layers that read a text's
+    one vector and LSTMs stay float32: they take little time, or none that int8 would save.
 
-    copy = quantise_tables(model)
+    Args:
+        model: a student's graph.
+        inputs: of texts, by which weights are rounded.
+    """
+    from onnx import helper, numpy_helper
+
+    matrices = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+    products = [node for node in model.graph.node if node.op_type == "MatMul" and _is_matrix(matrices, node)]
+    copy = quantise_tables(model, BLOCK if products else None)
+    if not products:
+        return copy
     graph = copy.graph
-    matrices = {one.name: one for one in graph.initializer}
-    made = {out: node for node in graph.node for out in node.output}
+    seen = activations(model, [node.input[0] for node in products], inputs)
+    made = {out: node.op_type for node in graph.node for out in node.output}
+    by_gelu = {source for source in seen if made.get(source) == "Gelu"}
+    factors = _factors(products, matrices, seen, by_gelu)
+    chosen = {node.output[0] for node in products}
     nodes: list[NodeProto] = []
-    quantised: dict[str, tuple[str, str, int]] = {}
+    quantised: set[str] = set()
     for node in graph.node:
-        matrix = matrices.get(node.input[1]) if node.op_type == "MatMul" else None
-        if matrix is None or len(matrix.dims) != 2:
+        if node.output[0] not in chosen:
             nodes.append(node)
             continue
-        source = node.input[0]
+        source, name = node.input
+        rows, zero = f"{source}_int8", GELU_ZERO if source in by_gelu else MIDDLE
         if source not in quantised:
-            by_gelu = source in made and made[source].op_type == "Gelu"
-            rows, zero = f"{source}_int8", GELU_ZERO if by_gelu else MIDDLE
-            nodes += _by_token(graph, source, rows, matrix.dims[0], zero)
-            quantised[source] = rows, f"{rows}_scales", zero
-        nodes += _multiplied(graph, node, matrix, *quantised[source])
-    if not quantised:
-        return copy
+            nodes += _by_token(graph, source, rows, len(matrices[name]), zero, factors.get(source))
+            quantised.add(source)
+        nodes += _multiplied(graph, node, rows, matrices[name].shape[1], zero)
+    for name in dict.fromkeys(node.input[1] for node in products):
+        sources = [node.input[0] for node in products if node.input[1] == name]
+        factor = factors.get(sources[0], np.ones(len(matrices[name])))
+        together = np.mean([seen[source].products for source in sources], axis=0)
+        levels, scales = rounded(matrices[name] * factor[:, None], together / np.outer(factor, factor))
+        _constant(graph, f"{name}_int8", levels)
+        _constant(graph, f"{name}_scales", scales)
     del graph.node[:]
     graph.node.extend([*_of_all_tokens(graph), *nodes])
     copy.opset_import.append(helper.make_opsetid(CONTRIB, 1))
@@ -63,6 +83,33 @@ def quantise(model: "ModelProto") -> "ModelProto":
     del graph.initializer[:]
     graph.initializer.extend(kept)
     return copy
+
+
+def _is_matrix(matrices: Mapping[str, NDArray], node: "NodeProto") -> bool:
+    return node.input[1] in matrices and matrices[node.input[1]].ndim == 2
+
+
+def _factors(
+    products: Sequence["NodeProto"],
+    matrices: Mapping[str, NDArray],
+    seen: Mapping[str, Activations],
+    by_gelu: set[str],
+) -> dict[str, NDArray[np.float64]]:
+    """What the channels of uneven activations are divided by, and the rows of their matrices multiplied.
+
+    A matrix that several activations share has one set of rows: then none is.
+    """
+    uses = Counter(node.input[1] for node in products)
+    found = {}
+    for source in (one for one in seen if one not in by_gelu):
+        names = [node.input[1] for node in products if node.input[0] == source]
+        largest = seen[source].largest
+        if max(map(uses.__getitem__, names)) > 1 or largest.max() <= UNEVEN * np.median(largest):
+            continue
+        weights = np.max([np.abs(matrices[name]).max(axis=1) for name in names], axis=0)
+        factor = largest.clip(TINY) ** SMOOTHING / weights.clip(TINY) ** (1 - SMOOTHING)
+        found[source] = factor / np.exp(np.log(factor).mean())
+    return found
 
 
 def _of_all_tokens(graph: "GraphProto") -> Iterable["NodeProto"]:
@@ -78,8 +125,13 @@ def _of_all_tokens(graph: "GraphProto") -> Iterable["NodeProto"]:
         yield helper.make_node("Expand", [f"int8_zero_{zero}", "int8_tokens"], [f"int8_zeros_{zero}"])
 
 
-def _by_token(graph: "GraphProto", source: str, rows: str, width: int, zero: int) -> Iterable["NodeProto"]:
-    """Activations (n, length, width) as uint8 (tokens, width), and a scale a token (tokens,)."""
+def _by_token(
+    graph: "GraphProto", source: str, rows: str, width: int, zero: int, factor: NDArray[np.float64] | None
+) -> Iterable["NodeProto"]:
+    """Activations (n, length, width) as uint8 (tokens, width), and a scale a token (tokens,).
+
+    They are divided by factor (width,) where there is one.
+    """
     from onnx import helper
 
     flat, scales = f"{rows}_flat", f"{rows}_scales"
@@ -89,6 +141,10 @@ def _by_token(graph: "GraphProto", source: str, rows: str, width: int, zero: int
     _constant(graph, f"int8_least_{zero}", np.array(least, np.float32))
     _constant(graph, f"int8_step_{zero}", np.array(1 / (255 - zero), np.float32))
     yield helper.make_node("Reshape", [source, f"int8_width_{width}"], [flat])
+    if factor is not None:
+        _constant(graph, f"{rows}_evener", (1 / factor).astype(np.float32))
+        yield helper.make_node("Mul", [flat, f"{rows}_evener"], [f"{rows}_even"])
+        flat = f"{rows}_even"
     largest = flat
     if zero == MIDDLE:
         largest = f"{rows}_sizes"
@@ -101,23 +157,19 @@ def _by_token(graph: "GraphProto", source: str, rows: str, width: int, zero: int
 
 
 def _multiplied(
-    graph: "GraphProto", node: "NodeProto", matrix: "TensorProto", rows: str, scales: str, zero: int
+    graph: "GraphProto", node: "NodeProto", rows: str, width: int, zero: int
 ) -> Iterable["NodeProto"]:
-    """The product of quantised activations with a matrix, which becomes int8 with a scale a column."""
-    from onnx import TensorProto, helper, numpy_helper
+    """The product of quantised activations with an int8 matrix that has a scale a column, (..., width)."""
+    from onnx import TensorProto, helper
 
-    out, name = node.output[0], matrix.name
-    if all(one.name != f"{name}_int8" for one in graph.initializer):
-        columns, factors = quantised_rows(numpy_helper.to_array(matrix).T, STEPS)
-        _constant(graph, f"{name}_int8", np.ascontiguousarray(columns.T))
-        _constant(graph, f"{name}_scales", factors[:, 0])
+    out, name = node.output[0], node.input[1]
     _constant(graph, "int8_one", np.array(1, np.float32))
     inputs = [rows, f"{name}_int8", "int8_one", f"{name}_scales", f"int8_zero_{zero}"]
     yield helper.make_node("MatMulIntegerToFloat", inputs, [f"{out}_columns"], domain=CONTRIB)
-    yield helper.make_node("Mul", [f"{out}_columns", f"{scales}_column"], [f"{out}_rows"])
+    yield helper.make_node("Mul", [f"{out}_columns", f"{rows}_scales_column"], [f"{out}_rows"])
     yield helper.make_node("Reshape", [f"{out}_rows", "int8_shape"], [out])
     # onnxruntime fuses what follows only where it knows the shape.
-    shape = ["texts", "length", matrix.dims[1]]
+    shape: list[str | int | None] = ["texts", "length", width]
     graph.value_info.append(helper.make_tensor_value_info(out, TensorProto.FLOAT, shape))
 
 
@@ -128,8 +180,8 @@ def _constant(graph: "GraphProto", name: str, value: NDArray) -> None:
         graph.initializer.append(numpy_helper.from_array(value, name))
 
 
-def quantise_tables(model: "ModelProto") -> "ModelProto":
-    """A copy in which every table that is looked up by token id is int8 with a scale a row."""
+def quantise_tables(model: "ModelProto", block: int | None = None) -> "ModelProto":
+    """A copy in which every table that is looked up by token id is int8, by quantised_blocks."""
     from onnx import ModelProto, TensorProto
 
     copy = ModelProto()
@@ -139,35 +191,43 @@ def quantise_tables(model: "ModelProto") -> "ModelProto":
     nodes: list[NodeProto] = []
     for node in graph.node:
         by_token = node.op_type == "Gather" and node.input[1].startswith(IDS) and node.input[0] in tables
-        nodes += _looked_up(graph, node, tables[node.input[0]]) if by_token else [node]
+        nodes += _looked_up(graph, node, tables[node.input[0]], block) if by_token else [node]
     del graph.node[:]
     graph.node.extend(nodes)
     return copy
 
 
-def _looked_up(graph: "GraphProto", node: "NodeProto", table: "TensorProto") -> list["NodeProto"]:
-    """The nodes that give rows * scales in place of a look-up; the table in `graph` becomes the two."""
+def _looked_up(
+    graph: "GraphProto", node: "NodeProto", table: "TensorProto", block: int | None
+) -> list["NodeProto"]:
+    """The nodes that give blocks * scales in place of a look-up; the table in `graph` becomes the two."""
     from onnx import TensorProto, helper, numpy_helper
 
     ids, out = node.input[1], node.output[0]
-    rows, scales = f"{table.name}_int8", f"{table.name}_scales"
-    if all(initializer.name != rows for initializer in graph.initializer):
-        quantised, factors = quantised_rows(numpy_helper.to_array(table))
-        graph.initializer.append(numpy_helper.from_array(quantised, rows))
+    blocks, scales, width = f"{table.name}_int8", f"{table.name}_scales", f"{table.name}_width"
+    if all(initializer.name != blocks for initializer in graph.initializer):
+        quantised, factors = quantised_blocks(numpy_helper.to_array(table), block)
+        graph.initializer.append(numpy_helper.from_array(quantised, blocks))
         graph.initializer.append(numpy_helper.from_array(factors, scales))
+        graph.initializer.append(numpy_helper.from_array(np.array(table.dims[1:]), width))
         graph.initializer.remove(table)
     return [
-        helper.make_node("Gather", [rows, ids], [f"{out}_int8"], axis=0),
-        helper.make_node("Cast", [f"{out}_int8"], [f"{out}_rows"], to=TensorProto.FLOAT),
-        helper.make_node("Gather", [scales, ids], [f"{out}_scales"], axis=0),
-        helper.make_node("Mul", [f"{out}_rows", f"{out}_scales"], [out]),
+        helper.make_node("Gather", [blocks, ids], [f"{out}_stored"], axis=0),
+        helper.make_node("Cast", [f"{out}_stored"], [f"{out}_levels"], to=TensorProto.FLOAT),
+        helper.make_node("Gather", [scales, ids], [f"{out}_steps"], axis=0),
+        helper.make_node("Mul", [f"{out}_levels", f"{out}_steps"], [f"{out}_blocks"]),
+        helper.make_node("Shape", [ids], [f"{out}_texts"]),
+        helper.make_node("Concat", [f"{out}_texts", width], [f"{out}_shape"], axis=0),
+        helper.make_node("Reshape", [f"{out}_blocks", f"{out}_shape"], [out]),
     ]
 
 
-def quantised_rows(
-    table: NDArray[np.float32], largest: int = LARGEST
+def quantised_blocks(
+    table: NDArray[np.float32], block: int | None
 ) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Rows (V, d) as int8 and their scales (V, 1): the largest value of a row becomes `largest`."""
-    scales = np.abs(table).max(axis=1, keepdims=True).astype(np.float32) / largest
+    """Rows (v, d) as int8 (v, blocks, block) and scales (v, blocks, 1); one block if none fits."""
+    width = table.shape[1]
+    blocks = table.reshape(len(table), -1, width if not block or width % block else block)
+    scales = np.abs(blocks).max(axis=2, keepdims=True).astype(np.float32) / LARGEST
     divisors = np.where(scales == 0, 1, scales)
-    return np.rint(table / divisors).astype(np.int8), scales
+    return np.rint(blocks / divisors).astype(np.int8), scales

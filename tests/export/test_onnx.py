@@ -29,7 +29,7 @@ def exported(parts, tmp_path_factory):
             root = tmp_path_factory.mktemp(kind)
             trained, out = saved(kind, parts, root / "trained"), root / "exported"
             model = SentenceTransformer(str(trained), device="cpu")
-            export.write(model, trained, ["onnx", "onnx-int8", "onnx-fp16"], out)
+            export.write(model, trained, ["onnx", "onnx-int8", "onnx-fp16"], out, TEXTS)
             made[kind] = trained, out
         return made[kind]
 
@@ -75,32 +75,39 @@ def test_no_int8_product_overflows_16_bits_on_a_processor_without_vnni(exported,
     quantised = [node for node in graph.node if node.op_type == "MatMulIntegerToFloat"]
     assert bool(quantised) == (kind in ("transformer", "compact"))
     for node in quantised:
-        assert weights[node.input[1]].dtype == np.int8
-        assert np.abs(weights[node.input[1]].astype(int)).max() * 2 * 255 < 2**15
+        levels = weights[node.input[1]]
+        assert levels.dtype == np.int8
+        pairs = levels.astype(int).reshape(-1, 2, levels.shape[1])
+        assert 255 * pairs.clip(min=0).sum(axis=1).max() < 2**15
+        assert 255 * pairs.clip(max=0).sum(axis=1).min() >= -(2**15)
 
 
-def test_a_row_of_a_table_is_off_by_half_a_step_at_most():
-    table = np.random.default_rng(0).standard_normal((50, 16)).astype(np.float32)
+@pytest.mark.parametrize(("width", "block", "count"), [(16, 32, 1), (64, 32, 2), (64, None, 1)])
+def test_a_block_of_a_table_is_off_by_half_a_step_at_most(width, block, count):
+    table = np.random.default_rng(0).standard_normal((50, width)).astype(np.float32)
     table[7] = 0
     table[9] *= 1000
-    rows, scales = int8.quantised_rows(table)
-    assert rows.dtype == np.int8
-    off = np.abs(rows.astype(np.float64) * scales - table).max(axis=1)
-    assert (off <= np.abs(table).max(axis=1) / 127 / 2 * (1 + 1e-4)).all()
-    assert not rows[7].any()
+    blocks, scales = int8.quantised_blocks(table, block)
+    assert blocks.dtype == np.int8
+    assert scales.shape == (50, count, 1)
+    off = np.abs(blocks.astype(np.float64) * scales - table.reshape(blocks.shape)).max(axis=2)
+    assert (off <= np.abs(table.reshape(blocks.shape)).max(axis=2) / 127 / 2 * (1 + 1e-4)).all()
+    assert not blocks[7].any()
 
 
-def test_a_table_that_is_looked_up_twice_is_kept_once():
-    table = np.random.default_rng(0).standard_normal((50, 16)).astype(np.float32)
+@pytest.mark.parametrize(("width", "block"), [(16, 32), (64, 32), (64, None)])
+def test_a_table_that_is_looked_up_twice_is_kept_once(width, block):
+    table = np.random.default_rng(0).standard_normal((50, width)).astype(np.float32)
     helper, floats = onnx_library.helper, onnx_library.TensorProto.FLOAT
     ids = helper.make_tensor_value_info(IDS, onnx_library.TensorProto.INT64, ["n"])
     nodes = [helper.make_node("Gather", ["table", IDS], [out]) for out in ("one", "two")]
-    outs = [helper.make_tensor_value_info(out, floats, ["n", 16]) for out in ("one", "two")]
+    outs = [helper.make_tensor_value_info(out, floats, ["n", width]) for out in ("one", "two")]
     graph = helper.make_graph(
         nodes, "twice", [ids], outs, [onnx_library.numpy_helper.from_array(table, "table")]
     )
-    quantised = int8.quantise_tables(helper.make_model(graph))
-    assert sorted(one.name for one in quantised.graph.initializer) == ["table_int8", "table_scales"]
+    quantised = int8.quantise_tables(helper.make_model(graph), block)
+    names = sorted(one.name for one in quantised.graph.initializer)
+    assert names == ["table_int8", "table_scales", "table_width"]
     one, two = ReferenceEvaluator(quantised).run(None, {IDS: np.arange(50)})
     np.testing.assert_array_equal(one, two)
     np.testing.assert_allclose(one, table, atol=np.abs(table).max() / 127)
@@ -108,7 +115,8 @@ def test_a_table_that_is_looked_up_twice_is_kept_once():
 
 def test_equal_students_give_equal_bytes_without_paths_of_this_machine(exported, tmp_path, repository):
     trained, folder = exported("transformer")
-    export.write(SentenceTransformer(str(trained), device="cpu"), trained, [*GRAPHS], tmp_path / "again")
+    model = SentenceTransformer(str(trained), device="cpu")
+    export.write(model, trained, [*GRAPHS], tmp_path / "again", TEXTS)
     for name in (*GRAPHS.values(), "tokenizer.json", "config.json"):
         first = (folder / name).read_bytes()
         assert first == (tmp_path / "again" / name).read_bytes()
@@ -241,9 +249,8 @@ def test_a_device_that_onnxruntime_lacks(exported):
 def test_int8_of_other_encoders_does_not_depend_on_the_batch(tmp_path, name):
     """Their graphs multiply what is no token too (DeBERTa's relative positions), and gates."""
     teacher = write_teacher(name, tmp_path)
-    export.write(
-        SentenceTransformer(str(teacher), device="cpu"), teacher, ["onnx", "onnx-int8"], tmp_path / "out"
-    )
+    model = SentenceTransformer(str(teacher), device="cpu")
+    export.write(model, teacher, ["onnx", "onnx-int8"], tmp_path / "out", TEXTS)
     expected = trained_vectors(teacher, TEXTS)
     np.testing.assert_allclose(OnnxEncoder(tmp_path / "out").encode(TEXTS), expected, atol=2e-6)
     encoder = OnnxEncoder(tmp_path / "out", graph=GRAPHS["onnx-int8"])
