@@ -61,6 +61,35 @@ def test_scores_of_official_layouts_are_beirs(tmp_path, name):
     assert scores == pytest.approx(beirs(found, same_ids=write is beir), abs=1e-9)
 
 
+OWN = {
+    "its own text": ({"a": ARGUMENT, "b": COUNTER}, {"a": ARGUMENT}, [("a", "b", 1)]),
+    "a copy of it by another id": (
+        {"a": ARGUMENT, "b": COUNTER, "copy": ARGUMENT},
+        {"a": ARGUMENT},
+        [("a", "copy", 1)],
+    ),
+    "another query of that text": (
+        {"a": ARGUMENT, "b": COUNTER},
+        {"a": ARGUMENT, "z": ARGUMENT},
+        [("a", "b", 1), ("z", "a", 1)],
+    ),
+    "a text of which another document is its own": (
+        {"a": ARGUMENT, "b": ARGUMENT},
+        {"a": ARGUMENT, "b": ARGUMENT},
+        [("a", "b", 1), ("b", "a", 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_of_documents_of_a_querys_text_only_that_of_its_id_is_passed_over(tmp_path, name):
+    """All that is relevant is nearest then: by id, BEIR drops one document of one query."""
+    found = Published(*OWN[name])
+    scores, _ = ours(beir(tmp_path, found))
+    assert scores == pytest.approx(beirs(found), abs=1e-9)
+    assert (scores["ndcg@10"], scores["queries"]) == (1.0, len(found.queries))
+
+
 IDS = ["a", "b", "B", "10", "9", "é"]
 
 
