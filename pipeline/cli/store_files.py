@@ -23,6 +23,8 @@ MTEB_LETTERS = 16
 """How many letters of the model's fingerprint that name holds."""
 STATE = ".safetensors"
 """Suffix of a training's state file. Its inputs lie in the folder of the same name without the suffix."""
+BEFORE = ".before"
+"""Suffix of the state before the last one."""
 LOCK = ".lock"
 """Suffix of the file that a running training locks."""
 
@@ -116,7 +118,7 @@ def recipes(cache: Path) -> list[StoredRecipe]:
 
 
 def trainings(cache: Path) -> dict[str, list[Path]]:
-    """Unfinished trainings, STAGE-STUDENT-HASH: the state, the folder of inputs, the lock, or some of it."""
+    """Unfinished trainings, STAGE-STUDENT-HASH: states, the folder of inputs, the lock, or some of it."""
     found: dict[str, list[Path]] = {}
     for path in sorted((cache / "training").glob("[!.]*")):
         found.setdefault(training_state(path).stem, []).append(path)
@@ -125,7 +127,10 @@ def trainings(cache: Path) -> dict[str, list[Path]]:
 
 def training_state(path: Path) -> Path:
     """Where the state of an unfinished training lies of which this is a part."""
-    return path.with_name(path.name.removesuffix(STATE).removesuffix(LOCK) + STATE)
+    name = path.name
+    for suffix in (STATE, BEFORE, LOCK):
+        name = name.removesuffix(suffix)
+    return path.with_name(name + STATE)
 
 
 def indexes(cache: Path) -> list[Path]:
@@ -135,7 +140,9 @@ def indexes(cache: Path) -> list[Path]:
 
 def sealed(cache: Path) -> list[Path]:
     """What has a seal: states and inputs of unfinished trainings, search indexes, converted models."""
-    states = sorted((cache / "training").glob(f"[!.]*{STATE}"))
+    states = sorted(
+        path for suffix in (STATE, BEFORE) for path in (cache / "training").glob(f"[!.]*{suffix}")
+    )
     inputs = sorted(path for path in (cache / "training").glob("[!.]*/[!.]*") if path.is_dir())
     converted = sorted(path for path in (cache / CONVERTED).glob("[!.]*") if path.is_dir())
     return [*states, *inputs, *indexes(cache), *converted]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from flipped import flip
 from killed import killed_write
 from refusals import refuses
 from small_disk import disk_of
@@ -260,14 +259,3 @@ def test_a_cache_that_cannot_be_written_is_the_users_to_mend(tmp_path):
     (tmp_path / "training").write_text("no folder")
     with refuses(tmp_path / "training", "lock "):
         Checkpoint(tmp_path / "training" / "state.safetensors").hold()
-
-
-@pytest.mark.parametrize("bit", [-3, 8 * 200, 8 * 3], ids=["weights", "header", "length of the header"])
-def test_a_flipped_bit_drops_the_state_and_says_so(tmp_path, bit, capsys):
-    checkpoint = Checkpoint(tmp_path / "state.safetensors")
-    checkpoint.save({"table": torch.ones(100)}, {}, {}, {"step": 1, "note": "x" * 300})
-    flip(checkpoint.path, bit)
-    assert checkpoint.state() is None
-    assert checkpoint.load() is None
-    assert not checkpoint.path.exists()
-    assert f"{checkpoint.path} is damaged" in capsys.readouterr().err

@@ -109,28 +109,37 @@ def test_the_state_is_written_only_as_often_as_asked(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["empty", "truncated", "other bytes"])
-def test_a_damaged_state_is_said_and_the_training_starts_again(tmp_path, capsys, damage):
+@pytest.mark.parametrize(("states", "said"), [(1, "goes on from the state before"), (2, "starts again")])
+def test_a_damaged_state_is_said_and_costs_the_steps_since_the_one_before(
+    tmp_path, capsys, damage, states, said
+):
     interrupt(5, "linear", tmp_path)
-    [path] = tmp_path.iterdir()
-    content = path.read_bytes()
-    path.write_bytes({"empty": b"", "truncated": content[:-10], "other bytes": b"\x00x" * 500}[damage])
+    before, last = sorted(tmp_path.iterdir())
+    for path in (last, before)[:states]:
+        content = path.read_bytes()
+        path.write_bytes({"empty": b"", "truncated": content[:-10], "other bytes": b"\x00x" * 500}[damage])
     run, undisturbed = Regression(), Regression()
     curve = run.fit(settings(), tmp_path)
     assert repr(curve) == repr(undisturbed.fit(settings(), tmp_path / "else"))
     assert run.weights() == undisturbed.weights()
-    assert f"{path} is damaged" in (said := capsys.readouterr().err)
-    assert "training starts again" in said
-    assert not path.exists()
+    assert len(run.batches) == len(undisturbed.batches) - (4 if states == 1 else 0)
+    told = capsys.readouterr().err
+    assert f"{last} is damaged" in told
+    assert f"training {said}" in told
+    assert not last.exists()
 
 
 @pytest.mark.parametrize("kind", ["linear", "sparse", "losses", "averaged", "interpolated"])
-def test_the_state_is_one_safetensors_file_without_pickles(tmp_path, kind):
+def test_the_last_two_states_are_safetensors_files_without_pickles(tmp_path, kind):
     interrupt(5, kind, tmp_path)
-    [path] = tmp_path.iterdir()
-    assert path.suffix == ".safetensors"
-    groups = {name.split("/")[0] for name in load_file(path)}
-    assert groups == {"weights", "best", "optimizer"} | (
-        {"averaging"} if kind in ("averaged", "interpolated") else set()
-    )
-    with safe_open(path, framework="pt") as file:
-        assert json.loads(file.metadata()["state"])["progress"]["step"] == 5
+    before, last = sorted(tmp_path.iterdir())
+    assert (before.suffix, last.suffix) == (".before", ".safetensors")
+    averaging = {"averaging"} if kind in ("averaged", "interpolated") else set()
+    for path, steps in ((before, 4), (last, 5)):
+        assert {name.split("/")[0] for name in load_file(path)} == {
+            "weights",
+            "best",
+            "optimizer",
+        } | averaging
+        with safe_open(path, framework="pt") as file:
+            assert json.loads(file.metadata()["state"])["progress"]["step"] == steps

@@ -28,13 +28,15 @@ from pipeline.core.progress import say
 
 HASH_LETTERS = 16
 LOCK = ".lock"
+BEFORE = ".before"
+"""Suffix of the state before the last one, which is taken where the last one is damaged."""
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems say that have no locks: there trainings that share a cache are not kept apart."""
 
 
 @dataclass
 class Checkpoint:
-    """The state of one training, in a file that is gone once the training is over.
+    """The state of one training, and the one before it, in files that are gone once the training is over.
 
     Trainings may share a cache: what a running one holds no other removes.
     """
@@ -53,10 +55,10 @@ class Checkpoint:
         whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
         path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}.safetensors"
         remove_abandoned(path.parent.glob(f"{PARTIAL}*"))
-        # Any of the three may be there alone; a longer name is another training's.
+        # Any of the four may be there alone; a longer name is another training's.
         parts = [
             part
-            for suffix in (path.suffix, LOCK, "")
+            for suffix in (path.suffix, BEFORE, LOCK, "")
             for part in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}")
         ]
         for stem in {part.stem for part in parts} - {path.stem}:
@@ -114,6 +116,11 @@ class Checkpoint:
         return self.path.with_suffix(LOCK)
 
     @property
+    def before(self) -> Path:
+        """File of the state before the last one."""
+        return self.path.with_suffix(BEFORE)
+
+    @property
     def inputs(self) -> Path:
         """Folder of the training's prepared inputs, which goes when the state goes."""
         return self.path.with_suffix("")
@@ -143,20 +150,22 @@ class Checkpoint:
             save_file(_apart(tensors), written, {"state": json.dumps(state), seal.KEY: seal.BLANK})
             written.replace(temporary)
             seal.fill(temporary)
+            with suppress(FileNotFoundError):
+                self.path.replace(self.before)
 
     def state(self) -> dict[str, Any] | None:
-        """The loop's state; None without a file, or where it is damaged."""
-        if not self._is_intact():
+        """The loop's state; None without a file that is whole."""
+        if (intact := self._intact()) is None:
             return None
-        with safe_open(self.path, framework="pt") as file:
+        with safe_open(intact, framework="pt") as file:
             return json_text.parse(file.metadata()["state"])
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
-        """The tensors by group and the loop's state; None without a file.
+        """The tensors by group and the loop's state; None without a file that is whole.
 
         Groups: weights, best, optimizer, averaging.
         """
-        if not self._is_intact():
+        if (intact := self._intact()) is None:
             return None
         groups: dict[str, dict[str, Tensor]] = {
             "weights": {},
@@ -164,28 +173,23 @@ class Checkpoint:
             "optimizer": {},
             "averaging": {},
         }
-        with safe_open(self.path, framework="pt") as file:
+        with safe_open(intact, framework="pt") as file:
             state = json_text.parse(file.metadata()["state"])
             for name in file.keys():
                 group, _, rest = name.partition("/")
                 groups[group][rest] = file.get_tensor(name)
         return groups, state
 
-    def _is_intact(self) -> bool:
-        """Whether there is a file and it is as it was written; a damaged one is dropped, and said."""
-        if not self.path.exists():
-            return False
-        wrong = seal.fault(self.path)
-        if wrong is None:
-            try:
-                with safe_open(self.path, framework="pt") as file:
-                    json_text.parse(file.metadata()["state"])
-            except (SafetensorError, LookupError, TypeError, ValueError) as error:  # a cut file has no seal
-                wrong = f"{self.path} is damaged ({error})"
-        if wrong:
-            say(f"{wrong}: training starts again")
-            self.path.unlink(missing_ok=True)  # another process may have
-        return wrong is None
+    def _intact(self) -> Path | None:
+        """The last file that is as it was written; damaged ones are dropped, and said."""
+        for path in filter(Path.exists, (self.path, self.before)):
+            wrong = _fault(path)
+            if wrong is None:
+                return path
+            older = path == self.path and self.before.exists()
+            say(f"{wrong}: training {'goes on from the state before it' if older else 'starts again'}")
+            path.unlink(missing_ok=True)  # another process may have
+        return None
 
     def is_held(self) -> bool:
         """Whether another process is training from it, or may be: another user's lock cannot be tried."""
@@ -207,7 +211,8 @@ class Checkpoint:
                 return
         except PermissionError:  # another user's
             return
-        self.path.unlink(missing_ok=True)
+        for path in (self.path, self.before):
+            path.unlink(missing_ok=True)
         with suppress(UserError):  # they cost room alone
             remove_folder(self.inputs)
         self._lock.unlink(missing_ok=True)
@@ -217,6 +222,18 @@ class Checkpoint:
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+def _fault(path: Path) -> str | None:
+    """What is wrong with a state's file; None where nothing is."""
+    if wrong := seal.fault(path):
+        return wrong
+    try:
+        with safe_open(path, framework="pt") as file:
+            json_text.parse(file.metadata()["state"])
+    except (SafetensorError, LookupError, TypeError, ValueError) as error:  # a cut file has no seal
+        return f"{path} is damaged ({error})"
+    return None
 
 
 def _checkout() -> str:
