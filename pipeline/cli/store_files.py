@@ -23,7 +23,7 @@ MTEB_LETTERS = 16
 """How many letters of the model's fingerprint that name holds."""
 STATE = ".safetensors"
 """Suffix of a training's state file. Its inputs lie in the folder of the same name without the suffix."""
-BEFORE = ".before"
+BEFORE = ".before.safetensors"
 """Suffix of the state before the last one."""
 LOCK = ".lock"
 """Suffix of the file that a running training locks."""
@@ -128,7 +128,7 @@ def trainings(cache: Path) -> dict[str, list[Path]]:
 def training_state(path: Path) -> Path:
     """Where the state of an unfinished training lies of which this is a part."""
     name = path.name
-    for suffix in (STATE, BEFORE, LOCK):
+    for suffix in (BEFORE, STATE, LOCK):
         name = name.removesuffix(suffix)
     return path.with_name(name + STATE)
 
@@ -140,9 +140,7 @@ def indexes(cache: Path) -> list[Path]:
 
 def sealed(cache: Path) -> list[Path]:
     """What has a seal: states and inputs of unfinished trainings, search indexes, converted models."""
-    states = sorted(
-        path for suffix in (STATE, BEFORE) for path in (cache / "training").glob(f"[!.]*{suffix}")
-    )
+    states = sorted((cache / "training").glob(f"[!.]*{STATE}"))
     inputs = sorted(path for path in (cache / "training").glob("[!.]*/[!.]*") if path.is_dir())
     converted = sorted(path for path in (cache / CONVERTED).glob("[!.]*") if path.is_dir())
     return [*states, *inputs, *indexes(cache), *converted]

@@ -41,10 +41,25 @@ def test_two_damaged_states_are_none_and_cut_files_are_damaged_too(tmp_path, cap
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_kill_between_the_two_renames_costs_one_state(tmp_path):
+def test_the_last_state_is_there_while_the_next_one_is_synced(tmp_path, monkeypatch):
     checkpoint = Checkpoint(tmp_path / "state.safetensors")
     checkpoint.save({"table": torch.ones(100)}, {}, {}, {"step": 1})
-    checkpoint.path.replace(checkpoint.before)
+    monkeypatch.setattr("pipeline.core.parent.check", lambda *_: pytest.fail("the parent is gone"))
+    with pytest.raises(pytest.fail.Exception):
+        checkpoint.save({"table": torch.ones(100)}, {}, {}, {"step": 2})
+    assert checkpoint.path.exists()
     assert checkpoint.state() == {"step": 1}
     checkpoint.clear()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_hard_links_keeps_a_copy(tmp_path, monkeypatch):
+    def link(*_: object) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr("os.link", link)
+    checkpoint = Checkpoint(tmp_path / "state.safetensors")
+    for step in (1, 2):
+        checkpoint.save({"table": torch.ones(100)}, {}, {}, {"step": step})
+    flip(checkpoint.path, -3)
+    assert checkpoint.state() == {"step": 1}

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from pipeline.core.progress import say
 
 HASH_LETTERS = 16
 LOCK = ".lock"
-BEFORE = ".before"
+BEFORE = ".before.safetensors"
 """Suffix of the state before the last one, which is taken where the last one is damaged."""
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems say that have no locks: there trainings that share a cache are not kept apart."""
@@ -61,9 +62,12 @@ class Checkpoint:
             for suffix in (path.suffix, BEFORE, LOCK, "")
             for part in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}")
         ]
-        for stem in {part.stem for part in parts} - {path.stem}:
+        owned: dict[str, list[Path]] = {}
+        for part in parts:
+            owned.setdefault(part.name[: len(path.stem)], []).append(part)
+        for stem in owned.keys() - {path.stem}:
             other = cls(path.with_stem(stem))
-            if other._is_of_this_checkout() or all(is_untouched(part) for part in parts if part.stem == stem):
+            if other._is_of_this_checkout() or all(map(is_untouched, owned[stem])):
                 other.clear()
         return cls(path)
 
@@ -150,8 +154,16 @@ class Checkpoint:
             save_file(_apart(tensors), written, {"state": json.dumps(state), seal.KEY: seal.BLANK})
             written.replace(temporary)
             seal.fill(temporary)
-            with suppress(FileNotFoundError):
-                self.path.replace(self.before)
+            self._keep()
+
+    def _keep(self) -> None:
+        """Give the last state a second name, under which it stays when the next one is written."""
+        if self.path.exists():
+            self.before.unlink(missing_ok=True)
+            try:
+                os.link(self.path, self.before)
+            except OSError:  # a file system without hard links
+                shutil.copyfile(self.path, self.before)
 
     def state(self) -> dict[str, Any] | None:
         """The loop's state; None without a file that is whole."""
@@ -203,7 +215,7 @@ class Checkpoint:
         return not free
 
     def clear(self) -> None:
-        """Remove the file and the inputs, unless another process holds them."""
+        """Remove the states and the inputs, unless another process holds them."""
         if not self.path.parent.exists():
             return
         try:
