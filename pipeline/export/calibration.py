@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 TEXTS = 256
-"""As many show what the activations are like."""
-BATCH_SIZE = 32
+"""How many texts are enough."""
+BATCH_SIZE = 8
+"""Texts whose activations are in memory together."""
 
 Inputs = Mapping[str, NDArray[np.int64]]
 """A graph's inputs by name, each (n, length)."""
@@ -28,7 +29,7 @@ class Activations:
     """What stands at one place of a graph, over the tokens of all texts; d channels."""
 
     largest: NDArray[np.float64]
-    """Of the absolute values of each channel, (d,)."""
+    """Largest absolute value of each channel, (d,)."""
     products: NDArray[np.float64]
     """Mean over the tokens of each two channels' product, (d, d)."""
 
@@ -44,7 +45,10 @@ def batches(folder: Path, texts: Sequence[str], names: set[str]) -> Iterator[Inp
 def activations(
     model: "ModelProto", places: Iterable[str], inputs: Iterable[Inputs]
 ) -> dict[str, Activations]:
-    """What stands at these places of a graph, each (n, length, d), where the mask has tokens."""
+    """What stands at these places of a graph where the mask has tokens.
+
+    Places that do not hold a vector for each token, (n, length, d), are left out: positions, for one.
+    """
     import onnxruntime
     from onnx import ModelProto, TensorProto, helper
 
@@ -61,14 +65,20 @@ def activations(
     session = onnxruntime.InferenceSession(copy.SerializeToString(), options, providers=[CPU])
     largest: dict[str, NDArray[np.float64]] = {}
     sums: dict[str, NDArray[np.float64]] = {}
+    others: set[str] = set()
     count = 0
     for batch in inputs:
         there = batch[MASK].astype(bool)
         count += int(there.sum())
         for name, found in zip(asked, session.run(asked, dict(batch)), strict=True):
+            if found.ndim != there.ndim + 1 or found.shape[:-1] != there.shape:
+                others.add(name)
+                continue
             rows = found[there].astype(np.float64)
             if name not in sums:
                 largest[name], sums[name] = np.zeros(rows.shape[1]), np.zeros((rows.shape[1], rows.shape[1]))
             largest[name] = np.maximum(largest[name], np.abs(rows).max(axis=0, initial=0))
             sums[name] += rows.T @ rows
-    return {name: Activations(largest[name], sums[name] / max(count, 1)) for name in asked}
+    return {
+        name: Activations(largest[name], sums[name] / max(count, 1)) for name in asked if name not in others
+    }

@@ -94,8 +94,8 @@ def main(
         )
     exports: dict[Format, Exported] = {}
     with atomic_folder(out) as folder:
-        calibrated = texts.with_prompts(table.tail(calibration.TEXTS), prompts)["text"].to_list()
-        write(model, finetuned, chosen, folder, calibrated)
+        seen = texts.with_prompts(table.tail(calibration.TEXTS), prompts)["text"].to_list()
+        write(model, finetuned, chosen, folder, seen)
         if "router" in chosen:
             from pipeline.export import router
 
@@ -146,7 +146,11 @@ def formats(wanted: tuple[Format, ...] | None, kind: str) -> list[Format]:
 
 
 def write(
-    model: "SentenceTransformer", finetuned: Path, chosen: list[Format], folder: Path, calibrated: list[str]
+    model: "SentenceTransformer",
+    finetuned: Path,
+    chosen: list[Format],
+    folder: Path,
+    calibration_texts: list[str],
 ) -> None:
     """Write the student, and beside it the graphs of the formats that are chosen.
 
@@ -155,7 +159,7 @@ def write(
         finetuned: its folder.
         chosen: the formats.
         folder: the folder to write.
-        calibrated: texts by which int8 is rounded.
+        calibration_texts: texts by which int8 is rounded.
     """
     # Not its seal: the folder gets one of its own when it is whole.
     shutil.copytree(finetuned, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(seal.NAME))
@@ -170,7 +174,7 @@ def write(
     changed: dict[Format, Callable[[ModelProto], ModelProto]] = {
         "onnx": lambda whole: whole,
         "onnx-int8": lambda whole: int8.quantise(
-            whole, calibration.batches(folder, calibrated, {one.name for one in whole.graph.input})
+            whole, calibration.batches(folder, calibration_texts, {one.name for one in whole.graph.input})
         ),
         "onnx-fp16": fp16.halve,
     }

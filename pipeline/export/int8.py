@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 BLOCK = 32
-"""Values of a table's row that have a scale together, where layers follow: they enlarge what is lost."""
+"""Values of a table's row that have a scale together, where matrices are quantised too."""
 SMOOTHING = 0.7
-"""How much of its unevenness a channel leaves to its weights; equation 4's alpha."""
+"""Equation 4's alpha: how much of a channel's unevenness goes into its weights."""
 UNEVEN = 3.0
-"""A largest channel that is not as many times the median is left as it is: a product less to compute."""
+"""Activations are evened where the largest channel is this many times the median one."""
 TINY = 1e-5
 CONTRIB = "com.microsoft"
 LEAST = 1e-12
@@ -35,9 +35,9 @@ def quantise(model: "ModelProto", inputs: Iterable[Inputs]) -> "ModelProto":
 
     So a text's vector does not depend on the texts beside it. No product overflows the 16 bits in which an
     x86 processor without VNNI adds two of them (`rounding`), so processors differ in the rounding of float32
-    alone (`benchmarks/bench_int8.py`). Where few channels are much larger than the others, they are made
-    smaller and their weights larger (SmoothQuant, Xiao et al. 2023, equation 4). Layers that read a text's
-    one vector and LSTMs stay float32: they take little time, or none that int8 would save.
+    alone. Channels that are much larger than the others are made smaller, and their weights larger
+    (SmoothQuant, Xiao et al. 2023, equation 4). Layers that read a text's one vector and LSTMs stay float32:
+    they take little time, or none that int8 would save.
 
     Args:
         model: a student's graph.
@@ -47,11 +47,12 @@ def quantise(model: "ModelProto", inputs: Iterable[Inputs]) -> "ModelProto":
 
     matrices = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
     products = [node for node in model.graph.node if node.op_type == "MatMul" and _is_matrix(matrices, node)]
+    seen = activations(model, [node.input[0] for node in products], inputs) if products else {}
+    products = [node for node in products if node.input[0] in seen]
     copy = quantise_tables(model, BLOCK if products else None)
     if not products:
         return copy
     graph = copy.graph
-    seen = activations(model, [node.input[0] for node in products], inputs)
     made = {out: node.op_type for node in graph.node for out in node.output}
     by_gelu = {source for source in seen if made.get(source) == "Gelu"}
     factors = _factors(products, matrices, seen, by_gelu)
@@ -95,9 +96,10 @@ def _factors(
     seen: Mapping[str, Activations],
     by_gelu: set[str],
 ) -> dict[str, NDArray[np.float64]]:
-    """What the channels of uneven activations are divided by, and the rows of their matrices multiplied.
+    """What large channels of uneven activations are divided by, and the rows of their matrices multiplied.
 
-    A matrix that several activations share has one set of rows: then none is.
+    Small channels stay: one that is small on these texts alone would drown the others where it is not. A
+    matrix that several activations share cannot follow two factors; its activations get none.
     """
     uses = Counter(node.input[1] for node in products)
     found = {}
@@ -108,7 +110,7 @@ def _factors(
             continue
         weights = np.max([np.abs(matrices[name]).max(axis=1) for name in names], axis=0)
         factor = largest.clip(TINY) ** SMOOTHING / weights.clip(TINY) ** (1 - SMOOTHING)
-        found[source] = factor / np.exp(np.log(factor).mean())
+        found[source] = (factor / np.median(factor)).clip(min=1)
     return found
 
 

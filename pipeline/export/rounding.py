@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST = 127
-"""Of an int8."""
+"""Largest int8 value."""
 PAIR = 128
 """What two int8 of one sign that are multiplied together add up to at most: 255 * 128 < 2**15."""
 DAMPING = 0.01
-"""Of the mean square of a channel, added to all, for few tokens do not tell all products apart."""
-BLOCK = 128
-"""Rows whose errors go to later blocks at once."""
+"""Share of the mean squared activation that is added to the diagonal: texts do not determine all products."""
+ROWS_AT_A_TIME = 128
+"""Their errors go to all later rows at once."""
 
 
 def rounded(
@@ -36,8 +36,8 @@ def rounded(
     upper = np.linalg.cholesky(np.linalg.inv(damped[order][:, order])).T
     values = values[order]
     levels = np.zeros_like(values)
-    for start in range(0, len(values), BLOCK):
-        stop = min(start + BLOCK, len(values))
+    for start in range(0, len(values), ROWS_AT_A_TIME):
+        stop = min(start + ROWS_AT_A_TIME, len(values))
         errors = np.empty((stop - start, values.shape[1]))
         for row in range(start, stop):
             partner = levels[row - 1] if order[row] % 2 else np.zeros_like(steps)

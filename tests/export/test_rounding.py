@@ -64,3 +64,23 @@ def test_channels_without_activations_and_columns_of_zeros_are_no_fault():
     assert np.isfinite(scales).all()
     assert not levels[:, 1].any()
     np.testing.assert_allclose(levels * scales, matrix, atol=np.abs(matrix).max() / 100)
+
+
+def test_onnxruntime_overflows_nowhere_on_this_processor():
+    """The largest activations and pairs that are allowed; only without VNNI they could overflow."""
+    from onnx import TensorProto, helper, numpy_helper
+    from onnxruntime import InferenceSession
+
+    levels = np.tile(np.array([[127, -127, 64], [1, -1, 64]], np.int8), (32, 1))
+    rows = np.full((5, 64), 255, np.uint8)
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["rows", "levels"], ["sums"])],
+        "pairs",
+        [helper.make_tensor_value_info("rows", TensorProto.UINT8, [5, 64])],
+        [helper.make_tensor_value_info("sums", TensorProto.INT32, [5, 3])],
+        [numpy_helper.from_array(levels, "levels")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    [found] = session.run(None, {"rows": rows})
+    np.testing.assert_array_equal(found, rows.astype(int) @ levels.astype(int))
