@@ -70,7 +70,8 @@ def main() -> None:
         _fill(Path(name), asked.project and asked.project.absolute())
         os.chdir(name)
         _search(CACHE)
-        Checkpoint(STATE).save({"table": torch.arange(100.0)}, {}, {}, {"step": 3, "rate": 0.1})
+        for step in (2, 3):
+            Checkpoint(STATE).save({"table": torch.arange(100.0)}, {}, {}, {"step": step, "rate": 0.1})
         _inputs(INPUTS)
         counts = _flip(asked.flips, random.Random(asked.seed))
         os.chdir(REPOSITORY)
@@ -182,7 +183,7 @@ def _kinds() -> dict[str, tuple[list[Path], Read]]:
         "exports": (_in("exported"), lambda path: open_encoders(path, "cpu", 8).texts(TEXTS).tobytes()),
         "reports": ([*told, *measured], _report),
         "search index": (sorted(CACHE.glob("indexes/*")), _search),
-        "checkpoint": ([STATE], lambda path: repr(Checkpoint(path).load())),
+        "checkpoint": ([STATE, Checkpoint(STATE).before], lambda path: repr(Checkpoint(path).load())),
         "inputs": ([INPUTS], _inputs),
         "vector store": ([*stored], lambda path: _checked(path, stored[path].is_intact)),
         "DVC's cache": ([*dvc_cache.files()], lambda path: _checked(path, dvc_cache.is_intact)),

@@ -22,13 +22,15 @@ def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(st
         (folder / name).mkdir(parents=True)
         (folder / name / "rows.npy").write_bytes(b"123")
         (folder / f"{name}.safetensors").write_bytes(b"12345")
-    told = ["unfinished training", "-", "-", "8", "-"]
+        (folder / f"{name}.before.safetensors").write_bytes(b"12")
+    told = ["unfinished training", "-", "-", "10", "-"]
     assert lines(cache("list"))[-5:] == [[name, *told] for name in sorted(kept | gone)]
     assert lines(cache("prune")) == []
     for path in folder.rglob("*"):
         os.utime(path, (1e9, 1e9))
-    assert lines(cache("prune")) == [["removed", name, "unfinished training", "8"] for name in sorted(gone)]
-    assert {path.name for path in folder.iterdir()} == {*kept, *(f"{name}.safetensors" for name in kept)}
+    assert lines(cache("prune")) == [["removed", name, "unfinished training", "10"] for name in sorted(gone)]
+    left = {f"{name}{suffix}" for name in kept for suffix in ("", ".safetensors", ".before.safetensors")}
+    assert {path.name for path in folder.iterdir()} == left
 
 
 def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):

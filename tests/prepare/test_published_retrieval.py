@@ -82,7 +82,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_of_documents_of_a_querys_text_only_that_of_its_id_is_passed_over(tmp_path, name):
+def test_only_the_document_with_the_querys_own_id_is_passed_over(tmp_path, name):
     """All that is relevant is nearest then: by id, BEIR drops one document of one query."""
     found = Published(*OWN[name])
     scores, _ = ours(beir(tmp_path, found))

@@ -121,7 +121,7 @@ def test_no_file_is_no_state_and_clearing_twice_is_fine(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("left", ["state and inputs", "state", "inputs"])
+@pytest.mark.parametrize("left", ["state and inputs", "state", "inputs", "state before"])
 def test_what_a_training_of_the_same_name_left_that_may_be_anothers_is_removed_after_a_day(tmp_path, left):
     old = leave(Checkpoint.of(tmp_path, "distill-tiny", train="old"))
     if left == "state":
@@ -129,6 +129,8 @@ def test_what_a_training_of_the_same_name_left_that_may_be_anothers_is_removed_a
         old.inputs.rmdir()
     if left == "inputs":
         old.path.unlink()
+    if left == "state before":
+        old.path.replace(old.before)
     there = sorted((tmp_path / "training").rglob("*"))
     for changed in there:
         made_yesterday(*there)
