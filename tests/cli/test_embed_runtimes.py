@@ -36,7 +36,7 @@ def made(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     saved("transformer", parts, finetuned)
     exported.mkdir(parents=True)
     model = SentenceTransformer(str(finetuned), device="cpu")
-    export.write(model, finetuned, ["onnx", "onnx-int8"], exported)
+    export.write(model, finetuned, ["onnx", "onnx-int8"], exported, TEXTS)
     return root
 
 

@@ -131,7 +131,7 @@ def test_what_is_kept_needs_no_model_until_the_student_changes(folder, monkeypat
 
 def test_an_onnx_folder_scores_as_its_student_does(folder):
     student = Path("data/finetuned/tiny")
-    export.write(student_folder.read(student, "x"), student, ["onnx"], Path("exported/onnx"))
+    export.write(student_folder.read(student, "x"), student, ["onnx"], Path("exported/onnx"), [])
     result = run("tiny", "exported/onnx", "--define", "sts.py")
     assert result.exit_code == 0, result.stderr
     scores = [[task["main_score"] for task in written(n)["tasks"].values()] for n in ("tiny", "onnx")]
