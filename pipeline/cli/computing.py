@@ -1,7 +1,7 @@
 """What `pipeline doctor` and `pipeline check` say of the device and of precisions.
 
-torch takes longer to import than all else that these commands do: only where its files do not answer. polars
-comes second, and `check` has no use for it.
+torch takes longer to import than all else that these commands do: only where its files do not answer.
+polars is imported where a curve is read, for `check` reads none.
 """
 
 import platform

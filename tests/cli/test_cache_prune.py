@@ -33,6 +33,17 @@ def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(st
     assert {path.name for path in folder.iterdir()} == left
 
 
+def test_both_states_and_the_lock_of_a_training_are_listed_as_one(stores):
+    checkpoint = Checkpoint(Path(".cache/training/distill-tiny-0123456789abcdef.safetensors"))
+    checkpoint.hold()
+    for step in (1, 2):
+        checkpoint.save({}, {}, {}, {"step": step})
+    size = sum(path.stat().st_size for path in checkpoint.path.parent.iterdir())
+    told = [row for row in lines(cache("list")) if "unfinished training" in row]
+    assert told == [[checkpoint.path.stem, "unfinished training", "-", "-", f"{size:,}", "-"]]
+    checkpoint.clear()
+
+
 def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
     index, name = Path(".cache/indexes/0123"), "distill-tiny-0123456789abcdef"
     state = Path(f".cache/training/{name}.safetensors")
