@@ -21,6 +21,7 @@ SMOOTHING = 0.7
 UNEVEN = 3.0
 """Activations are evened where the largest channel is this many times the median one."""
 TINY = 1e-5
+"""What a channel or a row of weights counts as that is all zeros."""
 CONTRIB = "com.microsoft"
 LEAST = 1e-12
 """Of a token's scale: a token of zeros has one too."""
@@ -106,11 +107,13 @@ def _factors(
     for source in (one for one in seen if one not in by_gelu):
         names = [node.input[1] for node in products if node.input[0] == source]
         largest = seen[source].largest
-        if max(map(uses.__getitem__, names)) > 1 or largest.max() <= UNEVEN * np.median(largest):
+        live = largest > 0
+        shared = any(uses[name] > 1 for name in names)
+        if shared or not live.any() or largest.max() <= UNEVEN * np.median(largest[live]):
             continue
         weights = np.max([np.abs(matrices[name]).max(axis=1) for name in names], axis=0)
         factor = largest.clip(TINY) ** SMOOTHING / weights.clip(TINY) ** (1 - SMOOTHING)
-        found[source] = (factor / np.median(factor)).clip(min=1)
+        found[source] = (factor / np.median(factor[live])).clip(min=1)
     return found
 
 
