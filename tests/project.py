@@ -44,6 +44,7 @@ PARAMS = {
             "finetune": None,
         },
     },
+    "classifiers": {},
     "evaluate": {
         "tasks": {
             "similar": {"kind": "sts", "path": "data/raw/dev.tsv", "split": "dev"},

@@ -24,6 +24,7 @@ def small_params(**blocks: dict[str, Any]) -> dict[str, Any]:
                 "finetune": None,
             }
         },
+        "classifiers": {},
         "evaluate": {"tasks": {"pairs": {"kind": "sts", "path": "pairs.tsv"}}},
         "significance": {},
         "footprint": {},

@@ -10,8 +10,9 @@ from pipeline.core.errors import UserError
 from pipeline.params import yaml_file
 from pipeline.params.augment import Augment
 from pipeline.params.base import HUB, Block, Name
+from pipeline.params.classifiers import Classifier, classifier_faults
 from pipeline.params.corpus import Corpus, FinetuneData
-from pipeline.params.evaluate import Evaluate, selects_weights
+from pipeline.params.evaluate import Evaluate, Probe, selects_weights
 from pipeline.params.export import Export
 from pipeline.params.faults import describe
 from pipeline.params.gates import Gate
@@ -32,6 +33,7 @@ class Params(Block):
     pca: Pca
     finetune: FinetuneData
     students: Annotated[dict[Name, Student], Field(min_length=1)]
+    classifiers: dict[Name, Classifier]
     evaluate: Evaluate
     significance: Significance
     footprint: Footprint
@@ -89,6 +91,8 @@ class Params(Block):
             )
         for name, student in self.students.items():
             faults += [*student_faults(name, student), *self._misses(name, student)]
+        for name, classifier in self.classifiers.items():
+            faults += [*classifier_faults(name, classifier), *self._misses_of_a_classifier(name, classifier)]
         if faults:
             raise ValueError("\n".join(faults))
         return self
@@ -152,6 +156,25 @@ class Params(Block):
             if data not in self.finetune.data:
                 known = ", ".join(self.finetune.data) or "nothing"
                 yield f"{where}.finetune.data names {data!r}; finetune.data has {known}"
+
+    def _misses_of_a_classifier(self, name: str, classifier: Classifier) -> Iterator[str]:
+        """What a classifier needs that the other blocks do not have."""
+        where = f"classifiers.{name}"
+        if classifier.student not in self.students:
+            known = ", ".join(self.students)
+            yield f"{where}.student names {classifier.student!r}; students has {known}"
+        labelled = [
+            f"{key}{suffix}"
+            for key, task in self.evaluate.tasks.items()
+            if isinstance(task, Probe)
+            for suffix in (("_matched", "_mismatched") if getattr(task, "genres", "") is None else ("",))
+        ]
+        if classifier.task not in labelled:
+            known = ", ".join(labelled) or "none"
+            yield (
+                f"{where}.task names {classifier.task!r}; evaluate.tasks has these with labels: {known}; "
+                "name one of them, or add it there"
+            )
 
 
 def load(path: Path) -> Params:

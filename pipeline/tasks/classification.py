@@ -16,6 +16,7 @@ from pipeline.tasks.heads import (
     Classes,
     Classifier,
     Data,
+    Features,
     linear,
     mlp,
     one_thread,
@@ -56,14 +57,43 @@ def predict(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> Predic
         embeddings: vectors of all texts.
         probe: the classifier.
     """
-    labels = _sorted(pairs.filter(subset="train")["label"].unique().to_list())
-    train, dev, test = _scaled(pairs, embeddings, labels)
+    labels = labels_of(pairs)
+    (train, dev, test), _ = _scaled(pairs, embeddings, labels)
     with one_thread():
         by_share = {
             fraction: [one.predict(test.features) for one in _classifiers(train, dev, probe, fraction)]
             for fraction in sorted({1.0, *probe.fractions})
         }
     return Predictions(len(train.classes), len(labels), test.classes, by_share)
+
+
+Ask = Callable[[pl.DataFrame, Embeddings], NDArray[np.float32]]
+"""Rows (n) of texts or pairs, and vectors of their texts, to logits (n, c)."""
+ASKED_ROWS = 1 << 15
+
+
+def task_teacher(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[Ask, Classes]:
+    """A head on the teacher's vectors, trained on the training rows.
+
+    SRA (Wu et al. 2020, section 4.3): one hidden layer of 256 ReLU units, its learning rate chosen on dev.
+
+    Args:
+        pairs: as for `predict`.
+        embeddings: the teacher's vectors of all texts.
+
+    Returns:
+        What gives the logits of any rows, and the classes of the test rows, (n,).
+    """
+    (train, dev, test), scaling = _scaled(pairs, embeddings, labels_of(pairs))
+    with one_thread():
+        found = max((mlp(train, dev, rate, 0) for rate in LEARNING_RATES), key=lambda one: one.fits_dev)
+
+    def ask(rows: pl.DataFrame, vectors: Embeddings) -> NDArray[np.float32]:
+        parts = rows.iter_slices(ASKED_ROWS)
+        with one_thread():
+            return np.concatenate([found.logits(scaling(blocks(part, vectors))) for part in parts])
+
+    return ask, found.predict(test.features)
 
 
 def scores(predictions: Predictions, metric: str) -> dict[str, float]:
@@ -76,7 +106,7 @@ def scores(predictions: Predictions, metric: str) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for share, predicted in predictions.by_share.items():
-        of_each = [_scores(one, predictions) for one in predicted]
+        of_each = [scores_of(one, predictions.classes, predictions.labels) for one in predicted]
         found |= {name + suffix(share): float(np.mean([one[name] for one in of_each])) for name in of_each[0]}
         spread = float(np.std([one[metric] for one in of_each]))
     counts = {"train": predictions.train, "test": len(predictions.classes), "labels": predictions.labels}
@@ -124,44 +154,78 @@ def _classifiers(train: Data, dev: Data, probe: Probe, fraction: float) -> Itera
         yield head(drawn, dev, settings[best], seed)
 
 
-def _scaled(pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str]) -> list[Data]:
-    """Training, dev and test rows, centred and each block of features scaled, as the training rows ask.
+@dataclass(frozen=True)
+class Scaling:
+    """How features are centred and scaled: as the training rows ask, block by block.
 
     One deviation a feature would blow up the last directions of vectors after a PCA, which hold mere noise;
     as it is, a rotation of the vectors changes nothing in the scores of single texts.
     """
-    number = {label: index for index, label in enumerate(labels)}
-    subsets = [pairs.filter(subset=subset) for subset in ("train", "dev", "test")]
-    blocks = [_blocks(rows, embeddings) for rows in subsets]
-    means = [block.mean(axis=0) for block in blocks[0]]
-    deviations = [
-        float(np.square(block - mean).mean()) ** 0.5 or 1.0
-        for block, mean in zip(blocks[0], means, strict=True)
-    ]
-    return [
-        Data(
-            np.concatenate(
-                [(part - mean) / scale for part, mean, scale in zip(found, means, deviations, strict=True)],
-                axis=1,
-            ).astype(np.float32),
-            np.array([number[label] for label in rows["label"]], dtype=np.int64),
+
+    means: list[NDArray[np.floating]]
+    """Of each block, (d,)."""
+    deviations: list[float]
+    """Of each block, over all its numbers."""
+
+    @classmethod
+    def of(cls, blocks: list[NDArray[np.floating]]) -> "Scaling":
+        """That of blocks of features, each (n, d)."""
+        means = [block.mean(axis=0) for block in blocks]
+        spreads = (
+            float(np.square(block - mean).mean()) ** 0.5 for block, mean in zip(blocks, means, strict=True)
         )
-        for rows, found in zip(subsets, blocks, strict=True)
+        return cls(means, [spread or 1.0 for spread in spreads])
+
+    def __call__(self, blocks: list[NDArray[np.floating]]) -> Features:
+        """Blocks, each (n, d), side by side, centred and scaled."""
+        scaled = [
+            (block - mean) / deviation
+            for block, mean, deviation in zip(blocks, self.means, self.deviations, strict=True)
+        ]
+        return np.concatenate(scaled, axis=1).astype(np.float32)
+
+
+def _scaled(pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str]) -> tuple[list[Data], Scaling]:
+    """Training, dev and test rows, scaled as the training rows ask."""
+    subsets = [pairs.filter(subset=subset) for subset in ("train", "dev", "test")]
+    found = [blocks(rows, embeddings) for rows in subsets]
+    scaling = Scaling.of(found[0])
+    data = [
+        Data(scaling(block), classes_of(rows, labels)) for rows, block in zip(subsets, found, strict=True)
     ]
+    return data, scaling
 
 
-def _blocks(rows: pl.DataFrame, embeddings: Embeddings) -> list[NDArray[np.floating]]:
+def labels_of(pairs: pl.DataFrame) -> list[str]:
+    """The labels of a task's training rows: by value where all are numbers, else as texts."""
+    return _sorted(pairs.filter(subset="train")["label"].unique().to_list())
+
+
+def classes_of(rows: pl.DataFrame, labels: Sequence[str]) -> Classes:
+    """The place of each row's label among the labels, (n,)."""
+    number = {label: index for index, label in enumerate(labels)}
+    return np.array([number[label] for label in rows["label"]], dtype=np.int64)
+
+
+def blocks(rows: pl.DataFrame, embeddings: Embeddings) -> list[NDArray[np.floating]]:
+    """The features of rows of texts, or of pairs of texts: blocks, each (n, d)."""
     left = embeddings.of(rows["left_id"].to_numpy())
     if rows["right_id"].null_count() == len(rows):
         return [left]
     return pair_features(left, embeddings.of(rows["right_id"].to_numpy()))
 
 
-def _scores(predicted: Classes, predictions: Predictions) -> dict[str, float]:
+def scores_of(predicted: Classes, classes: Classes, labels: int) -> dict[str, float]:
+    """Accuracy and F1 of predictions, as GLUE counts them; F1 as in `scores`.
+
+    Args:
+        predicted: (n,).
+        classes: the true ones, (n,).
+        labels: how many there are.
+    """
     from sklearn.metrics import accuracy_score, f1_score
 
-    classes = predictions.classes
-    average = "binary" if predictions.labels == 2 else "macro"
+    average = "binary" if labels == 2 else "macro"
     f1 = f1_score(classes, predicted, average=average, zero_division=0.0)
     return {"accuracy": float(accuracy_score(classes, predicted)), "f1": float(f1)}
 

@@ -28,6 +28,8 @@ Features = NDArray[np.float32]
 Classes = NDArray[np.int64]
 Predict = Callable[[Features], Classes]
 """Features (n, f) to classes (n,)."""
+Logits = Callable[[Features], NDArray[np.float32]]
+"""Features (n, f) to one number a class (n, c), whose softmax is the classes' probabilities."""
 
 
 class Classifier(NamedTuple):
@@ -36,6 +38,7 @@ class Classifier(NamedTuple):
     predict: Predict
     fits_dev: float
     """How well it fits the dev rows: the higher, the better its setting."""
+    logits: Logits
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,17 @@ def mlp(train: Data, dev: Data, learning_rate: float, seed: int) -> Classifier:
                 optimizer.zero_grad()
                 cross_entropy(model(features[rows]), classes[rows]).backward()
                 optimizer.step()
-            accuracy = float((_predict(model, dev.features) == dev.classes).mean())
+            accuracy = float((_logits(model, dev.features).argmax(axis=1) == dev.classes).mean())
             if accuracy > best:
                 best, best_round, kept = accuracy, number, copy.deepcopy(model.state_dict())
             elif number - best_round >= PATIENCE:
                 break
         model.load_state_dict(kept)
-    return Classifier(lambda features: _predict(model, features), best)
+    return Classifier(
+        lambda features: _logits(model, features).argmax(axis=1),
+        best,
+        lambda features: _logits(model, features),
+    )
 
 
 def linear(train: Data, dev: Data, inverse_penalty: float, seed: int) -> Classifier:
@@ -96,14 +103,19 @@ def linear(train: Data, dev: Data, inverse_penalty: float, seed: int) -> Classif
     model = LogisticRegression(C=inverse_penalty, max_iter=MAX_ITERATIONS)
     model.fit(train.features, train.classes)
     loss = log_loss(dev.classes, model.predict_proba(dev.features), labels=model.classes_)
-    return Classifier(model.predict, -float(loss))
+
+    def logits(features: Features) -> NDArray[np.float32]:
+        # The log of its probabilities: of two classes it has one score alone.
+        return model.predict_log_proba(features).astype(np.float32)
+
+    return Classifier(model.predict, -float(loss), logits)
 
 
-def _predict(model: "nn.Module", features: Features) -> Classes:
+def _logits(model: "nn.Module", features: Features) -> NDArray[np.float32]:
     import torch
 
     with torch.no_grad():
-        return model(torch.from_numpy(features)).argmax(dim=1).numpy()
+        return model(torch.from_numpy(features)).numpy()
 
 
 @contextmanager

@@ -31,14 +31,15 @@ def check_finite(value: float, what: str, step: int, block: str) -> None:
         value: the number.
         what: its name.
         step: of the training.
-        block: of the student, `train` or `finetune`, which has the settings.
+        block: of the student, `train` or `finetune`, which has the settings; `classify`: of a classifier.
 
     Raises:
         UserError: naming the step and what to change.
     """
     if not np.isfinite(value):
+        where = "train" if block == "classify" else block
         clipped = ", set its clip_norm" if block == "train" else ""
         raise UserError(
-            f"{what} is {value} at step {step}; lower {block}.lr{clipped}, or use precision: float32 where "
+            f"{what} is {value} at step {step}; lower {where}.lr{clipped}, or use precision: float32 where "
             "it is bfloat16"
         )

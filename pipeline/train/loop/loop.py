@@ -47,8 +47,8 @@ class Settings:
     sparse: bool = False
     average: float | None = None
     """Decay of the moving average that the dev value is of; None: it is of the weights themselves."""
-    block: Literal["train", "finetune"] = "train"
-    """Where in `students.NAME` they are, for messages."""
+    block: Literal["train", "finetune", "classify"] = "train"
+    """Where in `students.NAME` they are, for messages; or the stage, which has them in `classifiers`."""
     interpolation: float = 1.0
     """Share of the trained weights in those that the dev value is of, beside the weights at the start."""
     bfloat16: bool = False
@@ -126,6 +126,7 @@ def fit(
     *,
     losses: nn.Module | None = None,
     world: World = ALONE,
+    keep: bool = False,
 ) -> list[Point]:
     """Train `module` in place and leave it with the weights of the lowest dev value, untrained ones included.
 
@@ -141,6 +142,7 @@ def fit(
         checkpoint_seconds: how often that state is written.
         losses: what is trained along and dropped.
         world: the processes that train the same module.
+        keep: whether the state of the finished training stays, for a run that has other trainings to do.
 
     Returns:
         The curve, one point an evaluation.
@@ -170,6 +172,8 @@ def fit(
             if world.leads and time.monotonic() - written > checkpoint_seconds:
                 run.save(checkpoint)
                 written = time.monotonic()
+    if keep and world.leads:
+        run.save(checkpoint)
     module.load_state_dict(run.best)
     return run.curve
 

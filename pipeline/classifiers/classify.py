@@ -1,0 +1,135 @@
+"""classify@NAME: a student and a head, trained together on a task's labels."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from torch import nn
+
+from pipeline.classifiers import head as head_file
+from pipeline.classifiers.training.task import Cached, ClassifierTask, Transfer, read_task
+from pipeline.classifiers.training.trainings import Found, Trainings
+from pipeline.core import fingerprint
+from pipeline.core.errors import UserError, report_user_errors, under
+from pipeline.core.progress import say
+from pipeline.data.common import metrics, texts
+from pipeline.data.models import teacher_facts
+from pipeline.data.student import layout, student_folder
+from pipeline.params.classifiers import Classifier
+from pipeline.params.load import load
+from pipeline.prepare.subtasks import spelled_out
+from pipeline.tasks import pairs
+from pipeline.tasks import scoring as evaluation
+from pipeline.train.loop import curves
+from pipeline.train.loop.world import processes
+from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.verdict import verdict
+
+
+def main(
+    name: Annotated[str, typer.Argument(help="The classifier's name in params.yaml")],
+    start: Annotated[Path, typer.Option(help="The student that it starts from")],
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
+    eval_vectors: Annotated[Path, typer.Option(help="vectors/eval")],
+    transfer_texts: Annotated[Path, typer.Option(help="augmented/transfer.parquet")],
+    transfer_rows: Annotated[Path, typer.Option(help="augmented/transfer_rows.parquet")],
+    transfer_vectors: Annotated[Path, typer.Option(help="vectors/transfer")],
+    teacher_view: Annotated[str, typer.Option(help="The first of encode.views")],
+    facts: Annotated[Path, typer.Option(help="What the teacher is, by `look`")],
+    out: Annotated[Path, typer.Option(help="The classifier")],
+    curve: Annotated[Path, typer.Option(help="The training curve, tsv")],
+    metrics_file: Annotated[Path, typer.Option("--metrics")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Train a classifier at each learning rate, keep the one that dev rows choose, and score it."""
+    if processes() > 1:
+        raise UserError("one process trains a classifier: run it with `python`, not with `torchrun`")
+    params = spelled_out(load(params_file))
+    if name not in params.classifiers:
+        raise UserError(f"classifiers has no {name!r}; it has {', '.join(params.classifiers) or 'none'}")
+    block = params.classifiers[name]
+    if refused := student_folder.refusal(start):
+        student_folder.write_refusal(refused, out)
+        curves.write([], "dev_score", -1, curve)
+        metrics.write({metrics.REFUSED: str(refused)}, metrics_file)
+        return
+    student_folder.check(start, f"{'finetune' if block.start == 'finetuned' else 'distill'}@{block.student}")
+    student = verdict(block.student, params.student(block.student), teacher_facts.read(facts)).block
+    rows = pairs.read(tasks).filter(task=block.task)
+    if rows.is_empty():
+        raise UserError(f"{tasks} has no task {block.task!r}; run `dvc repro -f prepare`")
+    vectors, transfer = Cached(eval_vectors, teacher_view), None
+    inputs = [tasks, eval_texts, *([vectors.manifest] if block.kd else [])]
+    if block.transfer:
+        made = Cached(transfer_vectors, teacher_view)
+        transfer = Transfer.read(transfer_rows, transfer_texts, made, block)
+        inputs += [transfer_rows, transfer_texts, made.manifest]
+    metric = evaluation.main_metrics(params.evaluate.tasks)[block.task]
+    task = read_task(rows, texts.read_labelled(eval_texts), transfer, block, metric, vectors)
+    identity: dict[str, Any] = {
+        "block": block.model_dump(mode="json"),
+        "start": fingerprint.of_folder(start),
+        "inputs": {path.name: fingerprint.of_file(path) for path in inputs},
+    }
+    trainings = Trainings(name, block, student, start, task, params.runtime, identity)
+    with under(f"classifiers.{name}"):
+        found = trainings.run()
+    joint, said = found.shipped.joint.cpu(), head_file.Said(block.task, tuple(task.labels), pairs=task.pairs)
+    student_folder.write(
+        _Classifier(found.shipped.student, joint.head, said),
+        f"# {name}\n\nA classifier of {block.task}. `dvc repro` exports it with a card.\n",
+        out,
+        student_folder.prompts(start),
+        student_folder.similarity(start),
+        unit=layout.is_unit(start),
+    )
+    curves.write(found.shipped.points, "dev_score", -1, curve)
+    metrics.write(_told(block, task, found, joint), metrics_file)
+    say(f"classify {name}: {metric} {found.scores[metric]:.4f} on {block.task}")
+    trainings.clear()
+
+
+@dataclass(frozen=True)
+class _Classifier:
+    """An encoder and its head, which are saved into one folder."""
+
+    student: Student
+    head: head_file.Head
+    said: head_file.Said
+
+    def save(self, folder: Path) -> None:
+        self.student.save(folder)
+        head_file.write(self.head, self.said, folder)
+
+
+def _told(block: Classifier, task: ClassifierTask, found: Found, joint: nn.Module) -> dict[str, Any]:
+    """The metrics file."""
+    tables = (part for part in joint.modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag))
+    total, embedded = _size(joint), sum(map(_size, tables))
+    return {
+        "task": task.name,
+        "metric": task.metric,
+        "student": block.student,
+        "start": block.start,
+        "kd": block.kd is not None,
+        "alpha": block.kd.alpha if block.kd else None,
+        "transfer_rows": len(task.train) - task.labelled,
+        "lr": max(found.rates, key=lambda rate: found.rates[rate]),
+        "dev": {f"{rate:g}": score for rate, score in found.rates.items()},
+        "scores": found.scores,
+        "seeds": block.seeds,
+        "task_teacher": task.teacher,
+        "untuned": found.untuned,
+        "parameters": total,
+        "parameters_without_embeddings": total - embedded,
+    }
+
+
+def _size(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))

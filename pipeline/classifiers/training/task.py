@@ -1,0 +1,171 @@
+"""What a classifier is trained, chosen and scored on: a task's rows, and the task teacher's logits."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pipeline.classifiers.training import untuned
+from pipeline.classifiers.training.joint import Examples
+from pipeline.core.errors import UserError
+from pipeline.data.common import texts
+from pipeline.data.common.tables import Schema, read_table
+from pipeline.params.classifiers import Classifier
+from pipeline.tasks import classification, sts
+from pipeline.tasks.embeddings import Embeddings, Ids
+from pipeline.tasks.heads import Classes
+from pipeline.vectors.sets import published
+
+TRANSFER_SCHEMA: Schema = {"task": pl.String, "left_id": pl.UInt64, "right_id": pl.UInt64}
+"""augmented/transfer_rows.parquet: texts, or pairs of texts, made of a task's training rows."""
+
+
+@dataclass(frozen=True)
+class Cached:
+    """The teacher's vectors of a text set."""
+
+    folder: Path
+    """vectors/SET."""
+    view: str
+
+    @property
+    def manifest(self) -> Path:
+        """Says what the vectors are."""
+        return self.folder / self.view / published.MANIFEST
+
+    def of(self, ids: Ids) -> Embeddings:
+        """Those of these ascending ids."""
+        found = published.open_set(self.folder, self.view)
+        vectors = np.concatenate([*found.of(ids, self.view)]).astype(np.float32)
+        return Embeddings(ids, vectors, found.similarity(self.view))
+
+
+@dataclass(frozen=True)
+class ClassifierTask:
+    """The rows of a task with labels, and the texts that they name."""
+
+    name: str
+    metric: str
+    """The task's headline."""
+    labels: list[str]
+    texts: pl.DataFrame
+    """text_id, text, role; sorted by text_id."""
+    train: Examples
+    """Labelled rows first, then those of the transfer set."""
+    labelled: int
+    """How many of them are labelled."""
+    dev: Examples
+    test: Examples
+    teacher: dict[str, float] | None
+    """Scores of the task teacher; None where nobody asks for it."""
+    rows: pl.DataFrame
+    """As in tasks.parquet."""
+
+    @property
+    def pairs(self) -> bool:
+        """Whether its rows are pairs of texts."""
+        return self.test.texts.shape[1] == 2
+
+    def untuned(self, vectors: Embeddings) -> dict[str, float] | None:
+        """Scores of a threshold on the pairs' similarity; None where there are no pairs of two classes."""
+        if not self.pairs or len(self.labels) != 2:
+            return None
+        train, test = (self.rows.filter(subset=subset) for subset in ("train", "test"))
+        classes = classification.classes_of(train, self.labels)
+        similarity = [sts.similarity(part, vectors) for part in (train, test)]
+        predicted, threshold = untuned.predict(similarity[0], classes, similarity[1])
+        return {**classification.scores_of(predicted, self.test.classes, 2), "threshold": threshold}
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The transfer set of a task: rows without labels."""
+
+    rows: pl.DataFrame
+    """left_id, right_id."""
+    texts: pl.DataFrame
+    vectors: Cached
+
+    @classmethod
+    def read(cls, rows_file: Path, texts_file: Path, vectors: Cached, block: Classifier) -> "Transfer":
+        """That of a classifier's task.
+
+        Raises:
+            UserError: there is none.
+        """
+        rows = read_table(rows_file, TRANSFER_SCHEMA, "transfer").filter(task=block.task)
+        if rows.is_empty():
+            raise UserError(
+                f"{rows_file} has no rows of {block.task}; name it in augment.transfer.tasks, or set the "
+                "classifier's transfer to false"
+            )
+        ids = pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().unique()
+        table = read_table(texts_file, texts.AUGMENTED_SCHEMA, "transfer").select(*texts.IDENTITY)
+        return cls(rows, table.filter(pl.col("text_id").is_in(ids.implode())), vectors)
+
+
+def read_task(
+    rows: pl.DataFrame,
+    table: pl.DataFrame,
+    transfer: Transfer | None,
+    block: Classifier,
+    metric: str,
+    vectors: Cached,
+) -> ClassifierTask:
+    """The rows of a task, with the task teacher's logits where the classifier asks for them.
+
+    Args:
+        rows: of tasks.parquet.
+        table: corpus/eval.parquet.
+        transfer: the task's transfer set; None: it is not used.
+        block: the classifier's.
+        metric: the task's headline.
+        vectors: the teacher's of the evaluation texts.
+    """
+    labels = classification.labels_of(rows)
+    named = pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().unique()
+    table = table.filter(pl.col("text_id").is_in(named.implode())).select(*texts.IDENTITY)
+    whole = (
+        table if transfer is None else pl.concat([table, transfer.texts]).unique("text_id").sort("text_id")
+    )
+    ids = whole["text_id"].to_numpy()
+    subsets = {subset: rows.filter(subset=subset) for subset in ("train", "dev", "test")}
+    classes = {subset: classification.classes_of(part, labels) for subset, part in subsets.items()}
+    logits: NDArray[np.float32] | None = None
+    teacher = None
+    trained, of_trained = subsets["train"].select("left_id", "right_id"), classes["train"]
+    if block.kd:
+        own = vectors.of(table["text_id"].to_numpy())
+        ask, predicted = classification.task_teacher(rows, own)
+        teacher = classification.scores_of(predicted, classes["test"], len(labels))
+        logits = ask(subsets["train"], own)
+        if transfer:
+            made = transfer.vectors.of(transfer.texts["text_id"].to_numpy())
+            said = ask(transfer.rows, made)
+            logits = np.concatenate([logits, said])
+            of_trained = np.concatenate([of_trained, said.argmax(axis=1)])
+            trained = pl.concat([trained, transfer.rows.select("left_id", "right_id")])
+    train = Examples.of(trained, ids, of_trained, logits)
+    others = [Examples.of(subsets[subset], ids, classes[subset]) for subset in ("dev", "test")]
+    return ClassifierTask(
+        block.task, metric, labels, whole, train, len(classes["train"]), *others, teacher, rows
+    )
+
+
+def in_order(train: Examples, labelled: int, fraction: float, seed: int) -> Examples:
+    """The rows of a share of the labelled ones, each class by its own share, with all others.
+
+    Args:
+        train: labelled rows first.
+        labelled: how many.
+        fraction: of the labelled rows.
+        seed: of the choice.
+    """
+    if fraction == 1:
+        return train
+    classes: Classes = train.classes[:labelled]
+    count = max(int(np.ceil(fraction * labelled)), int(classes.max()) + 1)
+    chosen = classification.nested_order(classes, seed)[:count]
+    return train.select(np.concatenate([np.sort(chosen), np.arange(labelled, len(train))]))

@@ -1,0 +1,128 @@
+"""Runs of the stage `classify` on a few texts, or pairs of texts, with labels."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from published_sets import write_set
+from ruamel.yaml import YAML
+from small_params import small_params
+from small_students import bilstm_block, static_block, teacher, transformer_block, write_facts
+
+from pipeline.classifiers.classify import main
+from pipeline.data.common import texts
+from pipeline.data.common.tables import write_table
+from pipeline.data.common.texts import text_id
+from pipeline.data.student import student_folder
+from pipeline.classifiers.training.task import TRANSFER_SCHEMA
+from pipeline.tasks import pairs
+from pipeline.train.students.kinds import bilstm, static, transformer
+
+GOOD, BAD = ("fine", "lovely", "great", "superb"), ("awful", "dull", "poor", "grim")
+THINGS = ("film", "song", "meal", "book", "play", "game", "room", "trip", "walk", "show", "tale", "cake")
+KINDS = {
+    "static": (static, static_block),
+    "transformer": (transformer, transformer_block),
+    "bilstm": (bilstm, bilstm_block),
+}
+
+
+def single_rows() -> list[tuple[str, None, str, str]]:
+    """Left, right, label, subset: texts that say "1" of a thing, or "0"."""
+    found = []
+    for number, thing in enumerate(THINGS):
+        subset = "test" if number % 4 == 3 else "dev" if number % 4 == 2 else "train"
+        for label, words in (("1", GOOD), ("0", BAD)):
+            found += [(f"a {word} {thing}", None, label, subset) for word in words]
+    return found
+
+
+def pair_rows() -> list[tuple[str, str, str, str]]:
+    """Pairs of texts that say the same of a thing, "1", or not, "0"."""
+    found = []
+    for number, thing in enumerate(THINGS):
+        subset = "test" if number % 4 == 3 else "dev" if number % 4 == 2 else "train"
+        for words, others in ((GOOD, BAD), (BAD, GOOD)):
+            for at, word in enumerate(words):
+                left = f"a {word} {thing}"
+                found.append((left, f"the {thing} is {words[at - 1]}", "1", subset))
+                found.append((left, f"the {thing} is {others[at]}", "0", subset))
+    return found
+
+
+def write_inputs(folder: Path, kind: str, rows: list[tuple], transfer: list[tuple] = (), **block: object) -> None:
+    """A student of a kind, and a task of these rows, in a folder."""
+    module, make = KINDS[kind]
+    student = make()
+    parts = folder / "parts"
+    parts.mkdir(parents=True)
+    from small_students import write_parts
+
+    write_parts(parts)
+    write_facts(folder / "facts.json")
+    student_folder.write(module.build(student, parts), "start", folder / "start/tiny")
+    pair = rows[0][1] is not None
+    task = {"kind": "pair_classification" if pair else "classification", "train": "a.tsv", "test": "b.tsv"}
+    given = {"student": "tiny", "start": "finetuned", "task": "said", "train": {"lr": [0.01]}, **block}
+    params = small_params(
+        students={"tiny": student.model_dump(mode="json")},
+        evaluate={"tasks": {"said": task}},
+        classifiers={"one": given},
+        runtime={"device": "cpu", "cache": str(folder / "cache")},
+    )
+    YAML().dump(params, folder / "params.yaml")
+    columns = {
+        "left_id": [text_id(row[0]) for row in rows],
+        "right_id": [text_id(row[1]) if pair else None for row in rows],
+        "label": [row[2] for row in rows],
+        "subset": [row[3] for row in rows],
+    }
+    pairs.write(pairs.make("said", "test", columns), folder / "tasks.parquet")
+    table = named([text for row in rows for text in row[:2] if text])
+    texts.write(table, texts.LABELLED_SCHEMA, folder / "eval.parquet")
+    write_vectors(table, folder / "eval")
+    made = named([text for row in transfer for text in row if text])
+    made = made.with_columns(parent_id=pl.col("text_id"), method=pl.lit("transfer"))
+    texts.write(made, texts.AUGMENTED_SCHEMA, folder / "transfer.parquet")
+    ids = {
+        "task": ["said"] * len(transfer),
+        "left_id": [text_id(row[0]) for row in transfer],
+        "right_id": [text_id(row[1]) if pair else None for row in transfer],
+    }
+    write_table(pl.DataFrame(ids, schema=TRANSFER_SCHEMA), TRANSFER_SCHEMA, folder / "transfer_rows.parquet")
+    write_vectors(made, folder / "transfer")
+
+
+def named(found: list[str]) -> pl.DataFrame:
+    """A text set of these texts."""
+    distinct = sorted({*found}, key=text_id)
+    columns = {"text_id": [text_id(text) for text in distinct], "text": distinct, "role": ["text"] * len(distinct)}
+    return pl.DataFrame(columns, schema=texts.LABELLED_SCHEMA)
+
+
+def write_vectors(table: pl.DataFrame, folder: Path) -> None:
+    """The hashing teacher's vectors of a text set."""
+    vectors = np.empty((0, 32), np.float16)
+    if len(table):
+        vectors = teacher().encode(table["text"].to_list(), ("sentence",))["sentence"].astype(np.float16)
+    write_set(folder, table["text_id"].to_numpy(), {"sentence": vectors})
+
+
+def classify(folder: Path) -> None:
+    """Run the stage."""
+    main(
+        "one",
+        start=folder / "start/tiny",
+        tasks=folder / "tasks.parquet",
+        eval_texts=folder / "eval.parquet",
+        eval_vectors=folder / "eval",
+        transfer_texts=folder / "transfer.parquet",
+        transfer_rows=folder / "transfer_rows.parquet",
+        transfer_vectors=folder / "transfer",
+        teacher_view="sentence",
+        facts=folder / "facts.json",
+        out=folder / "out",
+        curve=folder / "curve.tsv",
+        metrics_file=folder / "metrics.json",
+        params_file=folder / "params.yaml",
+    )
