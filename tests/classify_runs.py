@@ -7,14 +7,14 @@ import polars as pl
 from published_sets import write_set
 from ruamel.yaml import YAML
 from small_params import small_params
-from small_students import bilstm_block, static_block, teacher, transformer_block, write_facts
+from small_students import bilstm_block, static_block, teacher, transformer_block, write_facts, write_parts
 
 from pipeline.classifiers.classify import main
+from pipeline.classifiers.training.task import TRANSFER_SCHEMA
 from pipeline.data.common import texts
 from pipeline.data.common.tables import write_table
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
-from pipeline.classifiers.training.task import TRANSFER_SCHEMA
 from pipeline.tasks import pairs
 from pipeline.train.students.kinds import bilstm, static, transformer
 
@@ -50,14 +50,14 @@ def pair_rows() -> list[tuple[str, str, str, str]]:
     return found
 
 
-def write_inputs(folder: Path, kind: str, rows: list[tuple], transfer: list[tuple] = (), **block: object) -> None:
+def write_inputs(
+    folder: Path, kind: str, rows: list[tuple], transfer: list[tuple] = (), **block: object
+) -> None:
     """A student of a kind, and a task of these rows, in a folder."""
     module, make = KINDS[kind]
     student = make()
     parts = folder / "parts"
     parts.mkdir(parents=True)
-    from small_students import write_parts
-
     write_parts(parts)
     write_facts(folder / "facts.json")
     student_folder.write(module.build(student, parts), "start", folder / "start/tiny")
@@ -96,7 +96,11 @@ def write_inputs(folder: Path, kind: str, rows: list[tuple], transfer: list[tupl
 def named(found: list[str]) -> pl.DataFrame:
     """A text set of these texts."""
     distinct = sorted({*found}, key=text_id)
-    columns = {"text_id": [text_id(text) for text in distinct], "text": distinct, "role": ["text"] * len(distinct)}
+    columns = {
+        "text_id": [text_id(text) for text in distinct],
+        "text": distinct,
+        "role": ["text"] * len(distinct),
+    }
     return pl.DataFrame(columns, schema=texts.LABELLED_SCHEMA)
 
 

@@ -24,6 +24,7 @@ ROOMS = (
     "look",
     "score",
     "export",
+    "classifiers",
     "report",
     "cli",
 )

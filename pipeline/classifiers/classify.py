@@ -8,6 +8,7 @@ import typer
 from torch import nn
 
 from pipeline.classifiers import head as head_file
+from pipeline.classifiers.said import Said
 from pipeline.classifiers.training.task import Cached, ClassifierTask, Transfer, read_task
 from pipeline.classifiers.training.trainings import Found, Trainings
 from pipeline.core import fingerprint
@@ -76,7 +77,7 @@ def main(
     trainings = Trainings(name, block, student, start, task, params.runtime, identity)
     with under(f"classifiers.{name}"):
         found = trainings.run()
-    joint, said = found.shipped.joint.cpu(), head_file.Said(block.task, tuple(task.labels), pairs=task.pairs)
+    joint, said = found.shipped.joint.cpu(), Said(block.task, tuple(task.labels), pairs=task.pairs)
     student_folder.write(
         _Classifier(found.shipped.student, joint.head, said),
         f"# {name}\n\nA classifier of {block.task}. `dvc repro` exports it with a card.\n",
@@ -97,7 +98,7 @@ class _Classifier:
 
     student: Student
     head: head_file.Head
-    said: head_file.Said
+    said: Said
 
     def save(self, folder: Path) -> None:
         self.student.save(folder)

@@ -1,34 +1,16 @@
-"""A classifier's head beside its encoder: head.safetensors and classifier.json in a student's folder.
+"""A classifier's head beside its encoder: head.safetensors in a student's folder."""
 
-classifier.json: `labels`, in the order of the logits; `pairs`, whether it reads pairs of texts; `task`.
-"""
-
-import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from pipeline.core import json_text
-from pipeline.core.atomic import write_text
+from pipeline.classifiers import said as said_file
+from pipeline.classifiers.said import Said
 from pipeline.core.errors import UserError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-WEIGHTS, SETTINGS = "head.safetensors", "classifier.json"
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a classifier says, beside its weights."""
-
-    task: str
-    labels: tuple[str, ...]
-    pairs: bool
+WEIGHTS = "head.safetensors"
 
 
 class Head(nn.Module):
@@ -79,30 +61,11 @@ class Head(nn.Module):
 
 
 def write(head: Head, said: Said, folder: Path) -> None:
-    """Write a head beside its encoder."""
+    """Write a head, and what it says, beside its encoder."""
     from safetensors.torch import save_file
 
     save_file({name: tensor.contiguous() for name, tensor in head.state_dict().items()}, folder / WEIGHTS)
-    write_text(folder / SETTINGS, json.dumps(asdict(said), indent=2, ensure_ascii=False) + "\n")
-
-
-def read_settings(folder: Path) -> Said:
-    """What the classifier in a folder says.
-
-    Raises:
-        UserError: there is none, or its settings are damaged.
-    """
-    path = folder / SETTINGS
-    try:
-        found = json_text.parse(path.read_text(encoding="utf-8"))
-        labels: Sequence[str] = found["labels"]
-        return Said(str(found["task"]), tuple(map(str, labels)), bool(found["pairs"]))
-    except FileNotFoundError:
-        raise UserError(
-            f"{folder} holds no classifier (no {SETTINGS}); run `dvc repro classify@{folder.name}`"
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged ({error}); run `dvc repro -f classify@{folder.name}`") from None
+    said_file.write(said, folder)
 
 
 def read(folder: Path) -> Head:
@@ -114,7 +77,7 @@ def read(folder: Path) -> Head:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    pairs = read_settings(folder).pairs
+    pairs = said_file.read(folder).pairs
     try:
         weights = load_file(folder / WEIGHTS)
         hidden, width = weights["hidden.weight"].shape

@@ -21,7 +21,14 @@ CPU = "CPUExecutionProvider"
 class OnnxEncoder:
     """An ONNX student, loaded."""
 
-    def __init__(self, folder: Path, device: str = "cpu", graph: str = GRAPHS["onnx"]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        device: str = "cpu",
+        graph: str = GRAPHS["onnx"],
+        output: str = SENTENCES,
+        group: int = 1,
+    ) -> None:
         """Load a student from a folder of `export`.
 
         Args:
@@ -29,6 +36,8 @@ class OnnxEncoder:
             device: `auto`: the first GPU where onnxruntime can use one, else the CPU; `cpu`; `cuda`,
                 `cuda:1`, ...
             graph: the graph's file in the folder.
+            output: the graph's output, a row for each text.
+            group: texts that follow each other and have a row together; 2 for a classifier of pairs.
 
         Raises:
             UserError: the folder is damaged, or onnxruntime has no such device.
@@ -53,17 +62,19 @@ class OnnxEncoder:
                 "name another device, or export the student again"
             ) from None
         self._inputs = {one.name for one in self._session.get_inputs()}
-        self.dim = int(self._session.get_outputs()[0].shape[1])
+        self._output, self._group = output, group
+        self.dim = next(int(one.shape[1]) for one in self._session.get_outputs() if one.name == output)
 
     def encode(self, texts: Sequence[str], batch_size: int = 64) -> NDArray[np.float32]:
-        """Vectors (n, dim), computed in batches of similar length."""
+        """Rows (n, dim) of the output for n texts, or groups of them, in batches of similar length."""
         tokens = tokenise(self._tokenizer, texts, special=True)
-        vectors = np.empty((len(texts), self.dim), np.float32)
-        order = np.argsort(tokens.lengths, kind="stable")
+        groups = np.arange(len(texts)).reshape(-1, self._group)
+        vectors = np.empty((len(groups), self.dim), np.float32)
+        order = np.argsort(tokens.lengths[groups].max(axis=1), kind="stable")
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            inputs = model_inputs(tokens.select(rows), self._pad_id, self._inputs)
-            vectors[rows] = self._session.run([SENTENCES], inputs)[0]
+            inputs = model_inputs(tokens.select(groups[rows].ravel()), self._pad_id, self._inputs)
+            vectors[rows] = self._session.run([self._output], inputs)[0]
         return vectors
 
 

@@ -27,7 +27,7 @@ from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
 from pipeline.train.loop import curves, guard
-from pipeline.train.loop.card import model_card
+from pipeline.train.student_card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.objective import autocast

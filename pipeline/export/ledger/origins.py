@@ -99,6 +99,20 @@ def of_student(name: str, params: Params, facts: Facts, *, finetuned: bool) -> l
     return found
 
 
+def of_classifier(name: str, params: Params, facts: Facts) -> list[Origin]:
+    """All that a classifier is made from; `evaluate.tasks` of the params one by one."""
+    block = params.classifiers[name]
+    student = params.student(block.student)
+    finetuned = block.start == "finetuned" and student.finetune is not None
+    key, task = f"evaluate.tasks.{block.task}", params.evaluate.tasks[block.task]
+    if task.kind == "wordnet_supersense":
+        labels = _wordnet(key, "labels", facts)
+    else:
+        place = getattr(task, "train", None) or getattr(task, "path", task.kind)
+        labels = Origin(key, "labels", without_folders(place), UNDECLARED)
+    return [*of_student(block.student, params, facts, finetuned=finetuned), labels]
+
+
 def ships_finetuned(scores: Mapping[str, Any]) -> bool:
     """Whether fine-tuning changed a student, by its scores before and after.
 

@@ -1,0 +1,131 @@
+"""export_classifier@NAME: a classifier with its ONNX graph, compared with what was trained, and a card."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+import torch
+import typer
+from numpy.typing import NDArray
+
+from pipeline.classifiers.shipped import graph
+from pipeline.classifiers import head as head_file
+from pipeline.classifiers import said as said_file
+from pipeline.classifiers.shipped.card import card
+from pipeline.classifiers.head import Head
+from pipeline.classifiers.said import Said
+from pipeline.core import json_text, parent, quick_imports, seal
+from pipeline.core.atomic import atomic_folder
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.progress import say
+from pipeline.data.common import metrics, texts
+from pipeline.data.student import student_folder
+from pipeline.export.ledger import origins
+from pipeline.export.onnx_folder import CONFIG, GRAPHS, complete
+from pipeline.export.session import OnnxEncoder
+from pipeline.params.load import load
+from pipeline.prepare.subtasks import spelled_out
+from pipeline.tasks import pairs
+
+PLACE = GRAPHS["onnx"]
+LARGEST = 1e-3
+"""How far a logit may be from the trained classifier's, of the largest of all."""
+COMPARED = 1000
+"""Test rows, at most."""
+
+
+def main(
+    name: Annotated[str, typer.Argument(help="The classifier's name in params.yaml")],
+    classified: Annotated[Path, typer.Option(help="The trained classifier")],
+    scores: Annotated[Path, typer.Option(help="reports/stages/classify_NAME.json")],
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet")],
+    cards: Annotated[Path, typer.Option(help="Folder of what the models' cards say")],
+    origins_file: Annotated[Path, typer.Option("--origins", help="corpus/origins.json")],
+    out: Annotated[Path, typer.Option(help="The folder that ships")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Export one classifier; fail where its graph is not the classifier that was trained."""
+    params = spelled_out(load(params_file))
+    block = params.classifiers[name]
+    if refused := student_folder.refusal(classified):
+        student_folder.write_refusal(refused, out)
+        return
+    model = student_folder.read(classified, f"classify@{name}")
+    head, said = head_file.read(classified), said_file.read(classified)
+    rows = pairs.read(tasks).filter(task=block.task, subset="test").head(COMPARED)
+    prompted = _texts(rows, texts.read_labelled(eval_texts), student_folder.prompts(classified))
+    with atomic_folder(out) as folder:
+        # Not its seal: the folder gets one of its own when it is whole.
+        shutil.copytree(classified, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(seal.NAME))
+        complete(folder)
+        _name_labels(folder, said)
+        import onnx as library
+
+        # Traced last: tracing changes how the encoder computes attention.
+        expected = _logits(model, head, prompted)
+        (folder / PLACE).parent.mkdir(exist_ok=True)
+        library.save(graph.export(model, head), folder / PLACE)
+        found = open_graph(folder, said).encode(prompted)
+        apart = check_logits(found, expected, name)
+        made_of = origins.of_classifier(name, params, origins.read(cards, origins_file, block.student))
+        told = metrics.read(scores, f"classify@{name}")
+        readme = card(name, params, said, told, made_of, apart)
+        (folder / student_folder.CARD).write_text(readme, encoding="utf-8")
+    megabytes = (out / PLACE).stat().st_size / 1e6
+    say(
+        f"export_classifier {name}: {megabytes:.1f} MB of ONNX, logits within {apart:.1e} of the trained ones"
+    )
+
+
+def open_graph(folder: Path, said: Said, device: str = "cpu") -> OnnxEncoder:
+    """What gives the logits of texts, or of pairs whose texts follow each other."""
+    return OnnxEncoder(folder, device, PLACE, graph.LOGITS, 2 if said.pairs else 1)
+
+
+def check_logits(found: NDArray[np.floating], expected: NDArray[np.floating], name: str) -> float:
+    """The largest difference of logits (n, c), as a share of the largest logit.
+
+    Raises:
+        UserError: it is more than LARGEST.
+    """
+    apart = float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-12))
+    if not apart <= LARGEST:
+        raise UserError(
+            f"the ONNX graph of {name} gives logits that are {apart:.1e} of the largest one apart from the "
+            f"trained classifier's, more than {LARGEST:g}; run `dvc repro -f export_classifier@{name}`, and "
+            "report it if it stays"
+        )
+    return apart
+
+
+def _texts(rows: pl.DataFrame, table: pl.DataFrame, prompts: dict[str, str]) -> list[str]:
+    """The texts of rows, a pair's one after the other, with their prompts."""
+    known = dict(texts.with_prompts(table, prompts).select("text_id", "text").iter_rows())
+    sides = rows.select("left_id", "right_id").iter_rows()
+    return [known[one] for row in sides for one in row if one is not None]
+
+
+@torch.no_grad()
+def _logits(model: Any, head: Head, content: list[str]) -> NDArray[np.float32]:  # noqa: ANN401
+    vectors = model.encode(content, prompt="", convert_to_tensor=True, batch_size=64)
+    return head(vectors.cpu().float()).numpy()
+
+
+def _name_labels(folder: Path, said: Said) -> None:
+    """Put the labels where transformers.js and optimum look for them."""
+    path = folder / CONFIG
+    config = json_text.parse(path.read_text(encoding="utf-8"))
+    config["id2label"] = {str(number): label for number, label in enumerate(said.labels)}
+    config["label2id"] = {label: number for number, label in enumerate(said.labels)}
+    path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    # As core/timed.py does, through which this stage is not run.
+    parent.watch()
+    quick_imports.install()
+    typer.run(report_user_errors(main))

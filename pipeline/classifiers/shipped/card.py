@@ -1,0 +1,118 @@
+"""The model card of a classifier: its labels, its scores, what it is made of, how it is loaded."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.classifiers.shipped.graph import LOGITS
+from pipeline.classifiers.said import Said
+from pipeline.export.ledger.licences import OTHER, strictest
+from pipeline.export.ledger.origins import Origin
+from pipeline.export.markdown import code, plain
+from pipeline.params.load import Params
+
+PROGRAM = """
+`pip install onnxruntime tokenizers numpy` (no torch)
+
+```python
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer.enable_padding(pad_id=json.loads(Path("config.json").read_text())["pad_token_id"])
+labels = json.loads(Path("classifier.json").read_text())["labels"]
+session = onnxruntime.InferenceSession("onnx/model.onnx", providers=["CPUExecutionProvider"])
+tokens = tokenizer.encode_batch({texts})
+ids = np.array([one.ids for one in tokens], np.int64)
+mask = np.array([one.attention_mask for one in tokens], np.int64)
+inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+names = [one.name for one in session.get_inputs()]
+logits = session.run(["logits"], {name: inputs[name] for name in names})[0]
+for row in logits:
+    print(labels[row.argmax()], (np.exp(row) / np.exp(row).sum()).max())
+```
+"""
+
+
+def card(
+    name: str, params: Params, said: Said, told: Mapping[str, Any], made_of: Sequence[Origin], apart: float
+) -> str:
+    """README.md of a classifier's folder.
+
+    Args:
+        name: the classifier's.
+        params: of the run that made it.
+        said: its labels.
+        told: metrics of `classify`.
+        made_of: all that it is made from.
+        apart: the largest difference of the graph's logits, as a share of the largest logit.
+    """
+    from huggingface_hub import EvalResult, ModelCard, ModelCardData
+
+    block = params.classifiers[name]
+    licence = strictest(one.licence for one in made_of)
+    bases = dict.fromkeys(
+        one for found in made_of if found.key.startswith("teacher") for one in found.hub_ids
+    )
+    scores = [
+        EvalResult(
+            task_type="text-classification",
+            dataset_type=said.task,
+            dataset_name=said.task,
+            dataset_split="test",
+            metric_type=metric,
+            metric_value=told["scores"][metric],
+        )
+        for metric in ("accuracy", "f1")
+    ]
+    data = ModelCardData(
+        base_model=list(bases) or None,
+        eval_results=scores,
+        library_name="sentence-transformers",
+        license=licence.identifier if licence.identifier != OTHER else None,
+        model_name=name,
+        pipeline_tag="text-classification",
+        tags=["text-classification", "distillation", "onnx"],
+    )
+    labels = ", ".join(code(label) for label in said.labels)
+    what = "pairs of texts" if said.pairs else "texts"
+    rows = [
+        "| what | of | licence |",
+        "|---|---|---|",
+        *(f"| {plain(one.what)} | {code(one.name)} | {plain(one.licence.said)} |" for one in made_of),
+    ]
+    order = "A pair is two rows that follow each other. " if said.pairs else ""
+    texts = '["A first text.", "A second one."]'
+    parts = [
+        f"---\n{data.to_yaml()}\n---\n",
+        f"# {name}\n",
+        f"It gives {what} one of {len(said.labels)} labels: {labels}. Its encoder is the student "
+        f"{code(block.student)} ({block.start}), trained together with a head on {code(said.task)}.\n",
+        "## Quality\n",
+        _quality(told),
+        "## What it is made of\n",
+        "\n".join(rows) + "\n",
+        "## How to load it\n",
+        f"`onnx/model.onnx` gives `{LOGITS}`, within {apart:.1e} of the trained classifier's. {order}"
+        "The program runs in the folder of this card.\n",
+        PROGRAM.replace("{texts}", texts),
+    ]
+    return str(ModelCard("\n".join(parts)))
+
+
+def _quality(told: Mapping[str, Any]) -> str:
+    rows = ["| on the test rows | accuracy | F1 |", "|---|--:|--:|", _row("this classifier", told["scores"])]
+    if told["task_teacher"]:
+        rows.append(_row("a head on the teacher's vectors", told["task_teacher"]))
+    if told["untuned"]:
+        rows.append(_row("a threshold on the student's similarity, before training", told["untuned"]))
+    seeds = told["seeds"]
+    note = f"\nThe mean of {seeds} trainings; the first one ships.\n" if seeds > 1 else ""
+    return "\n".join(rows) + "\n" + note
+
+
+def _row(what: str, scores: Mapping[str, float]) -> str:
+    return f"| {what} | {scores['accuracy']:.4f} | {scores['f1']:.4f} |"
