@@ -11,12 +11,12 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from pipeline.classifiers.shipped import graph
 from pipeline.classifiers import head as head_file
 from pipeline.classifiers import said as said_file
-from pipeline.classifiers.shipped.card import card
 from pipeline.classifiers.head import Head
 from pipeline.classifiers.said import Said
+from pipeline.classifiers.shipped import graph
+from pipeline.classifiers.shipped.card import card
 from pipeline.core import json_text, parent, quick_imports, seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
@@ -69,7 +69,7 @@ def main(
         expected = _logits(model, head, prompted)
         (folder / PLACE).parent.mkdir(exist_ok=True)
         library.save(graph.export(model, head), folder / PLACE)
-        found = open_graph(folder, said).encode(prompted)
+        found = OnnxEncoder(folder, output=graph.LOGITS, group=2 if said.pairs else 1).encode(prompted)
         apart = check_logits(found, expected, name)
         made_of = origins.of_classifier(name, params, origins.read(cards, origins_file, block.student))
         told = metrics.read(scores, f"classify@{name}")
@@ -79,11 +79,6 @@ def main(
     say(
         f"export_classifier {name}: {megabytes:.1f} MB of ONNX, logits within {apart:.1e} of the trained ones"
     )
-
-
-def open_graph(folder: Path, said: Said, device: str = "cpu") -> OnnxEncoder:
-    """What gives the logits of texts, or of pairs whose texts follow each other."""
-    return OnnxEncoder(folder, device, PLACE, graph.LOGITS, 2 if said.pairs else 1)
 
 
 def check_logits(found: NDArray[np.floating], expected: NDArray[np.floating], name: str) -> float:

@@ -26,6 +26,8 @@ COMMANDS = {
     "input.",
     "search": "Find the texts nearest to each query: rank, similarity, text; before them the query, if "
     "several.",
+    "classify": "Label texts, or pairs of texts: a row each, `text` (or `left` and `right`), `label`, "
+    "`probability`.",
     "compare": "Compare what two students ship, or all students of two reports: B's difference from A, and "
     "B / A.",
     "mteb": "Score models on MTEB's tasks, or on your own: a row a task, a column a model.",

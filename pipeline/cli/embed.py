@@ -236,6 +236,11 @@ def _print(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
     """JSON lines on stdout."""
     lines = io.BytesIO()
     _write_lines(lines, texts, vectors)
+    print_lines(lines)
+
+
+def print_lines(lines: io.BytesIO) -> None:
+    """JSON lines on stdout, without a character that a terminal obeys."""
     # Not by Polars: its error for a closed pipe has no errno, and typer ends quietly by that alone.
     sys.stdout.buffer.write(C1.sub(lambda found: b"\\u%04x" % found[0][-1], lines.getvalue()))
     sys.stdout.buffer.flush()

@@ -1,7 +1,7 @@
 """From what the stages measured to what the page shows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pipeline.report import (
     agreement,
     augmentation,
     budget,
+    classifiers,
     cut,
     differences,
     effort,
@@ -28,6 +29,7 @@ from pipeline.report.inputs import (
     FINETUNED,
     TEACHER,
     AugmentMetrics,
+    ClassifierMetrics,
     EncodeMetrics,
     FinetuneMetrics,
     GateMetrics,
@@ -81,6 +83,9 @@ class Inputs:
     """What every artifact is made of: `ledger.ledger`."""
     refused: Sequence[str] = ()
     """The students that the teacher cannot give: reason and fix."""
+    classifiers: Mapping[str, ClassifierMetrics] = field(default_factory=dict)
+    refused_classifiers: Mapping[str, str] = field(default_factory=dict)
+    """Those whose student the teacher cannot give: reason and fix."""
 
 
 def board(inputs: Inputs) -> Leaderboard:
@@ -141,6 +146,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill, inputs.finetune)),
         no_warnings=sections.no_warnings(inputs.students, inputs.distill),
+        classifiers=classifiers.classifiers(inputs.classifiers, inputs.refused_classifiers),
         cut=cut.summary(inputs.encode),
         cut_texts=cut.measures(inputs.encode),
         corpus=tuple(sections.counts("corpus", inputs.prepare)),

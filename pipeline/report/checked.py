@@ -11,6 +11,7 @@ from pipeline.report.inputs import (
     FINETUNED,
     TEACHER,
     AugmentMetrics,
+    ClassifierMetrics,
     EncodeMetrics,
     FinetuneMetrics,
     GateMetrics,
@@ -50,6 +51,15 @@ def finetune_metrics(document: Mapping[str, Any], name: str) -> FinetuneMetrics:
         UserError: a field is missing or of a wrong type.
     """
     return _check(FinetuneMetrics, document, f"the fine-tuning metrics of {name}", f"finetune@{name}")
+
+
+def classifier_metrics(document: Mapping[str, Any], name: str) -> ClassifierMetrics:
+    """Check what was measured of the classifier `name`.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    return _check(ClassifierMetrics, document, f"the metrics of classifier {name}", f"classify@{name}")
 
 
 def encode_metrics(document: Mapping[str, Any], stage: str) -> EncodeMetrics:

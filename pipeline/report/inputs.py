@@ -118,6 +118,25 @@ class FinetuneMetrics(_Read):
     saturated_kernels: str | None = None
 
 
+class ClassifierMetrics(_Read):
+    """A classifier: how it was trained, and what it scores on the test rows."""
+
+    task: str
+    metric: str
+    """The task's headline."""
+    student: str
+    start: str
+    kd: bool
+    alpha: float | None = None
+    """Share of the labels beside the task teacher; None without one."""
+    transfer_rows: int = 0
+    scores: dict[str, float]
+    seeds: int = 1
+    task_teacher: dict[str, float] | None = None
+    untuned: dict[str, float] | None = None
+    parameters_without_embeddings: int
+
+
 class EncodeMetrics(_Read):
     """How many texts of a set the teacher's window cuts, and how much of them."""
 

@@ -9,6 +9,7 @@ from pipeline.report.added import Added
 from pipeline.report.agreement import Agreement
 from pipeline.report.augmentation import MethodView
 from pipeline.report.budget import Choice, IndexRow
+from pipeline.report.classifiers import Classifiers
 from pipeline.report.differences import Differences
 from pipeline.report.effort import Effort
 from pipeline.report.examples import StudentView, TaskView
@@ -77,6 +78,7 @@ class Report:
     warnings: tuple[str, ...]
     no_warnings: str
     """The sentence for a page without warnings."""
+    classifiers: Classifiers
     cut: str
     """How much of the texts the teacher's window cuts."""
     cut_texts: Measures

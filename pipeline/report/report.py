@@ -22,6 +22,7 @@ from pipeline.report.artifacts import Places
 from pipeline.report.build import Inputs
 from pipeline.report.checked import (
     augment_metrics,
+    classifier_metrics,
     encode_metrics,
     finetune_metrics,
     gate_metrics,
@@ -127,7 +128,10 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         raise UserError("the teacher can give none of the students; `pipeline check` says why")
     curves, stages = sources.curves, sources.stages
     methods = [method for method, block in settings.augment if block.enabled]
-    timed = timings.addresses([method for method, _ in settings.augment], [*settings.students])
+    classified = {c: _stage(stages, "classify", c) for c in settings.classifiers}
+    timed = timings.addresses(
+        [method for method, _ in settings.augment], [*settings.students], [*settings.classifiers]
+    )
     gates = {m: gate_metrics(_stage(stages, "gate", m), m) for m in methods}
     took = {stage: _of_stage(sources.timings, stage) for stage in timed}
     return Inputs(
@@ -161,6 +165,12 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         timings={stage: timing(found, stage) for stage, found in took.items()},
         ledger=_ledger(settings, sources, {n: metrics_of[n]["scores"] for n in names}, gates),
         refused=tuple(refused.values()),
+        classifiers={
+            c: classifier_metrics(found, c) for c, found in classified.items() if metrics.REFUSED not in found
+        },
+        refused_classifiers={
+            c: found[metrics.REFUSED] for c, found in classified.items() if metrics.REFUSED in found
+        },
     )
 
 

@@ -7,7 +7,7 @@ from pipeline.report.effort import duration
 from pipeline.report.inputs import Timing
 from pipeline.report.numbers import NOTHING, number
 
-METHOD, TEXTS, STUDENT = "method", "text set", "student"
+METHOD, TEXTS, STUDENT, CLASSIFIER = "method", "text set", "student", "classifier"
 STAGES = {
     "look": None,
     "prepare": None,
@@ -20,6 +20,7 @@ STAGES = {
     "distill": STUDENT,
     "mine": None,
     "finetune": STUDENT,
+    "classify": CLASSIFIER,
     "evaluate": STUDENT,
     "significance": None,
     "footprint": None,
@@ -28,7 +29,7 @@ STAGES = {
 """The timed stages in the order of dvc.yaml, and what each is run for; None if it is run once."""
 NOTE = (
     "Vectors that the store already had, and work that an interrupted run had done before, take no time "
-    "here. Memory is the most that any one process held. `export`, for which the report does not wait, and "
+    "here. Memory is the most that any one process held. Exports, for which the report does not wait, and "
     "`report` itself are not timed."
 )
 
@@ -56,14 +57,16 @@ class Timings:
     total: Took
 
 
-def addresses(methods: Sequence[str], students: Sequence[str]) -> list[str]:
+def addresses(methods: Sequence[str], students: Sequence[str], classifiers: Sequence[str] = ()) -> list[str]:
     """The stages that are timed, as DVC calls them: `encode@corpus`.
 
     Args:
         methods: those of augmentation, enabled or not.
         students: their names.
+        classifiers: their names.
     """
-    items = {METHOD: methods, TEXTS: ("corpus", *methods, "eval", "finetune"), STUDENT: students}
+    sets = ("corpus", *methods, "eval", "finetune")
+    items = {METHOD: methods, TEXTS: sets, STUDENT: students, CLASSIFIER: classifiers}
     return [
         address
         for stage, unit in STAGES.items()

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.classifiers.shipped.graph import LOGITS
 from pipeline.classifiers.said import Said
+from pipeline.classifiers.shipped.graph import LOGITS
 from pipeline.export.ledger.licences import OTHER, strictest
 from pipeline.export.ledger.origins import Origin
 from pipeline.export.markdown import code, plain
