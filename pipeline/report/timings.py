@@ -12,6 +12,7 @@ STAGES = {
     "look": None,
     "prepare": None,
     "augment": METHOD,
+    "transfer": None,
     "members": None,
     "encode": TEXTS,
     "teacher_parts": None,
@@ -63,7 +64,7 @@ def addresses(methods: Sequence[str], students: Sequence[str]) -> list[str]:
         methods: those of augmentation, enabled or not.
         students: their names.
     """
-    items = {METHOD: methods, TEXTS: ("corpus", *methods, "eval", "finetune"), STUDENT: students}
+    items = {METHOD: methods, TEXTS: ("corpus", *methods, "transfer", "eval", "finetune"), STUDENT: students}
     return [
         address
         for stage, unit in STAGES.items()
