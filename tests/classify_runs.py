@@ -11,11 +11,10 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import bilstm_block, static_block, teacher, transformer_block, write_facts, write_parts
 
+from pipeline.augment.transfer_set import rows as transfer_rows
 from pipeline.classifiers.classify import main
 from pipeline.classifiers.training import joint
-from pipeline.classifiers.training.task import TRANSFER_SCHEMA
 from pipeline.data.common import texts
-from pipeline.data.common.tables import write_table
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
 from pipeline.tasks import pairs
@@ -69,6 +68,11 @@ def write_inputs(folder: Path, kind: str, rows: list[tuple], made: list[tuple] =
         students={"tiny": student.model_dump(mode="json")},
         evaluate={"tasks": {"said": task}},
         classifiers={"one": given},
+        augment={
+            "wordnet": {"enabled": False},
+            "back_translation": {},
+            "transfer": {"tasks": ["said"]} if given.get("transfer") else None,
+        },
         runtime={"device": "cpu", "cache": str(folder / "cache")},
     )
     YAML().dump(params, folder / "params.yaml")
@@ -83,14 +87,13 @@ def write_inputs(folder: Path, kind: str, rows: list[tuple], made: list[tuple] =
     texts.write(table, texts.LABELLED_SCHEMA, folder / "eval.parquet")
     write_vectors(table, folder / "eval")
     new = named([text for row in made for text in row if text])
-    new = new.with_columns(parent_id=pl.col("text_id"), method=pl.lit("transfer"))
-    texts.write(new, texts.AUGMENTED_SCHEMA, folder / "transfer.parquet")
+    texts.write(new, texts.LABELLED_SCHEMA, folder / "transfer.parquet")
     ids = {
         "task": ["said"] * len(made),
         "left_id": [text_id(row[0]) for row in made],
         "right_id": [text_id(row[1]) if pair else None for row in made],
     }
-    write_table(pl.DataFrame(ids, schema=TRANSFER_SCHEMA), TRANSFER_SCHEMA, folder / "transfer_rows.parquet")
+    transfer_rows.write(pl.DataFrame(ids, schema=transfer_rows.SCHEMA), folder / "transfer_rows.parquet")
     write_vectors(new, folder / "transfer")
 
 

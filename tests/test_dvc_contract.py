@@ -265,7 +265,7 @@ def test_every_stage_is_timed_but_those_that_dvc_yaml_names(repository):
 
 def test_the_report_shows_all_that_is_timed_in_the_order_of_dvc_yaml(repository):
     params = load(repository / "params.yaml")
-    shown = addresses([method for method, _ in params.augment], list(params.students))
+    shown = addresses([*params.augment.methods], [*params.students])
     timed = [address for address in stages_of(repository) if address.partition("@")[0] not in UNTIMED]
     assert sorted(shown) == sorted(timed)
     written = YAML(typ="safe").load(repository / "dvc.yaml")["stages"]

@@ -202,7 +202,7 @@ def published(project: Project) -> dict[str, bytes]:
 def a_view_added(project: Project) -> None:
     project.params["encode"]["views"].append("cls")
     ran, _ = project.repro()
-    sets = ("corpus", "wordnet", "back_translation", "eval", "finetune")
+    sets = ("corpus", "wordnet", "back_translation", "transfer", "eval", "finetune")
     assert ran == {*(f"encode@{name}" for name in sets), "members", "fit_pca", "report"}
     project.params["students"]["potion"]["view"] = "cls"
     assert project.repro("distill@hpd", "distill@potion", "gate@wordnet", "mine")[0] == {

@@ -28,7 +28,7 @@ def main(
 ) -> None:
     """Write new texts made from the corpus's training texts, the first `limit` by text id."""
     params = load(params_file)
-    methods = dict(params.augment)
+    methods = params.augment.methods
     if method not in methods:
         raise UserError(
             f"there is no method {method!r}; `augment:` in {params_file} has {', '.join(methods)}"

@@ -206,6 +206,8 @@ def _wordnet_users(params: Params) -> Iterator[str]:
         yield "corpus.sources"
     if params.augment.wordnet.enabled:
         yield "augment.wordnet"
+    if params.augment.transfer:
+        yield "augment.transfer"
     for block, entries in (
         ("finetune.data", params.finetune.data),
         ("evaluate.tasks", params.evaluate.tasks),

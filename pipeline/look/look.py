@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def main(
     out: Annotated[Path, typer.Option(help="data/teacher_facts.json")],
-    tokenizer: Annotated[Path, typer.Option(help="Folder of the tokenizer that passages are measured by")],
+    tokenizer: Annotated[Path, typer.Option(help="Folder of the tokenizer, for passages and masks")],
     readers: Annotated[Path, typer.Option(help="JSON: reader of vocabulary vectors -> whether it reads any")],
     cards: Annotated[Path, typer.Option(help="Folder of what the models' cards say of licences")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
@@ -33,8 +33,8 @@ def main(
     """Write what the teacher is, and fail if no student can be made of it.
 
     Each file holds little, so that what depends on it runs again for few edits: the facts are the teacher's
-    alone, the tokenizer is there only if a source is cut into passages, and few edits of students change who
-    reads vocabulary vectors. Model cards are read here alone, once.
+    alone, the tokenizer is there only if a source is cut into passages or a transfer set is made, and few
+    edits of students change who reads vocabulary vectors. Model cards are read here alone, once.
     """
     params = load(params_file)
     facts = look(params)
@@ -62,12 +62,14 @@ def look(params: Params) -> TeacherFacts:
 def vocabulary_readers(params: Params) -> dict[str, bool]:
     """Kind of a student or method of augmentation -> whether it reads the teacher's vocabulary vectors."""
     kinds = {block.kind: block.reads_vocabulary for block in params.students.values()}
-    return kinds | {method: getattr(block, "reads_vocabulary", False) for method, block in params.augment}
+    methods = params.augment.methods.items()
+    return kinds | {method: getattr(block, "reads_vocabulary", False) for method, block in methods}
 
 
 def _window(params: Params) -> window.Window | None:
-    """What passages are measured by; None where no source is cut into any."""
-    if not any(isinstance(one, Documents) and one.split == "passages" for one in params.corpus.sources):
+    """What passages are measured by, and what has the mask token; None where neither is asked for."""
+    passages = any(isinstance(one, Documents) and one.split == "passages" for one in params.corpus.sources)
+    if not passages and params.augment.transfer is None:
         return None
     reading: Reading = implementation("teacher.kinds", params.teacher.kind).reading(params.teacher)
     return window.Window(reading.tokenizer or window.word_tokenizer(), reading.max_length, reading.prompt)

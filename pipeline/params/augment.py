@@ -1,10 +1,10 @@
-"""`augment:`: new texts made from the corpus."""
+"""`augment:`: new texts made from the corpus, and from the training rows of labelled tasks."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.params.base import Block, Count, Positive, Seed
+from pipeline.params.base import Block, Count, Fraction, Name, Positive, Seed
 from pipeline.params.gates import TextGates
 
 
@@ -134,13 +134,62 @@ class BackTranslationAugment(Block):
         return self
 
 
+class TransferSet(Block):
+    """Rows without labels, made of labelled tasks' training rows (Tang et al. 2019, sec. 3.3; SRA's TS).
+
+    Each word becomes a mask with probability `mask`, or another word of its part of speech with probability
+    `replace`. Then, with probability `ngram`, only a part of the text is kept.
+    """
+
+    tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
+    """Names under evaluate.tasks, of tasks with labels."""
+    mask: Fraction = 0.1
+    """Share of the words that become the mask token of the teacher's tokenizer."""
+    replace: Fraction = 0.1
+    """Share of the words that become another word of the same part of speech, drawn as often as the task's
+    training texts have it."""
+    ngram: Fraction = 0.25
+    """Share of the new texts of which only neighbouring words are kept, 1 to `longest` of them."""
+    longest: Count = 5
+    """Words that are kept then, at most; each number is as likely."""
+    rounds: Count = 20
+    """New rows for each training row, before what is not new is dropped. The papers: 20; QQP and MNLI: 10."""
+    limit: Count = 800_000
+    """New rows of a task, at most. No row has its next round before all rows have had this one."""
+    seed: Seed = 0
+    """Seed of all draws, which depend on nothing else but the row and the round."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        faults = []
+        if self.mask + self.replace > 1:
+            faults.append(
+                f"mask {self.mask:g} and replace {self.replace:g} are together more than 1; lower one"
+            )
+        if twice := [name for name in self.tasks if self.tasks.count(name) > 1]:
+            faults.append(f"tasks names {twice[0]!r} twice; remove one")
+        if faults:
+            raise ValueError("\n".join(faults))
+        return self
+
+
+Method = WordNetAugment | BackTranslationAugment
+
+
 class Augment(Block):
-    """One block a method; each writes data/augmented/METHOD.parquet."""
+    """One block for each method, which writes data/augmented/METHOD.parquet, and `transfer`."""
 
     wordnet: WordNetAugment
     back_translation: BackTranslationAugment
+    transfer: TransferSet | None = None
+    """null: no rows are made of labelled tasks."""
+
+    @property
+    def methods(self) -> dict[str, Method]:
+        """The methods that make texts from the corpus, enabled or not."""
+        return {"wordnet": self.wordnet, "back_translation": self.back_translation}
 
     @property
     def enabled(self) -> set[str]:
         """The methods that make texts."""
-        return {name for name, method in self if method.enabled}
+        return {name for name, method in self.methods.items() if method.enabled}

@@ -10,9 +10,10 @@ from pipeline.core.errors import UserError
 from pipeline.params import yaml_file
 from pipeline.params.augment import Augment
 from pipeline.params.base import HUB, Block, Name
+from pipeline.params.classes import Probe
 from pipeline.params.classifiers import Classifier, classifier_faults
 from pipeline.params.corpus import Corpus, FinetuneData
-from pipeline.params.evaluate import Evaluate, Probe, selects_weights
+from pipeline.params.evaluate import Evaluate, selects_weights
 from pipeline.params.export import Export
 from pipeline.params.faults import describe
 from pipeline.params.gates import Gate
@@ -77,7 +78,7 @@ class Params(Block):
 
     @model_validator(mode="after")
     def _references(self) -> Self:
-        faults = [*self._misfits_of_an_api()]
+        faults = [*self._misfits_of_an_api(), *self._misfits_of_the_transfer_set()]
         faults += [
             f"gate.{method} compares the view 'sentence', which is not encoded; add it to encode.views "
             f"({', '.join(self.encode.views)}), or set gate.{method} to null"
@@ -118,6 +119,19 @@ class Params(Block):
             yield (
                 f"runtime.workers is {self.runtime.workers}; one process asks an API, several requests "
                 "at a time: set runtime.api.concurrency"
+            )
+
+    def _misfits_of_the_transfer_set(self) -> Iterator[str]:
+        """What `augment.transfer` names that is no task with labels."""
+        tasks = self.evaluate.tasks
+        labelled = ", ".join(name for name, task in tasks.items() if isinstance(task, Probe))
+        for name in self.augment.transfer.tasks if self.augment.transfer else ():
+            if name in tasks and isinstance(tasks[name], Probe):
+                continue
+            fault = f"a task of kind {tasks[name].kind}, without labels" if name in tasks else "no task"
+            yield (
+                f"augment.transfer.tasks names {name!r}, which is {fault}; evaluate.tasks with labels are "
+                f"{labelled or 'none'}: name one of them, or set augment.transfer to null"
             )
 
     def _misses(self, name: str, student: Student) -> Iterator[str]:
@@ -174,6 +188,16 @@ class Params(Block):
             yield (
                 f"{where}.task names {classifier.task!r}; evaluate.tasks has these with labels: {known}; "
                 "name one of them, or add it there"
+            )
+        made = self.augment.transfer.tasks if self.augment.transfer else ()
+        if (
+            classifier.transfer
+            and classifier.task not in made
+            and classifier.task.rpartition("_")[0] not in made
+        ):
+            yield (
+                f"{where}.transfer: augment.transfer makes no texts of {classifier.task}; name it in "
+                "augment.transfer.tasks, or set transfer to false"
             )
 
 

@@ -23,6 +23,7 @@ from pipeline.report import (
     ledger,
     sections,
     timings,
+    transfer,
 )
 from pipeline.report.figures import Line, Panel, Point
 from pipeline.report.inputs import (
@@ -38,6 +39,7 @@ from pipeline.report.inputs import (
     Size,
     StudentMetrics,
     Timing,
+    TransferMetrics,
 )
 from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
 from pipeline.report.numbers import number
@@ -77,6 +79,8 @@ class Inputs:
     gates: Mapping[str, GateMetrics]
     samples: Mapping[str, pl.DataFrame]
     """Tables of `texts.SAMPLE_SCHEMA`."""
+    transfer: Mapping[str, TransferMetrics]
+    """By labelled task."""
     timings: Mapping[str, Timing]
     """By stage, named as in `timings.addresses`."""
     ledger: Mapping[str, Any]
@@ -134,6 +138,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         augmented=augmentation.became(inputs.augment, inputs.gates),
         pairs=tuple(augmentation.views(inputs.samples)),
         augmentation=tuple(added.by_augmentation(inputs.students, inputs.blocks)),
+        transfer=transfer.measures(inputs.transfer),
         examples=tuple(examples.nearest(inputs.examples)),
         disagreements=tuple(examples.disagreements(inputs.examples)),
         spread=_spread(standalone["uniformity_alignment"], lying) if lying else None,

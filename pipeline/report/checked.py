@@ -20,6 +20,7 @@ from pipeline.report.inputs import (
     Size,
     StudentMetrics,
     Timing,
+    TransferMetrics,
 )
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -78,6 +79,21 @@ def augment_metrics(document: Mapping[str, Any], method: str) -> AugmentMetrics:
         UserError: a field is missing or of a wrong type.
     """
     return _check(AugmentMetrics, document, f"the metrics of augmentation by {method}", f"augment@{method}")
+
+
+def transfer_metrics(document: Mapping[str, Any]) -> dict[str, TransferMetrics]:
+    """Check what was made of each task for the transfer sets.
+
+    Raises:
+        UserError: a field is missing or of a wrong type.
+    """
+    tasks = document.get("tasks")
+    if not isinstance(tasks, dict):
+        raise UserError("the metrics of the transfer sets lack tasks; run `dvc repro -f transfer`")
+    return {
+        task: _check(TransferMetrics, made, f"the metrics of the transfer set of {task}", "transfer")
+        for task, made in tasks.items()
+    }
 
 
 def gate_metrics(document: Mapping[str, Any], method: str) -> GateMetrics:

@@ -161,6 +161,21 @@ class AugmentMetrics(_Read):
     """Mean share of the source text's words that the new text lacks."""
 
 
+class TransferMetrics(_Read):
+    """The rows made of a labelled task, those dropped by reason, and how often each rule was applied."""
+
+    rows_in: int
+    made: int
+    rows_out: int
+    dropped: dict[str, int] = {}
+    words: int = 0
+    masked: int = 0
+    replaced: int = 0
+    texts: int = 0
+    """Texts that were made anew: of a pair, one or both."""
+    ngrams: int = 0
+
+
 class GateMetrics(_Read):
     """What the teacher's gate dropped, by reason; without a gate there is no similarity."""
 

@@ -13,7 +13,7 @@ from pipeline.report.numbers import NOTHING
 TASKS = "evaluate.tasks."
 SCORES_ONLY = Licence((), "not asked: it scores students, and no student is trained on it", nothing=True)
 METHODS = ("wordnet", "back_translation")
-CORPUS, EVAL, FINETUNE = "corpus", "eval", "finetune"
+CORPUS, TRANSFER, EVAL, FINETUNE = "corpus", "transfer", "eval", "finetune"
 SHOWN_DIGITS = 12
 
 
@@ -121,10 +121,16 @@ def _text_sets(params: Params, facts: Facts) -> dict[str, list[Origin]]:
         for method in METHODS
         if getattr(params.augment, method).enabled
     }
+    tasks = [key for key in facts.prepared["origins"] if key.startswith(TASKS)]
+    transfer = params.augment.transfer
+    if transfer:  # "mnli" stands for mnli_matched and mnli_mismatched
+        names = {key: key.removeprefix(TASKS) for key in tasks}
+        read = [key for key, name in names.items() if {name, name.rpartition("_")[0]} & {*transfer.tasks}]
+        made[TRANSFER] = [_task(key, facts) for key in read]
     return {
         CORPUS: corpus,
         **made,
-        EVAL: [_task(key, facts) for key in facts.prepared["origins"] if key.startswith(TASKS)],
+        EVAL: [_task(key, facts) for key in tasks],
         FINETUNE: [origins.triplets(data, params, facts) for data in params.finetune.data],
     }
 

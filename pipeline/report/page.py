@@ -65,6 +65,8 @@ class Report:
     pairs: tuple[MethodView, ...]
     augmentation: tuple[str, ...]
     """What students that differ only in their texts show."""
+    transfer: Measures
+    """The rows that were made of labelled tasks, by task."""
     examples: tuple[TaskView, ...]
     disagreements: tuple[StudentView, ...]
     spread: Figure | None

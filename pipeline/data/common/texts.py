@@ -17,7 +17,8 @@ from pipeline.data.common.tables import Schema, check_table, read_table, readabl
 IDENTITY = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
 """What every text set has: the id is `text_id` of the text, by `in_role` in its role."""
 LABELLED_SCHEMA = IDENTITY
-"""corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name; role is a `Role`."""
+"""corpus/eval.parquet and corpus/finetune.parquet: the texts that the pairs name; role is a `Role`.
+augmented/transfer.parquet: those that the rows of the transfer set name."""
 CORPUS_SCHEMA = {**LABELLED_SCHEMA, "source": pl.String, "split": pl.String}
 """corpus/corpus.parquet: unlabelled texts; split is train or dev."""
 AUGMENTED_SCHEMA = {**LABELLED_SCHEMA, "parent_id": pl.UInt64, "method": pl.String}
@@ -27,6 +28,8 @@ GATED_SCHEMA = {**AUGMENTED_SCHEMA, "similarity": pl.Float32}
 SAMPLE_SCHEMA = {"parent": pl.String, "text": pl.String, "similarity": pl.Float32, "dropped": pl.String}
 """gated_sample/METHOD.parquet: some texts beside their parents; dropped is why, null for a kept text."""
 
+TRANSFER = "transfer"
+"""The text set, and the stage, of the transfer set."""
 ROWS_AT_A_TIME = 65_536
 
 
@@ -56,8 +59,9 @@ def read_corpus(path: Path) -> pl.DataFrame:
 
 
 def read_labelled(path: Path) -> pl.DataFrame:
-    """Read corpus/eval.parquet or corpus/finetune.parquet, sorted by text_id."""
-    return _checked(read_table(path, LABELLED_SCHEMA, "prepare"), path, "prepare")
+    """Read corpus/eval.parquet, corpus/finetune.parquet or augmented/transfer.parquet, sorted by text_id."""
+    stage = TRANSFER if path.stem == TRANSFER else "prepare"
+    return _checked(read_table(path, LABELLED_SCHEMA, stage), path, stage)
 
 
 def read_augmented(path: Path) -> pl.DataFrame:
@@ -116,6 +120,8 @@ def _columns(path: Path, split: str | None) -> tuple[str, dict[str, type[pl.Data
     """The stage that writes a text set, and the columns that choose its rows."""
     if split is not None:
         return "prepare", {"split": pl.String}
+    if path.stem == TRANSFER:
+        return TRANSFER, {}
     stage = {"augmented": "augment", "gated": "gate"}.get(path.parent.name)
     return f"{stage}@{path.stem}" if stage else "prepare", {}
 

@@ -1,0 +1,85 @@
+"""transfer: new rows of labelled tasks, without labels: the transfer set of Tang et al. 2019."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from pipeline.augment.transfer_set import rows as rows_file
+from pipeline.augment.transfer_set.making import TransferRows, make
+from pipeline.augment.transfer_set.rules import mask_token
+from pipeline.augment.transfer_set.speech import Speech
+from pipeline.augment.wordnet.readings import Readings
+from pipeline.augment.wordnet.senses import read_senses
+from pipeline.core.errors import report_user_errors
+from pipeline.core.progress import say
+from pipeline.data.common import metrics as metrics_file
+from pipeline.data.common import texts as texts_file
+from pipeline.params.augment import TransferSet
+from pipeline.params.evaluate import Task
+from pipeline.params.load import load
+from pipeline.prepare import window
+from pipeline.prepare.cleaning import check_ids, fold
+from pipeline.prepare.subtasks import one_by_one
+from pipeline.tasks import pairs as pairs_file
+
+TRAINS = pairs_file.HAS_CLASS & (pl.col("subset") == "train")
+"""Whether a row trains a classifier; all others evaluate."""
+TEXTS = {"text_id": pl.UInt64, "text": pl.String}
+
+
+def main(
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet")],
+    eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet, the texts of the tasks")],
+    wordnet: Annotated[Path, typer.Option(help="NLTK's data folder.")],
+    tokenizer: Annotated[Path, typer.Option(help="The teacher's, for its mask token.")],
+    texts: Annotated[Path, typer.Option(help="Out: the texts of the new rows.")],
+    rows: Annotated[Path, typer.Option(help="Out: the new rows.")],
+    metrics: Annotated[Path, typer.Option(help="Out: rows in, out and dropped by reason, of each task.")],
+    params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+) -> None:
+    """Make new rows of the training rows of `augment.transfer.tasks`; without the block there are none."""
+    params = load(params_file)
+    made: dict[str, TransferRows] = {}
+    mask = None
+    if settings := params.augment.transfer:
+        mask = mask_token(window.read(tokenizer).tokenizer)
+        pairs, known = pairs_file.read(tasks), texts_file.read_labelled(eval_texts)
+        speech = Speech(Readings(read_senses(wordnet)))
+        held_out = held_out_texts(pairs, known)
+        for name in spelled_out(settings, params.evaluate.tasks):
+            trained = pairs.filter(TRAINS, task=name)
+            made[name] = make(name, trained, known, held_out, (settings, mask, speech))
+    found = [one.texts for one in made.values()]
+    together = pl.concat([pl.DataFrame(schema=TEXTS), *found]).unique(["text_id", "text"])
+    check_ids(together)
+    texts_file.write(together, texts_file.LABELLED_SCHEMA, texts)
+    of_tasks = [one.rows.with_columns(task=pl.lit(name)) for name, one in made.items()]
+    of_all = [one.select(list(rows_file.SCHEMA)) for one in of_tasks]
+    rows_file.write(pl.concat([pl.DataFrame(schema=rows_file.SCHEMA), *of_all]), rows)
+    counts: dict[str, Any] = {name: one.counts for name, one in made.items()}
+    metrics_file.write({"mask": mask, "texts": len(together), "tasks": counts}, metrics)
+    said = ", ".join(f"{len(one.rows):,} rows of {name}" for name, one in made.items())
+    say(f"transfer: {said or 'not made, for augment.transfer is null'}")
+
+
+def spelled_out(settings: TransferSet, tasks: dict[str, Task]) -> list[str]:
+    """The tasks that are named, `mnli` as the two that it stands for."""
+    return [*one_by_one({name: tasks[name] for name in settings.tasks})]
+
+
+def held_out_texts(pairs: pl.DataFrame, texts: pl.DataFrame) -> pl.Series:
+    """Folded texts of all rows that evaluate, of any task.
+
+    Args:
+        pairs: of all tasks, `pairs.PAIRS_SCHEMA`.
+        texts: their texts.
+    """
+    rows = pairs.filter(~TRAINS)
+    named = pl.concat([rows["left_id"], rows["right_id"], rows["negative_ids"].explode()]).drop_nulls()
+    return fold(texts.filter(pl.col("text_id").is_in(named.unique().implode()))["text"]).unique()
+
+
+if __name__ == "__main__":
+    typer.run(report_user_errors(main))
