@@ -57,7 +57,7 @@ def predict(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> Predic
         probe: the classifier.
     """
     labels = _sorted(pairs.filter(subset="train")["label"].unique().to_list())
-    train, dev, test = _scaled(pairs, embeddings, labels)
+    train, dev, test = _scaled(pairs, embeddings, labels, concatenated=probe.concatenated)
     with one_thread():
         by_share = {
             fraction: [one.predict(test.features) for one in _classifiers(train, dev, probe, fraction)]
@@ -124,7 +124,9 @@ def _classifiers(train: Data, dev: Data, probe: Probe, fraction: float) -> Itera
         yield head(drawn, dev, settings[best], seed)
 
 
-def _scaled(pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str]) -> list[Data]:
+def _scaled(
+    pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str], *, concatenated: bool
+) -> list[Data]:
     """Training, dev and test rows, centred and each block of features scaled, as the training rows ask.
 
     One deviation a feature would blow up the last directions of vectors after a PCA, which hold mere noise;
@@ -132,7 +134,7 @@ def _scaled(pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str]) 
     """
     number = {label: index for index, label in enumerate(labels)}
     subsets = [pairs.filter(subset=subset) for subset in ("train", "dev", "test")]
-    blocks = [_blocks(rows, embeddings) for rows in subsets]
+    blocks = [_blocks(rows, embeddings, concatenated=concatenated) for rows in subsets]
     means = [block.mean(axis=0) for block in blocks[0]]
     deviations = [
         float(np.square(block - mean).mean()) ** 0.5 or 1.0
@@ -150,11 +152,12 @@ def _scaled(pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str]) 
     ]
 
 
-def _blocks(rows: pl.DataFrame, embeddings: Embeddings) -> list[NDArray[np.floating]]:
+def _blocks(rows: pl.DataFrame, embeddings: Embeddings, *, concatenated: bool) -> list[NDArray[np.floating]]:
     left = embeddings.of(rows["left_id"].to_numpy())
     if rows["right_id"].null_count() == len(rows):
         return [left]
-    return pair_features(left, embeddings.of(rows["right_id"].to_numpy()))
+    right = embeddings.of(rows["right_id"].to_numpy())
+    return [left, right] if concatenated else pair_features(left, right)
 
 
 def _scores(predicted: Classes, predictions: Predictions) -> dict[str, float]:
