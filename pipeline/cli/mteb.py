@@ -89,13 +89,14 @@ def mteb(
     wanted += [(task, kept / "listed") for task in mteb_tasks.listed(tasks, benchmark)]
     if not wanted:
         raise UserError("name what to run with --tasks, --benchmark or --define")
+    categories = {task.metadata.name: str(task.metadata.type) for task, _ in wanted}
     found: dict[str, Scores] = {}
     for model in models:
         results = {task.metadata.name: _run(model, task, place, fresh=fresh) for task, place in wanted}
         found[model.name] = {name: result["main_score"] for name, result in results.items()}
-        document = {"model": model.name, "average": _mean(found[model.name]), "tasks": results}
+        document = {"model": model.name, **_averages(found[model.name], categories), "tasks": results}
         metrics.write(document, out / f"{model.name}.json")
-    _show(found)
+    _show(found, categories)
 
 
 def _students_of(params: Params, students: Path) -> list[str]:
@@ -212,12 +213,33 @@ def _mean(scores: Scores) -> float | None:
     return float(np.mean(values)) if len(values) == len(scores) else None
 
 
-def _show(found: Mapping[str, Scores]) -> None:
+def _averages(scores: Scores, categories: Mapping[str, str]) -> dict[str, Any]:
+    """The mean over the tasks, that of each category, and the mean of these: each category counts alike.
+
+    MTEB's leaderboard calls the first Mean (Task) and the last Mean (TaskType). A mean is None where a score
+    is.
+
+    Args:
+        scores: of one model, by task.
+        categories: task -> its type, such as STS.
+    """
+    each = {
+        category: _mean({name: score for name, score in scores.items() if categories[name] == category})
+        for category in sorted(set(categories.values()))
+    }
+    return {"average": _mean(scores), "categories": each, "average_of_categories": _mean(each)}
+
+
+def _show(found: Mapping[str, Scores], categories: Mapping[str, str]) -> None:
     columns = ["task", *found]
     rows = [
         [task, *(_cell(scores[task]) for scores in found.values())] for task in next(iter(found.values()))
     ]
-    rows.append(["average", *(_cell(_mean(scores)) for scores in found.values())])
+    averages = [_averages(scores, categories) for scores in found.values()]
+    rows.append(["average", *(_cell(one["average"]) for one in averages)])
+    if len(each := averages[0]["categories"]) > 1:
+        rows += [[name, *(_cell(one["categories"][name]) for one in averages)] for name in each]
+        rows.append(["average of categories", *(_cell(one["average_of_categories"]) for one in averages)])
     if tabular.on_terminal():
         tabular.table(columns, rows, left={"task"})
     else:

@@ -18,6 +18,8 @@ TASK_TYPES = {
     "sts": "semantic-similarity",
     "retrieval": "information-retrieval",
     "entity_resolution": "entity-resolution",
+    "choice": "semantic-similarity",
+    "clustering": "clustering",
 }
 CLASSIFICATION = "text-classification"
 

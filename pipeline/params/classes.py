@@ -30,6 +30,11 @@ class Probe(Block):
         """How it is scored: all of this block."""
         return self
 
+    @property
+    def concatenated(self) -> bool:
+        """Whether the classifier of a pair reads its vectors alone, without |u-v| and u*v."""
+        return False
+
 
 class _Classes(Probe):
     """What decides the rows of a task with classes."""

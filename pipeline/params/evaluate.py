@@ -16,6 +16,15 @@ from pipeline.params.classes import (
     Sst2Task,
 )
 from pipeline.params.classes import Probe as Probe
+from pipeline.params.phrases import (
+    ChoiceTask,
+    ClusteringTask,
+    FuzzyJoinTask,
+    ParaphraseTask,
+    PearlSets,
+    WordSimilaritySets,
+    WordSimilarityTask,
+)
 from pipeline.params.search import DEFAULT_INDEXES, Budget, Index, index_faults
 
 AGREEMENT = "agreement"
@@ -24,7 +33,7 @@ LEAST_HELD_OUT = 100
 """Texts; the ten nearest of fewer are a tenth of all, and say little."""
 RESERVED = ("average", "kept", AGREEMENT)
 """What stands beside the tasks' names in the report."""
-Scoring = Literal["sts", "retrieval", "entity_resolution", "agreement"] | Probe
+Scoring = Literal["sts", "retrieval", "entity_resolution", "choice", "clustering", "agreement"] | Probe
 """The module under tasks/ that scores a task; `classification` has settings, which are a `Probe`."""
 
 
@@ -145,6 +154,11 @@ class EntityResolutionTask(Block):
     """Column of 1 where they match and 0 where not; null: all rows match."""
     subset: str | None = None
     """Column that names a row's subset, such as its language; null: one subset a file."""
+    candidates: PathOrGlob | None = None
+    """Files of all entities, which are candidates in every subset; a mention of another entity is left out
+    and counted. Null: the entities of the rows are all."""
+    candidate: str = "entity_name"
+    """Column of the entities' names in `candidates`."""
 
     @property
     def scoring(self) -> Scoring:
@@ -183,7 +197,14 @@ Task = Annotated[
     | Sst2Task
     | MrpcTask
     | QqpTask
-    | MnliTask,
+    | MnliTask
+    | WordSimilarityTask
+    | WordSimilaritySets
+    | ChoiceTask
+    | ClusteringTask
+    | FuzzyJoinTask
+    | ParaphraseTask
+    | PearlSets,
     Field(discriminator="kind"),
 ]
 
@@ -210,7 +231,8 @@ class Evaluate(Block):
     """Tasks by name, and what search and storage are scored with."""
 
     tasks: dict[Name, Task]
-    """`sts_sets` stands for seven of them, `mnli` for two; {}: `agreement` alone is reported."""
+    """`sts_sets`, `word_similarity_sets`, `pearl` and `mnli` stand for several of them; {}: `agreement` alone
+    is reported."""
     agreement: Agreement | None = Agreement()
     """Agreement with the teacher on held-out texts of the corpus, beside the tasks; null: not asked."""
     indexes: Annotated[tuple[Index, ...], Field(strict=False)] = DEFAULT_INDEXES

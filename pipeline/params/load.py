@@ -69,7 +69,7 @@ class Params(Block):
             ("evaluate.tasks", self.evaluate.tasks),
         ):
             for name, entry in entries.items():
-                for key in ("path", "train", "dev", "test"):
+                for key in ("path", "train", "dev", "test", "candidates", "tables"):
                     if path := getattr(entry, key, None):
                         yield f"{block}.{name}.{key}", path
         for name, student in self.students.items():

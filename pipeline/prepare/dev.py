@@ -43,7 +43,7 @@ def write(table: pl.DataFrame, known: pl.DataFrame, tasks: Mapping[str, Task], f
         folder: corpus/dev.
     """
     chosen = table.filter(pl.col("split") == "dev")
-    named = pl.concat([chosen["left_id"], chosen["right_id"]]).drop_nulls()
+    named = pl.concat([chosen["left_id"], chosen["right_id"], chosen["negative_ids"].explode()]).drop_nulls()
     names = set(chosen["task"])
     scoring = {
         name: {"scoring": _dumped(tasks[name].scoring), "metric": getattr(tasks[name], "metric", None)}

@@ -19,7 +19,7 @@ from pipeline.prepare.corpus import Report
 from pipeline.prepare.triplets import Report as TripletReport
 from pipeline.prepare.wordnet.files import WORDNET_FILES, is_complete, wordnet_folder
 
-READ_FROM = ("path", "train", "dev", "test")
+READ_FROM = ("path", "train", "dev", "test", "candidates")
 """Keys of a block that name files."""
 TEXT_COLUMNS = ("left_id", "right_id")
 

@@ -23,10 +23,20 @@ from pipeline.params.evaluate import (
     WordNetReverseDictionary,
     WordNetSupersense,
 )
-from pipeline.prepare.labelled.classification import classification
+from pipeline.params.phrases import (
+    ChoiceTask,
+    ClusteringTask,
+    FuzzyJoinTask,
+    ParaphraseTask,
+    PearlSets,
+    WordSimilaritySets,
+    WordSimilarityTask,
+)
+from pipeline.prepare.labelled.classification import classification, paraphrases
 from pipeline.prepare.labelled.entities import entities
 from pipeline.prepare.labelled.glue import glue
 from pipeline.prepare.labelled.labelled import Labelled, join
+from pipeline.prepare.labelled.phrases import choice, clustering, fuzzy_join
 from pipeline.prepare.labelled.retrieval import retrieval
 from pipeline.prepare.labelled.similarity import similarity
 from pipeline.prepare.wordnet.families import Families, Split
@@ -80,20 +90,34 @@ def sizes(
 
 def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[Labelled]:
     match task:
-        case StsSets() | MnliTask(genres=None):
+        case StsSets() | WordSimilaritySets() | PearlSets() | MnliTask(genres=None):
             raise ValueError(f"{name} stands for other tasks; read them one by one")
         case WordNetRelatedness() | WordNetReverseDictionary() | WordNetSupersense():
             return _proxy(name, task, wordnet())
-        case StsTask():
+        case StsTask() | WordSimilarityTask():
             return [similarity(name, task)]
         case RetrievalTask():
             return [retrieval(name, task)]
         case EntityResolutionTask():
             return [entities(name, task)]
+        case ChoiceTask() | ClusteringTask() | FuzzyJoinTask() | ParaphraseTask():
+            return [_phrases(name, task)]
         case ClassificationTask() | PairClassificationTask():
             return [classification(name, task)]
         case Sst2Task() | MrpcTask() | QqpTask() | MnliTask():
             return [glue(name, task)]
+
+
+def _phrases(name: str, task: ChoiceTask | ClusteringTask | FuzzyJoinTask | ParaphraseTask) -> Labelled:
+    match task:
+        case ChoiceTask():
+            return choice(name, task)
+        case ClusteringTask():
+            return clustering(name, task)
+        case FuzzyJoinTask():
+            return fuzzy_join(name, task)
+        case ParaphraseTask():
+            return paraphrases(name, task)
 
 
 def _proxy(

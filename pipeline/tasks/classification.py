@@ -58,7 +58,7 @@ def predict(pairs: pl.DataFrame, embeddings: Embeddings, probe: Probe) -> Predic
         probe: the classifier.
     """
     labels = labels_of(pairs)
-    (train, dev, test), _ = _scaled(pairs, embeddings, labels)
+    (train, dev, test), _ = _scaled(pairs, embeddings, labels, concatenated=probe.concatenated)
     with one_thread():
         by_share = {
             fraction: [one.predict(test.features) for one in _classifiers(train, dev, probe, fraction)]
@@ -185,10 +185,12 @@ class Scaling:
         return np.concatenate(scaled, axis=1).astype(np.float32)
 
 
-def _scaled(pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str]) -> tuple[list[Data], Scaling]:
+def _scaled(
+    pairs: pl.DataFrame, embeddings: Embeddings, labels: Sequence[str], *, concatenated: bool = False
+) -> tuple[list[Data], Scaling]:
     """Training, dev and test rows, scaled as the training rows ask."""
     subsets = [pairs.filter(subset=subset) for subset in ("train", "dev", "test")]
-    found = [blocks(rows, embeddings) for rows in subsets]
+    found = [blocks(rows, embeddings, concatenated=concatenated) for rows in subsets]
     scaling = Scaling.of(found[0])
     data = [
         Data(scaling(block), classes_of(rows, labels)) for rows, block in zip(subsets, found, strict=True)
@@ -207,12 +209,21 @@ def classes_of(rows: pl.DataFrame, labels: Sequence[str]) -> Classes:
     return np.array([number[label] for label in rows["label"]], dtype=np.int64)
 
 
-def blocks(rows: pl.DataFrame, embeddings: Embeddings) -> list[NDArray[np.floating]]:
-    """The features of rows of texts, or of pairs of texts: blocks, each (n, d)."""
+def blocks(
+    rows: pl.DataFrame, embeddings: Embeddings, *, concatenated: bool = False
+) -> list[NDArray[np.floating]]:
+    """The features of rows of texts, or of pairs of texts: blocks, each (n, d).
+
+    Args:
+        rows: left_id, and right_id of pairs.
+        embeddings: vectors of their texts.
+        concatenated: whether those of a pair are its two vectors alone.
+    """
     left = embeddings.of(rows["left_id"].to_numpy())
     if rows["right_id"].null_count() == len(rows):
         return [left]
-    return pair_features(left, embeddings.of(rows["right_id"].to_numpy()))
+    right = embeddings.of(rows["right_id"].to_numpy())
+    return [left, right] if concatenated else pair_features(left, right)
 
 
 def scores_of(predicted: Classes, classes: Classes, labels: int) -> dict[str, float]:

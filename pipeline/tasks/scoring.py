@@ -7,13 +7,23 @@ import numpy as np
 import polars as pl
 
 from pipeline.params.evaluate import AGREEMENT, Agreement, Probe, Scoring, Task
-from pipeline.tasks import agreement, classification, entity_resolution, retrieval, sts
+from pipeline.tasks import (
+    agreement,
+    choice,
+    classification,
+    clustering,
+    entity_resolution,
+    retrieval,
+    sts,
+)
 from pipeline.tasks.embeddings import Embeddings
 
 SCORING: dict[str, ModuleType] = {
     "sts": sts,
     "retrieval": retrieval,
     "entity_resolution": entity_resolution,
+    "choice": choice,
+    "clustering": clustering,
     "agreement": agreement,
 }
 
@@ -30,6 +40,11 @@ def split_of(pairs: pl.DataFrame, split: str) -> dict[str, pl.DataFrame]:
 def text_ids(tasks: Mapping[str, pl.DataFrame]) -> np.ndarray:
     """Every text that these tasks name, ascending, (n,) uint64."""
     sides = [group[side].drop_nulls() for group in tasks.values() for side in ("left_id", "right_id")]
+    sides += [
+        group["negative_ids"].explode().drop_nulls()
+        for group in tasks.values()
+        if "negative_ids" in group.columns  # choices have them
+    ]
     return np.unique(pl.concat(sides).to_numpy()) if sides else np.empty(0, np.uint64)
 
 

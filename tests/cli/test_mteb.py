@@ -58,7 +58,8 @@ def test_local_tasks_give_mtebs_figures_which_are_our_own_too(folder, monkeypatc
     assert result.exit_code == 0, result.stderr
     header, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert header == ["task", "teacher", "tiny"]
-    assert [row[0] for row in rows] == [*SCORES, "average"]
+    categories = ["Classification", "Retrieval", "STS"]
+    assert [row[0] for row in rows] == [*SCORES, "average", *categories, "average of categories"]
     scores = {name: task["main_score"] for name, task in written("teacher")["tasks"].items()}
     assert scores == pytest.approx(ours(local_data()), abs=1e-5)
     assert float(rows[0][1]) == pytest.approx(scores["LocalSTS"], abs=1e-4)
@@ -66,6 +67,33 @@ def test_local_tasks_give_mtebs_figures_which_are_our_own_too(folder, monkeypatc
     tiny = [task["main_score"] for task in written("tiny")["tasks"].values()]
     assert written("tiny")["average"] == pytest.approx(np.mean(tiny), rel=1e-4)
     assert tiny != list(scores.values())
+    # Each category has one task.
+    assert written("tiny")["categories"] == dict(
+        zip(("STS", "Retrieval", "Classification"), tiny, strict=True)
+    )
+
+
+def test_averages_of_categories_are_those_of_mtebs_leaderboard():
+    from mteb.benchmarks._create_table import _create_summary_table
+
+    names = ("STS12", "STS13", "STS14", "SciFact", "Banking77Classification", "ImdbClassification")
+    scores = dict(zip(names, (0.5, 0.75, 0.1, 0.9, 0.3, 0.6), strict=True))
+    columns = {"task_name": names, "score": [*scores.values()]}
+    constant = {"model_name": "m", "split": "test", "subset": "default"}
+    frame = pl.DataFrame(columns).with_columns(pl.lit(v).alias(k) for k, v in constant.items())
+    wanted = _create_summary_table(frame).df.row(0, named=True)
+    categories = {one: mteb_tasks.listed(one, None)[0].metadata.type for one in names}
+    found = command._averages(scores, categories)
+    assert found["average"] == pytest.approx(wanted["Mean (Task)"])
+    assert found["average_of_categories"] == pytest.approx(wanted["Mean (TaskType)"])
+    assert found["average_of_categories"] != pytest.approx(found["average"])
+    assert found["categories"] == {name: pytest.approx(wanted[name]) for name in set(categories.values())}
+
+
+def test_a_category_with_a_score_that_is_no_number_has_no_average():
+    found = command._averages({"a": 0.5, "b": None, "c": 0.25}, {"a": "STS", "b": "STS", "c": "Reranking"})
+    assert found["categories"] == {"STS": None, "Reranking": 0.25}
+    assert (found["average"], found["average_of_categories"]) == (None, None)
 
 
 def ours(data):

@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, normalized_mutual_info_score
 
 from pipeline.score.statistics import bootstrap
 from pipeline.score.statistics.bootstrap import F1, Mean, Pearson, Spearman
@@ -76,6 +76,25 @@ def test_f1_of_a_class_that_no_row_drawn_has_is_0():
     predicted, true = np.array([[0, 1]]), np.array([[0, 1]])
     assert F1(predicted, true, binary=True)(np.array([[2.0, 0], [1, 1]])).tolist() == [0, 1]
     assert F1(predicted, true)(np.array([[2.0, 0]])).tolist() == [1]
+
+
+def test_a_resampled_mutual_information_is_scikit_learns_of_the_rows_drawn():
+    rows, counts = drawn(120, 20)
+    classes = np.arange(120) % 3
+    runs = [np.where(RNG.random(120) < 0.6, classes, RNG.integers(4, size=120)) for _ in range(2)]
+    parts = [table("cluster", one, classes, run=run) for run, one in enumerate(runs)]
+    found = bootstrap.statistics(pl.concat(parts), 0)["nmi"](counts)
+    each = [[normalized_mutual_info_score(classes[row], one[row]) for row in rows] for one in runs]
+    np.testing.assert_allclose(found, np.mean(each, axis=0), rtol=0, atol=1e-12)
+    assert 0.1 < found.min() < found.max() < 0.9
+
+
+@pytest.mark.parametrize(("clusters", "classes"), [([0, 0, 0], [0, 1, 1]), ([0, 1, 1], [0, 0, 0])])
+def test_mutual_information_where_there_is_nothing_to_tell(clusters, classes):
+    some, one = np.array([[1.0, 1, 1]]), np.array([[0.0, 2, 1]])
+    of = bootstrap.statistics(table("cluster", clusters, classes), 0)["nmi"]
+    assert of(some) == normalized_mutual_info_score(classes, clusters) == 0
+    assert of(one) == normalized_mutual_info_score([classes[1]] * 3, [clusters[1]] * 3) == 1
 
 
 def test_subsets_weigh_alike_and_keep_their_sizes():

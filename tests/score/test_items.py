@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, normalized_mutual_info_score
 
 from pipeline.params.evaluate import ClassificationTask, PairClassificationTask
 from pipeline.score.evaluation import items
@@ -45,6 +45,23 @@ def entities():
     return pairs.make("t", "test", dict(zip(("left_id", "right_id", "subset"), columns, strict=True)))
 
 
+def choices():
+    """The text near to the query is the answer, or in one of four another candidate."""
+    left = np.arange(1, 91)
+    near, far = left + 200, left + 301
+    others = [
+        [other, 399, 350][: 1 + q % 3] for q, other in zip(left, np.where(left % 4, far, near), strict=True)
+    ]
+    rows = {"left_id": left, "right_id": np.where(left % 4, near, far), "negative_ids": others}
+    return pairs.make("t", "test", rows)
+
+
+def to_cluster():
+    left = np.array([*range(1, 150), 7, 7])
+    label = [("low", "mid", "high")[int(v > -0.5) + int(v > 0.5)] for v in VECTORS[left - 1, 0]]
+    return pairs.make("t", "test", {"left_id": left, "right_id": [None] * len(left), "label": label})
+
+
 def classes(labels, *, paired):
     left = np.arange(1, 201)
     number = (VECTORS[:200, 0] > 0).astype(int) + (VECTORS[:200, 1] > 0) * (labels == 3)
@@ -78,6 +95,9 @@ def by_the_libraries(found):
             runs = [(run["gold"], run["value"]) for run in rows.partition_by("run")]
             scores[f"accuracy{share}"] = np.mean([accuracy_score(*run) for run in runs])
             scores[f"f1{share}"] = np.mean([f1_score(*run, average=average) for run in runs])
+        elif measure == "cluster":
+            runs = [(run["gold"], run["value"]) for run in rows.partition_by("run")]
+            scores["nmi"] = np.mean([normalized_mutual_info_score(*run) for run in runs])
         elif measure == "resolved":
             of_each = {part["subset"][0]: part["value"].mean() for part in rows.partition_by("subset")}
             scores["recall@1"], scores["recall@1_all"] = np.mean([*of_each.values()]), rows["value"].mean()
@@ -92,15 +112,25 @@ COUNTS = {
     "sts": {"pairs"},
     "retrieval": {"queries", "documents"},
     "entity_resolution": {"queries", "entities"},
+    "choice": {"questions"},
+    "clustering": {"texts", "classes"},
     "accuracy": CLASSIFIED,
     "f1": CLASSIFIED,
 }
 """What stands beside a case's scores."""
-HEADLINES = {"sts": "spearman", "retrieval": "ndcg@10", "entity_resolution": "recall@1"}
+HEADLINES = {
+    "sts": "spearman",
+    "retrieval": "ndcg@10",
+    "entity_resolution": "recall@1",
+    "choice": "accuracy",
+    "clustering": "nmi",
+}
 CASES = {
     "sts": (similarity(), "sts"),
     "retrieval": (retrieval(), "retrieval"),
     "entity_resolution": (entities(), "entity_resolution"),
+    "choice": (choices(), "choice"),
+    "clustering": (to_cluster(), "clustering"),
     "accuracy": (classes(3, paired=False), single()),
     "accuracy of a regression on pairs": (classes(2, paired=True), two(metric="accuracy", head="linear")),
     "f1 of two": (classes(2, paired=True), two(fractions=[0.5])),
@@ -134,7 +164,9 @@ def test_the_bootstrap_of_the_items_starts_from_every_score(case):
         assert of(once) == pytest.approx([scores[metric]], abs=1e-6)
 
 
-@pytest.mark.parametrize("case", ["sts", "retrieval", "entity_resolution", "f1 of two"])
+@pytest.mark.parametrize(
+    "case", ["sts", "retrieval", "entity_resolution", "choice", "clustering", "f1 of two"]
+)
 def test_the_rows_alone_decide_which_items_there_are_and_their_order(case):
     rows, how = CASES[case]
     other = Embeddings(EMBEDDINGS.ids, VECTORS[::-1].copy())

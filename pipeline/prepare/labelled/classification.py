@@ -1,13 +1,16 @@
 """Texts, or pairs of texts, with labels: rows that train a classifier, choose its settings, and score it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.params.classes import ClassificationTask, PairClassificationTask
+from pipeline.params.phrases import ParaphraseTask
 from pipeline.prepare.cleaning import fold, ids, normalise
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.readers.official_glue import NLI
@@ -17,6 +20,8 @@ from pipeline.prepare.sampling import keep_first, ranks
 
 DEV_SHARE = 10
 """One in so many training rows of each label is a dev row, where no dev file is given."""
+HELD_OUT = 0.15
+"""The share of PEARL's pairs that is scored, and the share that chooses settings."""
 UNDECIDED = "-"
 """SNLI's label of a pair on which its people do not agree."""
 PART = {"train": "training"}
@@ -51,6 +56,28 @@ def classification(task: str, block: ClassificationTask | PairClassificationTask
         limit=block.max_train,
         left_out=dropped,
     )
+
+
+def paraphrases(task: str, block: ParaphraseTask) -> Labelled:
+    """The rows of one file, 15 of 100 to score, 15 to choose settings and 70 to train, by hash of the pair.
+
+    PEARL's program divides them so by chance.
+
+    Args:
+        task: its name in params.
+        block: its params.
+
+    Raises:
+        UserError: as `classification`.
+    """
+    found, dropped = _with_labels(
+        {"pair": _read(block.path, f"evaluate.tasks.{task}.path", block)}, block.label
+    )
+    rows = _keyed(found["pair"])
+    rows = rows[np.argsort(ranks(rows["key"], "paraphrase"), kind="stable")]
+    count = math.ceil(HELD_OUT * len(rows))
+    test, dev, train = rows[:count], rows[count : 2 * count], rows[2 * count :]
+    return divide(task, "test", train=train, test=test, dev=dev, limit=block.max_train, left_out=dropped)
 
 
 def divide(
@@ -105,15 +132,16 @@ def divide(
     return replace(joined, dropped={task: counts} if counts else {})
 
 
-def _read(pattern: str, key: str, block: ClassificationTask | PairClassificationTask) -> dict[Path, Examples]:
+def _read(
+    pattern: str, key: str, block: ClassificationTask | PairClassificationTask | ParaphraseTask
+) -> dict[Path, Examples]:
     """All files that a path or a glob names; the label of a row is null where it has none."""
-    pair = isinstance(block, PairClassificationTask)
-    sides = [block.left, block.right] if isinstance(block, PairClassificationTask) else [block.text]
+    sides = [block.text] if isinstance(block, ClassificationTask) else [block.left, block.right]
     tables = {}
     for path in expand(pattern, key):
         table = read_columns(path, [*sides, block.label])
         texts = [filled(table[side], path).to_list() for side in sides]
-        right = texts[1] if pair else [None] * len(table)
+        right = texts[1] if len(texts) == 2 else [None] * len(table)
         labels = table[block.label].set(~is_filled(table[block.label]), None)
         where = [f"{path}, row {number} of the data" for number in range(1, len(table) + 1)]
         tables[path] = examples(texts[0], right, truth(labels).to_list(), where)

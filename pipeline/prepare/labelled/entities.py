@@ -1,6 +1,7 @@
 """Mentions and the entities that they name, from the user's files."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from pipeline.core.errors import UserError
 from pipeline.params.evaluate import EntityResolutionTask
 from pipeline.prepare.cleaning import normalise
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
-from pipeline.prepare.readers.user_columns import filled, flags
+from pipeline.prepare.readers.user_columns import filled, flags, is_filled
 from pipeline.prepare.readers.user_files import expand, read_columns
 
 
@@ -39,7 +40,34 @@ def entities(name: str, task: EntityResolutionTask) -> Labelled:
             "leave it out"
         )
     unanswered = rows.join(matches, on=["subset", "query"], how="anti")
-    others = rows.join(matches, on=["subset", "entity"], how="anti", maintain_order="left").unique(
+    dropped = {"query_without_match": len(unanswered)} if len(unanswered) else {}
+    if task.candidates:
+        known = _candidates(name, task.candidates, task.candidate)
+        inside = matches.join(known, on="entity", how="semi", maintain_order="left")
+        if inside.is_empty():
+            raise UserError(
+                f"{task.candidates}: no match of {task.path} is among its {task.candidate}; name another "
+                f"column with evaluate.tasks.{name}.candidate, or other files"
+            )
+        if strangers := len(matches) - len(inside):
+            dropped["entity_not_in_candidates"] = strangers
+        matches, rows = inside, inside.select("subset").unique().join(known, how="cross")
+    return resolution(name, task.split, matches, rows, dropped)
+
+
+def resolution(
+    name: str, split: str, matches: pl.DataFrame, candidates: pl.DataFrame, dropped: Mapping[str, int]
+) -> Labelled:
+    """A task of matches, and of candidates that no query is known to match.
+
+    Args:
+        name: the task's name in params.
+        split: where it counts.
+        matches: subset, query, entity; each once.
+        candidates: subset, entity; with those of the matches, or without.
+        dropped: rows that were left out, by reason.
+    """
+    others = candidates.join(matches, on=["subset", "entity"], how="anti", maintain_order="left").unique(
         ["subset", "entity"], maintain_order=True
     )
     answers = Rows(
@@ -48,11 +76,16 @@ def entities(name: str, task: EntityResolutionTask) -> Labelled:
         score=[1.0] * len(matches),
         subset=matches["subset"].to_list(),
     )
-    candidates = Rows([None] * len(others), others["entity"].to_list(), subset=others["subset"].to_list())
-    joined = join([label(name, task.split, answers), label(name, task.split, candidates)])
-    return replace(
-        joined, dropped={name: {"query_without_match": len(unanswered)}} if len(unanswered) else {}
-    )
+    unmatched = Rows([None] * len(others), others["entity"].to_list(), subset=others["subset"].to_list())
+    joined = join([label(name, split, answers), label(name, split, unmatched)])
+    return replace(joined, dropped={name: dropped} if dropped else {})
+
+
+def _candidates(name: str, pattern: str, column: str) -> pl.DataFrame:
+    """The entities of all files, each once; an empty cell is none."""
+    paths = expand(pattern, f"evaluate.tasks.{name}.candidates")
+    texts = pl.concat(read_columns(path, [column])[column] for path in paths)
+    return pl.DataFrame({"entity": normalise(texts.filter(is_filled(texts)))}).unique(maintain_order=True)
 
 
 def _read(task: EntityResolutionTask, path: Path, subset_name: str) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Sentence pairs with a score, from the user's files."""
+"""Pairs of sentences, or of words, with a score, from the user's files."""
 
 import os
 from collections.abc import Iterator
@@ -7,10 +7,13 @@ from pathlib import Path
 
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import StsTask
+from pipeline.params.phrases import WordSimilarityTask
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
+from pipeline.prepare.readers.hub_datasets import is_hub
 from pipeline.prepare.readers.official_sts import input_files, read_official
 from pipeline.prepare.readers.user_columns import filled, numbers
 from pipeline.prepare.readers.user_files import expand, read_columns
+from pipeline.prepare.readers.word_pairs import official_file, read_word_pairs
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class _Pairs:
     unscored: int
 
 
-def similarity(name: str, task: StsTask) -> Labelled:
+def similarity(name: str, task: StsTask | WordSimilarityTask) -> Labelled:
     """All files of a task; each is a subset unless a column names them.
 
     Args:
@@ -31,7 +34,7 @@ def similarity(name: str, task: StsTask) -> Labelled:
     Raises:
         UserError: a file cannot be read, a cell is empty or out of range, or all scores are equal.
     """
-    parts = list(_read(name, task))
+    parts = list(_read(name, task) if isinstance(task, StsTask) else _words(name, task))
     if len({score for part in parts for score in part.rows.score or ()}) < 2:
         raise UserError(
             f"{task.path}: all pairs have one score, so there is nothing to rank; name another column with "
@@ -59,13 +62,27 @@ def _read(name: str, task: StsTask) -> Iterator[_Pairs]:
             yield _Pairs(Rows(left, right, score=scores, subset=subset), official.unscored)
 
 
-def _columns(task: StsTask, path: Path, subset_name: str) -> Rows:
-    columns = [task.left, task.right, task.score, *([task.subset] if task.subset else [])]
-    table = read_columns(path, columns)
-    subset = filled(table[task.subset], path).to_list() if task.subset else [subset_name] * len(table)
+def _words(name: str, task: WordSimilarityTask) -> Iterator[_Pairs]:
+    key = f"evaluate.tasks.{name}.path"
+    paths = [official_file(Path(task.path), task.set, key)] if task.set else expand(task.path, key)
+    root = Path(os.path.commonpath([path.parent for path in paths]))
+    for path in paths:
+        place = path.relative_to(root).as_posix()
+        found = None if is_hub(path) else read_word_pairs(path, (task.left, task.right, task.score))
+        if found is None:
+            yield _Pairs(_columns(task, path, place), 0)
+        else:
+            left, right, scores = (column.to_list() for column in found.iter_columns())
+            yield _Pairs(Rows(left, right, score=scores, subset=[place] * len(scores)), 0)
+
+
+def _columns(task: StsTask | WordSimilarityTask, path: Path, subset_name: str) -> Rows:
+    by, between = (task.subset, task.range) if isinstance(task, StsTask) else (None, None)
+    table = read_columns(path, [task.left, task.right, task.score, *([by] if by else [])])
+    subset = filled(table[by], path).to_list() if by else [subset_name] * len(table)
     return Rows(
         filled(table[task.left], path).to_list(),
         filled(table[task.right], path).to_list(),
-        score=numbers(table[task.score], path, task.range).to_list(),
+        score=numbers(table[task.score], path, between).to_list(),
         subset=subset,
     )

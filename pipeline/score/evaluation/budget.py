@@ -121,6 +121,7 @@ def _score(
     """A task's scores; int8 is fitted on its right sides, which are what is stored: documents, entities."""
     ids = evaluation.text_ids({"": pairs})
     right = np.unique(pairs["right_id"].drop_nulls().to_numpy())
+    right = right if len(right) else ids  # clustering has single texts
     prefixes = searchable(replace(embeddings, vectors=embeddings.vectors[:, :dim]), ids)
     vectors = stored(prefixes, prefixes[np.searchsorted(ids, right)], kind)
     similarity = "cosine" if kind == "binary" else embeddings.similarity

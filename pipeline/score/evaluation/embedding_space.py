@@ -38,8 +38,8 @@ def positive_pairs(
 ) -> tuple[Ids, Ids] | None:
     """Pairs (n,), (n,) of texts that mean the same, of all tasks that name such pairs; None where none does.
 
-    Similarity: the fifth with the highest human scores, and what ties with it. Retrieval and entity
-    resolution: a query and what is relevant to it.
+    Similarity: the fifth with the highest human scores, and what ties with it. Retrieval, entity
+    resolution and choice: a query and what is relevant to it.
     """
     parts = [
         _positive(pairs, scoring[name]).select("left_id", "right_id").sort("left_id", "right_id")
@@ -52,7 +52,7 @@ def positive_pairs(
 
 
 def matched(pairs: pl.DataFrame, how: Scoring) -> pl.DataFrame:
-    """The rows of retrieval or entity resolution in which the right side belongs to the query on the left."""
+    """The rows of retrieval, entity resolution or choice in which right belongs to the query on the left."""
     found = pairs.filter(pl.all_horizontal(pl.col("left_id", "right_id").is_not_null()))
     return found.filter(pl.col("score") > 0) if how == "retrieval" else found
 
@@ -94,7 +94,7 @@ def correlation(vectors: Vectors) -> NDArray[np.float32]:
 
 
 def _positive(pairs: pl.DataFrame, how: Scoring) -> pl.DataFrame:
-    if how == "agreement" or isinstance(how, Probe):
+    if how in ("agreement", "clustering") or isinstance(how, Probe):
         return pairs.clear()
     if how == "sts":
         least = pairs["score"].quantile(SIMILAR, "higher")

@@ -122,6 +122,9 @@ def _nearest(
 
 def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
     """The first texts by id, which being hashes are a choice by chance; retrieval's are queries."""
+    if how == "choice":
+        yield from _chosen(rows)
+        return
     if how not in ("retrieval", "entity_resolution"):
         texts = np.unique(pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().to_numpy())
         for query in np.unique(rows["left_id"].to_numpy())[:QUERIES].tolist():
@@ -138,6 +141,12 @@ def _questions(rows: pl.DataFrame, how: Scoring) -> Iterator[Question]:
         for query in queries["left_id"].sort().to_list():
             relevant = matched(of_subset, how).filter(left_id=query)["right_id"].unique().sort()
             yield Question(query, str(subset), candidates, tuple(relevant.to_list()))
+
+
+def _chosen(rows: pl.DataFrame) -> Iterator[Question]:
+    """Queries of a choice, each with its own candidates."""
+    for query, answer, others in rows.select("left_id", "right_id", "negative_ids").head(QUERIES).iter_rows():
+        yield Question(query, "", np.array([answer, *others], np.uint64), (answer,))
 
 
 def _searched(rows: pl.DataFrame) -> Iterator[Question]:
@@ -166,7 +175,7 @@ def _compared(rows: pl.DataFrame, how: Scoring, random: np.random.Generator) -> 
     if how == "agreement":
         gold = pl.lit(None, dtype=pl.Float32).alias("gold")
         return _some(rows.select("left_id", "right_id", gold), PAIRS, random)
-    if isinstance(how, Probe):
+    if isinstance(how, Probe) or how == "clustering":
         return _by_chance(rows["left_id"], rows["left_id"], PAIRS, random)
     judged = matched(rows, how)
     gold = pl.col("score") if how == "retrieval" else pl.lit(1.0, dtype=pl.Float32)

@@ -8,8 +8,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.params.evaluate import Probe, Scoring
-from pipeline.score.statistics.examined import CLASS, COSINE, ITEMS_SCHEMA, RESOLVED
-from pipeline.tasks import agreement, classification, entity_resolution, ranking, retrieval, sts
+from pipeline.score.statistics.examined import CLASS, CLUSTER, COSINE, ITEMS_SCHEMA, RESOLVED
+from pipeline.tasks import (
+    agreement,
+    choice,
+    classification,
+    clustering,
+    entity_resolution,
+    ranking,
+    retrieval,
+    sts,
+)
 from pipeline.tasks.classification import Predictions
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.scoring import Scores
@@ -50,6 +59,8 @@ def score_task(
         "sts": _similarity,
         "retrieval": _retrieval,
         "entity_resolution": _entities,
+        "choice": _choice,
+        "clustering": _clustering,
         "agreement": _agreement,
     }
     return by[how](pairs, embeddings)
@@ -108,6 +119,23 @@ def _entities(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, fl
     values = found["resolved"].to_numpy()
     return entity_resolution.scores(pairs, found), _items(
         RESOLVED, found["left_id"], values, subset=found["subset"]
+    )
+
+
+def _choice(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+    """Whether the answer to each query is chosen."""
+    right = choice.right(pairs, embeddings)
+    return choice.scores(right), _items(
+        choice.HEADLINE, pairs["left_id"], right.astype(np.int64), right=pairs["right_id"]
+    )
+
+
+def _clustering(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+    """The cluster of each text by each seed."""
+    found = clustering.clusters(pairs, embeddings)
+    return clustering.scores(found), pl.concat(
+        _items(CLUSTER, pairs["left_id"], one, gold=found.classes, run=run)
+        for run, one in enumerate(found.by_seed)
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.score.statistics.examined import CLASS, COSINE, RESOLVED
+from pipeline.score.statistics.examined import CLASS, CLUSTER, COSINE, RESOLVED
 
 Row = NDArray[np.float64]
 """(1 + samples,): the score itself, then those of the resamples."""
@@ -72,6 +72,8 @@ def _of_measure(
             f"accuracy{share}": Mean(right, [np.arange(len(right))]),
             f"f1{share}": F1(predicted, true, binary=labels == 2),
         }
+    if measure == CLUSTER:
+        return {"nmi": Nmi(values.astype(np.int64), gold.astype(np.int64))}
     if measure == RESOLVED:
         of_subset = {f"recall@1/{name}": Mean(values[0], [rows]) for name, rows in within.items()}
         return {
@@ -220,6 +222,36 @@ class F1:
         if self._binary:
             return of_class[:, 1]
         return of_class.sum(axis=1) / (found > 0).sum(axis=1)
+
+
+class Nmi:
+    """The mean over the clusterings of their normalised mutual information with the classes, both (runs, n).
+
+    As scikit-learn, with the arithmetic mean of the entropies; 1 where all items are in one cluster and of
+    one class.
+    """
+
+    def __init__(self, clusters: NDArray[np.int64], classes: NDArray[np.int64]) -> None:
+        self._shape = int(clusters.max()) + 1, int(classes.max()) + 1
+        self._cells = clusters * self._shape[1] + classes
+
+    def __call__(self, counts: Counts) -> NDArray[np.float64]:
+        """(b, n) -> (b,)."""
+        return np.mean([self._of(counts, cells) for cells in self._cells], axis=0)
+
+    def _of(self, counts: Counts, cells: NDArray[np.int64]) -> NDArray[np.float64]:
+        in_cells = counts @ np.eye(self._shape[0] * self._shape[1])[cells]
+        joint = (in_cells / counts.sum(axis=1, keepdims=True)).reshape(-1, *self._shape)
+        clusters, classes = (_entropy(joint.sum(axis=axis)) for axis in (2, 1))
+        shared = clusters + classes - _entropy(joint.reshape(len(joint), -1))
+        whole = (clusters + classes) / 2
+        return np.divide(np.maximum(shared, 0), whole, out=np.ones_like(whole), where=whole > 0)
+
+
+def _entropy(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(b, cells) -> (b,)."""
+    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    return -(shares * logs).sum(axis=1)
 
 
 def _draws(within: list[NDArray[np.intp]], samples: int, random: np.random.Generator) -> Iterator[Counts]:

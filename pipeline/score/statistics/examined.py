@@ -18,7 +18,7 @@ from pipeline.data.common import metrics
 from pipeline.data.common.tables import Schema, read_table, write_table
 
 MODELS = (metrics.TEACHER, metrics.FINETUNED)
-COSINE, CLASS, RESOLVED = "cosine", "class", "resolved"
+COSINE, CLASS, RESOLVED, CLUSTER = "cosine", "class", "resolved", "cluster"
 """Measures of items."""
 ITEMS_SCHEMA: Schema = {
     "measure": pl.String,
@@ -36,9 +36,10 @@ ITEMS_SCHEMA: Schema = {
 - left_id, right_id: its texts; right_id is null for a query and for a single text.
 - measure: what the value is. COSINE: gold is the human score. CLASS: the predicted class, gold is the true
   one, as numbers from 0 on; `class@20%` after training on that share of the rows. RESOLVED: 1 where the query
-  is. Else the metric of which it is the query's own value, as mrr@10. gold is null but for the first two.
+  is. CLUSTER: the cluster's number, gold is the class'. Else the metric of which it is the query's own value,
+  as mrr@10. gold is null but for COSINE, CLASS and CLUSTER.
 - subset: the part of the task that the item belongs to, "" where it has none.
-- run: the classifier, from 0 on; else 0.
+- run: the classifier or the clustering, from 0 on; else 0.
 """
 SCORES_SCHEMA: Schema = {"model": pl.String, "task": pl.String, **ITEMS_SCHEMA}
 """scores.parquet: of `teacher` and `finetuned`, the items of every test task."""
