@@ -60,7 +60,7 @@ def narrow_config(encoder: "PreTrainedModel", width: int) -> "PreTrainedConfig":
     if settings.get("embedding_size") == config.hidden_size:
         settings["embedding_size"] = width  # ELECTRA has no projection where they are equal
     key = config.attribute_map.get("hidden_size", "hidden_size")
-    return cast("PreTrainedConfig", type(config).from_dict({**settings, key: width}))
+    return type(config).from_dict({**settings, key: width})
 
 
 def strengths(encoder: "PreTrainedModel", names: Names) -> Tensor:
