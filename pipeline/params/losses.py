@@ -88,14 +88,26 @@ class RelationalLoss(Block):
     """Cosines of every two sentences of a batch, the student's against the teacher's (Park et al. 2019)."""
 
     kind: Literal["relational"]
-    form: Literal["mse", "kl"] = "mse"
-    """`mse`: mean squared difference (as Tung and Mori 2019); `kl`: divergence of each sentence's softmax
-    over the others (as CompRess, Koohpayegani et al. 2020)."""
+    form: Literal["mse", "mae", "kl"] = "mse"
+    """`mse`: mean squared difference (as Tung and Mori 2019; SimTDE's MSE on pairs); `mae`: mean absolute
+    difference (SimTDE's MAE on pairs); `kl`: divergence of each sentence's softmax over the others (as
+    CompRess, Koohpayegani et al. 2020)."""
     temperature: Positive = 0.05
     """Of `kl`: divides the cosines."""
 
 
-Term = MseLoss | CosineLoss | InfonceLoss | HsicLoss | CrdLoss | TokenEmbeddingLoss | RelationalLoss
+class KlLoss(Block):
+    """Divergence of the vectors, read as distributions over their dimensions (SimTDE's KL on vectors)."""
+
+    kind: Literal["kl"]
+    temperature: Positive = 1.0
+    """Divides the vectors before the softmax; the paper names none. Its square multiplies the loss, so that
+    gradients keep their size (Hinton et al. 2015). Vectors of length 1 hardly tell dimensions apart at 1:
+    there the loss is near `mse` over twice the dimension, but for a shift of all dimensions; at 0.05 the
+    largest dimensions count most."""
+
+
+Term = MseLoss | CosineLoss | InfonceLoss | HsicLoss | CrdLoss | TokenEmbeddingLoss | RelationalLoss | KlLoss
 
 
 class Weighted(Block):

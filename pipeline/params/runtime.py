@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from pipeline.params.base import Block, Count, Positive
+from pipeline.params.base import Block, Count, Name, Positive
 
 
 class Footprint(Block):
@@ -19,6 +19,9 @@ class Footprint(Block):
     """Texts that are encoded one at a time in each round, for the latency."""
     threads: Count = 2
     """Threads of every model."""
+    pairs: Name | None = None
+    """A test task of graded pairs, NAME_stsb where a task NAME is of kind sts_sets: in each round all texts
+    of its pairs are encoded one at a time, for the time of a pair (SimTDE's table 4). null: they are not."""
 
 
 class Api(Block):

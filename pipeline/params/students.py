@@ -87,6 +87,11 @@ class StudentBlock(Block):
 class TransformerInit(LayeredInit):
     """Where a transformer student starts."""
 
+    hidden: Count | None = None
+    """Dimensions of the hidden states that are kept, those that the layers read most of; the heads stay as
+    many: a narrow student, deep with `layers: null` (SimTDE's LMX-KD, MiniLM). null: all."""
+    weights: Literal["encoder", "random"] = "encoder"
+    """`encoder`: what is kept of the encoder's; `random`: a new model of the same shape, tokens included."""
     intermediate: Count | None = None
     """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
     projection: Literal["ridge", "random", "none"] = "ridge"
@@ -272,6 +277,8 @@ def _loss_faults(student: Student) -> Iterator[str]:
     foreign = getattr(student.init, "model", None) or getattr(student.init, "path", None)
     if foreign and "token_embedding" in found:
         yield f"loss: token_embedding needs the teacher's tokens, and {foreign} has its own"
+    if (hidden := getattr(student.init, "hidden", None)) and "token_embedding" in found:
+        yield f"loss: token_embedding needs the teacher's width; leave it out, or init.hidden, {hidden}"
     if "crd" in found and student.train.select == "loss":
         yield "loss: crd contrasts training texts and has no dev loss; set train.select: agreement"
 

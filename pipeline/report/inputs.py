@@ -104,6 +104,10 @@ class Size(_Read):
     """By how much a round's time differs from the median round's, as a share; None with a single round."""
     latency_spread: float | None = None
     """The same for a round's median latency."""
+    pair_ms: float | None = None
+    """Of a pair of `footprint.pairs`, both texts alone; None where none is named, or for an API."""
+    pair_spread: float | None = None
+    """As batch_spread, of a pass over the pairs."""
     speedup: float
     dim: int
 

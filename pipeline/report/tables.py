@@ -7,7 +7,7 @@ from pipeline.report.inputs import AVERAGE, KEPT, Size
 from pipeline.report.leaderboard import SHIPPED, Leaderboard, Row
 from pipeline.report.numbers import NOTHING, number, percent, percent_span, score, span, steadiness
 
-SPEED, LATENCY = "sentences/s (speedup)", "ms/sentence p50 (p95)"
+SPEED, LATENCY, PAIR = "sentences/s (speedup)", "ms/sentence p50 (p95)", "ms/pair"
 NOTES = (
     "Average is the mean of the tasks' headline scores. Kept is the mean over the tasks of the score divided "
     f"by the teacher's score; it is {NOTHING} if the tests cannot tell a score of the teacher from zero. "
@@ -19,6 +19,10 @@ NOTES = (
 AGREEMENT_NOTE = (
     "Agreement is the share of the ten texts that the teacher finds nearest to a held-out text of the corpus "
     "that a student finds too"
+)
+PAIR_NOTE = (
+    "Ms/pair is the time of a pass over the pairs of `footprint.pairs`, one text at a time, divided by their "
+    "number: the median of the rounds."
 )
 PROXY_NOTE = (
     "are built-in proxies made from WordNet: good for comparing these models with each other, not for "
@@ -44,7 +48,7 @@ class Cell:
 def headings(board: Leaderboard) -> list[str]:
     """Titles of the columns, the two that name the model included."""
     scores = [f"{task.name} ({task.metric}){'*' if task.builtin else ''}" for task in board.tasks]
-    footprint = ["parameters", "MB", SPEED, LATENCY]
+    footprint = ["parameters", "MB", SPEED, LATENCY, *([PAIR] if _of_pairs(board) else [])]
     return ["model", "variant", "dim", *scores, AVERAGE, KEPT, *footprint]
 
 
@@ -57,7 +61,7 @@ def cells(board: Leaderboard, row: Row) -> list[Cell]:
     ]
     average = Cell(score(row.average), row.average, span(found.get(AVERAGE)))
     kept = Cell(percent(row.kept), row.kept, percent_span(found.get(KEPT)))
-    return [Cell(str(row.dim), row.dim), *tasks, average, kept, *_footprint(row.size)]
+    return [Cell(str(row.dim), row.dim), *tasks, average, kept, *_footprint(row.size), *_pair(board, row)]
 
 
 def markdown(board: Leaderboard) -> str:
@@ -81,6 +85,8 @@ def notes(board: Leaderboard) -> str:
     if any(task.name == AGREEMENT for task in board.tasks):
         alone, beside = "there is no task, so the average is it", "no average counts it"
         said.append(f"{AGREEMENT_NOTE}; {alone if board.without_labels else beside}.")
+    if _of_pairs(board):
+        said.append(PAIR_NOTE)
     if board.machine:
         said.append(f"Speeds were measured on {board.machine}.")
     if board.confidence is not None:
@@ -135,15 +141,30 @@ def _footprint(size: Size | None) -> list[Cell]:
     ]
 
 
+def _of_pairs(board: Leaderboard) -> bool:
+    """Whether any model was timed on pairs."""
+    return any(row.size and row.size.pair_ms is not None for row in board.rows)
+
+
+def _pair(board: Leaderboard, row: Row) -> list[Cell]:
+    if not _of_pairs(board):
+        return []
+    if row.size is None:
+        return [Cell("", None)]
+    if row.size.pair_ms is None:
+        return [Cell(NOTHING, None)]
+    return [Cell(number(row.size.pair_ms), row.size.pair_ms, steadiness(row.size.pair_spread))]
+
+
 def _digits(value: float) -> float:
     return float(f"{value:.3g}")
 
 
 def _inline(title: str, cell: Cell) -> str:
     """A cell on one line; the intervals of single tasks would make the table too wide."""
-    if not cell.quiet or title not in (AVERAGE, KEPT, SPEED, LATENCY):
+    if not cell.quiet or title not in (AVERAGE, KEPT, SPEED, LATENCY, PAIR):
         return cell.text
-    return f"{cell.text} {cell.quiet}" if title in (SPEED, LATENCY) else f"{cell.text} ({cell.quiet})"
+    return f"{cell.text} {cell.quiet}" if title in (SPEED, LATENCY, PAIR) else f"{cell.text} ({cell.quiet})"
 
 
 def _escape(text: str) -> str:

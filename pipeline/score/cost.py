@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +49,8 @@ class Plan:
     """Encoded one at a time."""
     batch_seconds: float = 0.0
     """A batch run of less is repeated, within its round, until so many have passed; its mean counts."""
+    pairs: Sequence[tuple[str, str]] = ()
+    """Encoded one text at a time, by models whose texts may be encoded again."""
 
 
 def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str, dict[str, float | None]]:
@@ -56,10 +60,13 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
         A model's parameters, embedding_parameters, megabytes, dim, sentences_per_second (median of the
         rounds), speedup over the reference model (median of the rounds' ratios), latency_ms_p50 and _p95;
         batch_spread and latency_spread, by how much a round's time, or its median latency, differs from the
-        median round's.
+        median round's. Where there are pairs, pair_ms and pair_spread too: the time of a pass over them, by
+        pair, median of the rounds, and how much a round's differs from it.
     """
     seconds: dict[str, list[float]] = {name: [] for name in models}
     latencies: dict[str, list[list[float]]] = {name: [] for name in models}
+    passes: dict[str, list[float]] = {name: [] for name in models}
+    of_pairs = [*chain.from_iterable(plan.pairs)]
     for name in models:
         _time(models[name].encode, plan.texts[:8], plan.threads)
     for _ in range(plan.rounds):
@@ -67,6 +74,8 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
             least = plan.batch_seconds if model.repeats else 0.0
             seconds[name].append(_time(model.encode, plan.texts, plan.threads, least))
             latencies[name].append([_time(model.encode, [text], plan.threads) for text in plan.single_texts])
+            if plan.pairs and model.repeats:
+                passes[name].append(_time(partial(_one_by_one, model.encode), of_pairs, plan.threads))
     return {
         name: {
             "parameters": model.parameters,
@@ -79,9 +88,20 @@ def measure(models: Mapping[str, Model], plan: Plan, reference: str) -> dict[str
             "latency_ms_p50": float(np.percentile(latencies[name], 50) * 1000),
             "latency_ms_p95": float(np.percentile(latencies[name], 95) * 1000),
             "latency_spread": spread(np.median(latencies[name], axis=1).tolist()),
+            **(_of_pairs(passes[name], len(plan.pairs)) if passes[name] else {}),
         }
         for name, model in models.items()
     }
+
+
+def _one_by_one(encode: Encode, texts: Sequence[str]) -> None:
+    for text in texts:
+        encode([text])
+
+
+def _of_pairs(seconds: Sequence[float], pairs: int) -> dict[str, float | None]:
+    """What passes over so many pairs tell."""
+    return {"pair_ms": float(np.median(seconds) / pairs * 1000), "pair_spread": spread(seconds)}
 
 
 def describe(

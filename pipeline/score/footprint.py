@@ -7,12 +7,13 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from pipeline.core.errors import report_user_errors
+from pipeline.core.errors import UserError, report_user_errors
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import student_folder
 from pipeline.params.load import load
 from pipeline.params.teacher import EnsembleTeacher, Teacher, TransformerTeacher, single_teachers
 from pipeline.score.cost import Plan, describe, measure
+from pipeline.tasks import pairs
 from pipeline.teacher.shared.members import load_teacher
 
 BATCH_SECONDS = 0.2
@@ -21,6 +22,7 @@ BATCH_SECONDS = 0.2
 
 def main(
     eval_texts: Annotated[Path, typer.Option(help="corpus/eval.parquet: what is encoded")],
+    tasks: Annotated[Path, typer.Option(help="corpus/tasks.parquet: where footprint.pairs is")],
     students: Annotated[Path, typer.Option(help="Folder of the students that ship")],
     out: Annotated[Path, typer.Option(help="reports/footprint.json")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
@@ -48,15 +50,41 @@ def main(
             continue
         model = student_folder.read(folder, f"finetune@{name}")
         models[name] = describe(model.encode, model, [folder], model.get_embedding_dimension() or 0)
-    sample = texts.read_labelled(eval_texts).filter(pl.col("text") != "")["text"].to_list()
+    table = texts.read_labelled(eval_texts).filter(pl.col("text") != "")
+    sample = table["text"].to_list()
     plan = Plan(
         rounds=params.footprint.rounds,
         threads=params.footprint.threads,
         texts=sample[: params.footprint.sentences],
         single_texts=sample[: params.footprint.single],
         batch_seconds=BATCH_SECONDS,
+        pairs=pairs_of(params.footprint.pairs, tasks, table) if params.footprint.pairs else (),
     )
     metrics.write(measure(models, plan, "teacher"), out)
+
+
+def pairs_of(task: str, tasks: Path, table: pl.DataFrame) -> list[tuple[str, str]]:
+    """Both texts of each test pair of a task, but for pairs with an empty text, which not every model takes.
+
+    Args:
+        task: its name, of kind sts.
+        tasks: corpus/tasks.parquet.
+        table: text_id, text.
+
+    Raises:
+        UserError: there are none.
+    """
+    rows = pairs.read(tasks).filter(pl.col("split") == "test")
+    found = rows.filter(pl.col("task") == task).select("left_id", "right_id")
+    for side in ("left", "right"):
+        named = table.select(pl.col("text_id").alias(f"{side}_id"), pl.col("text").alias(side))
+        found = found.join(named, on=f"{side}_id", maintain_order="left")
+    if found.is_empty():
+        raise UserError(
+            f"footprint.pairs is {task!r}, and {tasks} has no test pairs of this name; it has "
+            f"{', '.join(rows['task'].unique().sort()) or 'none at all'}"
+        )
+    return found.select("left", "right").rows()
 
 
 def in_float32(teacher: Teacher) -> Teacher:

@@ -59,3 +59,32 @@ def test_a_fault_is_told_as_the_file_has_it(blocks, named):
 def test_the_largest_seed_and_the_longest_name_are_taken():
     longest = TINY | {"train": TINY["train"] | {"seed": 2**63 - 1}}
     assert check(small_params(students={LONG[1:]: longest}), Path("params.yaml")).student(LONG[1:])
+
+
+SETS = {"kind": "sts_sets", "path": "downstream"}
+DEV = {"kind": "sts", "path": "dev.tsv", "split": "dev"}
+SEARCH = {"kind": "retrieval", "path": "beir"}
+
+
+@pytest.mark.parametrize("pairs", ["pairs", "sets_stsb", None])
+def test_footprint_pairs_are_those_of_a_task(pairs):
+    tasks = {"pairs": {"kind": "sts", "path": "pairs.tsv"}, "sets": SETS}
+    check(small_params(evaluate={"tasks": tasks}, footprint={"pairs": pairs}), Path("params.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "tasks", "fix"),
+    [
+        (
+            "stsb",
+            {"pairs": {"kind": "sts", "path": "pairs.tsv"}, "sets": SETS},
+            "name one (pairs, sets_stsb)",
+        ),
+        ("sets", {"sets": SETS}, "name one (sets_stsb)"),
+        ("dev", {"dev": DEV, "search": SEARCH}, "; set it to null"),
+        ("search", {"search": SEARCH}, "; set it to null"),
+    ],
+)
+def test_footprint_pairs_of_no_task(pairs, tasks, fix):
+    with refuses("params.yaml: footprint.pairs", repr(pairs), fix):
+        check(small_params(evaluate={"tasks": tasks}, footprint={"pairs": pairs}), Path("params.yaml"))

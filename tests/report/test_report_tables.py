@@ -120,6 +120,21 @@ def test_every_line_of_the_markdown_table_has_as_many_cells():
     assert len({line.count("|") for line in lines}) == 1
 
 
+def test_the_time_of_a_pair_is_a_column_where_it_was_measured():
+    assert "ms/pair" not in markdown(board())
+    timed = footprint()
+    timed["hpd"] |= {"pair_ms": 6.25, "pair_spread": 0.04}
+    students = [metrics(name) for name in NAMES]
+    text = markdown(leaderboard(students, sizes(timed, NAMES)))
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert lines[0].endswith("| ms/pair |")
+    assert len({line.count("|") for line in lines}) == 1
+    ends = {tuple(line.split(" | ")[:2]): line.split(" | ")[-1] for line in lines[2:]}
+    assert ends["| **hpd**", "**shipped**"] == "**6.25 ±4%** |"
+    assert ends["| **potion**", "**shipped**"] == "**–** |"  # an API's calls are not repeated
+    assert "Ms/pair is the time of a pass over the pairs of `footprint.pairs`" in text
+
+
 def test_plain_rows_are_the_teacher_and_what_ships():
     rows = plain_rows(board())
     assert [row["model"] for row in rows] == ["teacher", "hpd", "potion"]

@@ -1,4 +1,5 @@
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,6 +79,34 @@ def test_speeds_by_hand(monkeypatch):
     assert measured["teacher"]["latency_ms_p95"] == pytest.approx(385)
     assert measured["teacher"]["batch_spread"] == pytest.approx(1 / 3)  # 2 and 4 seconds, 3 between them
     assert measured["teacher"]["latency_spread"] == pytest.approx(0.1 / 0.25)  # 150 and 350 ms
+
+
+def test_pairs_are_encoded_one_text_at_a_time_in_every_round():
+    calls: list[list[str]] = []
+    pairs = [("a", "b"), ("c", "a")]
+    models = {"teacher": model(calls.append), "api": replace(model(lambda _: None), repeats=False)}
+    measured = measure(models, replace(plan(rounds=3), pairs=pairs), "teacher")
+    a_round = [TEXTS, ["text 0"], ["text 1"], ["a"], ["b"], ["c"], ["a"]]
+    assert calls == [TEXTS[:8], *a_round * 3]
+    assert measured["teacher"]["pair_ms"] > 0
+    assert "pair_ms" not in measured["api"]  # its calls cost money
+
+
+def test_the_time_of_a_pair_by_hand(monkeypatch):
+    # Seconds of the warm-up, then of three rounds: all texts, two single ones, the pairs.
+    seconds = iter([9.0, *(one for pairs in (0.2, 0.6, 0.3) for one in (2.0, 0.1, 0.1, pairs))])
+    monkeypatch.setattr(cost, "_time", lambda *_: next(seconds))
+    pairs = [("a", "b"), ("c", "a"), ("d", "e"), ("f", "g")]
+    measured = measure({"teacher": model(len)}, replace(plan(rounds=3), pairs=pairs), "teacher")
+    assert measured["teacher"]["pair_ms"] == pytest.approx(75)
+    assert measured["teacher"]["pair_spread"] == pytest.approx(1)  # 0.6 seconds, 0.3 in the middle
+    assert measured["teacher"]["latency_ms_p50"] == pytest.approx(100)
+
+
+def test_without_pairs_there_is_no_time_of_them():
+    assert (
+        not {"pair_ms", "pair_spread"} & measure({"teacher": model(len)}, plan(), "teacher")["teacher"].keys()
+    )
 
 
 def test_real_speeds_have_their_units():

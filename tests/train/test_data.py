@@ -89,6 +89,10 @@ def test_full_targets_are_the_teachers_vectors_at_any_dimension(folder, dim):
     [
         ({"loss": LEARNED}, ("students.tiny: init.projection", " 32 ", "set it to none")),
         ({"init": {"projection": "none"}}, ("students.tiny: loss", " 8, ", " mse ", "use infonce")),
+        (
+            {"init": {"projection": "none"}, "loss": {"kind": "kl"}},
+            ("students.tiny: loss", " 8, ", " kl ", "use infonce"),
+        ),
     ],
 )
 def test_full_targets_need_a_map_between_dimensions(folder, changes, named):

@@ -64,6 +64,7 @@ def test_targets_are_the_teachers_vectors_or_their_components(dim, train, expect
         (block(), None),
         (block(loss={"kind": "cosine"}), None),
         (block(loss={"kind": "infonce"}), None),
+        (block(loss={"kind": "kl"}), None),
         (block(loss=BOTH), None),
         (block(finetune=FINETUNE), None),
         (transformer_block(), None),

@@ -99,7 +99,7 @@ def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | Non
     if student.train.target == "full" and student.width != teacher_dim:
         return "its target has another dimension"
     if not any(
-        loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")
+        loss.kind in ("mse", "cosine", "kl") or (loss.kind == "infonce" and loss.projection == "none")
         for loss in losses
     ):
         return "its loss meets the teacher's vectors by their cosines or through a learned projection alone"

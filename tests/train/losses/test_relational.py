@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 from pipeline.params.losses import RelationalLoss
 from pipeline.train.losses.relational import build
 
-FORMS = ("mse", "kl")
+FORMS = ("mse", "mae", "kl")
 
 
 def loss_of(form: str, student, target, temperature: float = 0.2):
@@ -23,12 +23,13 @@ def cosines(side: torch.Tensor) -> np.ndarray:
     return 1 - cdist(side.numpy(), side.numpy(), "cosine")
 
 
+@pytest.mark.parametrize(("form", "power"), [("mse", 2), ("mae", 1)])
 @pytest.mark.parametrize("target_dim", [7, 3])
-def test_mse_in_float64(target_dim):
+def test_mse_and_mae_on_pair_cosines_in_float64(target_dim, form, power):
     student, target = vectors(5, 7), vectors(5, target_dim, seed=1)
     own, theirs = cosines(student), cosines(target)
-    costs = [(own[i, j] - theirs[i, j]) ** 2 for i in range(5) for j in range(5) if i != j]
-    assert loss_of("mse", student, target).item() == pytest.approx(np.mean(costs), rel=1e-12)
+    costs = [abs(own[i, j] - theirs[i, j]) ** power for i in range(5) for j in range(5) if i != j]
+    assert loss_of(form, student, target).item() == pytest.approx(np.mean(costs), rel=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0])

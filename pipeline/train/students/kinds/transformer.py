@@ -14,6 +14,7 @@ from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.data.student import student_folder
 from pipeline.params.students import TransformerStudent
 from pipeline.train.students.shared.encoder import EncoderStudent
+from pipeline.train.students.shared.narrow_width import narrow_width, random_weights
 from pipeline.train.students.shared.teacher_layers import (
     as_module,
     check_module,
@@ -63,8 +64,12 @@ def _arranged(
     init = params.init
     if init.kept:
         encoder = keep_layers(encoder, init.kept)
+    if init.hidden:
+        encoder = narrow_width(encoder, init.hidden)
     if init.intermediate:
         encoder = narrow_feed_forward(encoder, init.intermediate)
+    if init.weights == "random":
+        encoder = random_weights(encoder, params.train.seed)
     hidden = width_of(encoder)
     head: list[nn.Module] = [Pooling(hidden, "mean")]
     if init.projection != "none":

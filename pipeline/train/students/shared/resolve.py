@@ -73,7 +73,7 @@ def spread(wanted: int, count: int) -> tuple[int, ...]:
 def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | None") -> int:
     width = teacher.dims.get(student.view)
     if config is not None and getattr(student.init, "projection", None) == "none":
-        hidden = int(config.hidden_size)
+        hidden = getattr(student.init, "hidden", None) or int(config.hidden_size)
         if width is not None and hidden > width and student.train.target != "full":
             raise UserError(
                 f"init.projection is none, which gives the encoder's {hidden} dimensions, above the {width} "
