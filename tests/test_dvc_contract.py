@@ -178,7 +178,7 @@ def test_every_init_is_empty(repository):
 
 
 def test_dvc_yaml_and_its_lock_stay_small(repository):
-    """The lock names the code of each stage: at most 350 entries for each five students."""
+    """The lock names the code of each stage: at most 370 entries for each five students."""
     students = load(repository / "params.yaml").students
     shared, of_students = 0, 0
     for name, stage in stages_of(repository).items():
@@ -187,7 +187,7 @@ def test_dvc_yaml_and_its_lock_stay_small(repository):
             of_students += code
         else:
             shared += code
-    assert shared + 5 * of_students / len(students) <= 350
+    assert shared + 5 * of_students / len(students) <= 370
     text = (repository / "dvc.yaml").read_text()
     assert len(text.splitlines()) <= 420
     assert len(re.findall(r"^ +- pipeline/", text, flags=re.MULTILINE)) <= 160

@@ -91,8 +91,9 @@ def test_a_short_text_is_its_own_longest_ngram():
 
 
 def test_capitals_punctuation_and_blanks_stay():
-    rows, _ = made_of(['"Dog, the DOG."', "cat"], mask=0.0, replace=1.0, ngram=0.0, rounds=1)
-    assert {row for row, _ in rows} == {'"Cat, the CAT."', "dog"}
+    texts = ['"Dog, the dog."', "THE CAT", "the cat"]
+    rows, _ = made_of(texts, mask=0.0, replace=1.0, ngram=0.0, rounds=1)
+    assert {row for row, _ in rows} == {'"Cat, the cat."', "THE DOG", "the dog"}
     rows, _ = made_of(["dog , (cat), bird"], mask=0.5, replace=0.0, ngram=0.0)
     assert {row for row, _ in rows} >= {f"dog , ({MASK}), bird"}
 
@@ -129,13 +130,14 @@ def test_a_row_depends_on_itself_and_on_the_words_of_all_and_on_no_order():
 
 def test_no_text_of_a_row_that_evaluates_is_made():
     texts = ["red dog", "green cat with the bird", "small tree"]
-    free, _ = made_of(texts, rounds=60)
+    rules = {"rounds": 60, "ngram": 1.0, "longest": 2}
+    free, _ = made_of(texts, **rules)
     assert {"dog", "the bird"} <= {row for row, _ in free}
     held_out = pl.Series(["dog", "the bird"])
-    rows, counts = made_of(texts, rounds=60, held_out=held_out)
+    rows, counts = made_of(texts, **rules, held_out=held_out)
     assert {*free} - {*rows} == {row for row in free if row[0] in {*held_out}}
     assert counts["dropped"]["evaluation_text"] >= 2
-    pairs, counts = made_of(["red dog"], ["dog"], rounds=60, held_out=held_out)
+    pairs, counts = made_of(["red dog"], ["dog"], **rules, held_out=held_out)
     assert not {text for row in pairs for text in row} & {*held_out}
     assert counts["dropped"]["evaluation_text"] >= 20
 

@@ -49,11 +49,11 @@ def test_stages_without_time_have_no_share():
 
 def test_every_method_text_set_and_student_has_its_stages():
     found = timings.addresses(["wordnet", "other"], ["hpd"])
-    assert found[:9] == [
-        *("look", "prepare", "augment@wordnet", "augment@other", "members"),
-        *("encode@corpus", "encode@wordnet", "encode@other", "encode@eval"),
+    assert found[:11] == [
+        *("look", "prepare", "augment@wordnet", "augment@other", "transfer", "members"),
+        *("encode@corpus", "encode@wordnet", "encode@other", "encode@transfer", "encode@eval"),
     ]
-    assert found[9:15] == [
+    assert found[11:17] == [
         "encode@finetune",
         "teacher_parts",
         "fit_pca",
@@ -61,7 +61,7 @@ def test_every_method_text_set_and_student_has_its_stages():
         "gate@other",
         "distill@hpd",
     ]
-    assert found[15:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
+    assert found[17:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
 
 
 @pytest.mark.parametrize("document", [{"seconds": 3}, {"seconds": "x", "peak_megabytes": 3}, [1]])
