@@ -138,6 +138,30 @@ def a_dev_task(project: Project) -> None:
     assert ran == {*FOR_A_TASK, "finetune@hpd", "finetune@potion", "evaluate@potion"}
 
 
+@row("a classifier added or changed")
+def a_classifier(project: Project) -> None:
+    add_task(project, 80_000)
+    path = project.root / "data/raw/more.tsv"
+    lines = [f"{sentence(90_000 + i)}\t{i % 2}" for i in range(40)]
+    path.write_text("\n".join(["text\tlabel", *lines]))
+    files = {"train": "data/raw/more.tsv", "test": "data/raw/more.tsv"}
+    project.params["evaluate"]["tasks"]["more"] = {"kind": "classification", **files}
+    project.repro("look", "evaluate@hpd", "evaluate@potion", "finetune@hpd", "transfer", "encode@transfer")
+    block = {
+        "student": "potion",
+        "start": "distilled",
+        "task": "more",
+        "train": {"lr": [1e-3], "epochs": 1.0},
+    }
+    before = would_run(project)
+    project.params["classifiers"]["one"] = block
+    assert would_run(project) - before == {"classify@one", "export_classifier@one"}
+    ran, _ = project.repro("classify@one")
+    assert ran == {"classify@one"}
+    block["hidden"] = 16
+    assert would_run(project) - before == {"classify@one", "export_classifier@one"}
+
+
 @row("`evaluate.agreement`")
 def the_agreement(project: Project) -> None:
     project.params["evaluate"]["agreement"] = None
