@@ -22,6 +22,9 @@ AGREEMENT = "agreement"
 """The name that agreement with the teacher has among the tasks, and its scoring."""
 LEAST_HELD_OUT = 100
 """Texts; the ten nearest of fewer are a tenth of all, and say little."""
+DEPTH = 100
+"""Documents that are looked at for every query of a retrieval task."""
+DEEPEST = 1000
 RESERVED = ("average", "kept", AGREEMENT)
 """What stands beside the tasks' names in the report."""
 Scoring = Literal["sts", "retrieval", "entity_resolution", "agreement"] | Probe
@@ -42,6 +45,9 @@ class _Ranked(Block):
 
     metric: Literal["mrr@10", "ndcg@10", "recall@10"] = "mrr@10"
     """The headline; all are reported. mrr@10: of the papers and of MS MARCO. ndcg@10: of BEIR and of MTEB."""
+    depth: Annotated[int, Field(ge=DEPTH, le=DEEPEST)] = DEPTH
+    """Documents that are looked at for every query. A greater one adds recall, nDCG and MAP at it, such as
+    MS MARCO's recall@1000, and changes no other score."""
 
     @property
     def scoring(self) -> Scoring:
