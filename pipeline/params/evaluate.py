@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.core.machine import Precision
-from pipeline.params.base import Block, Count, Name, PathOrGlob, distinct
+from pipeline.params.base import Block, Count, Layout, Name, PathOrGlob, distinct
 from pipeline.params.classes import (
     ClassificationTask,
     MnliTask,
@@ -126,13 +126,16 @@ class RetrievalTask(_Ranked):
     kind: Literal["retrieval"]
     path: PathOrGlob
     """The folder."""
-    layout: Literal["beir", "msmarco"] = "beir"
+    layout: Layout = "beir"
     """`beir`: corpus.jsonl, queries.jsonl and qrels/QRELS.tsv. `msmarco`, without headers: collection.tsv,
     qrels.QRELS.tsv, queries.QRELS.tsv or else queries.tsv. Each may end in .gz, but for qrels/QRELS.tsv."""
     qrels: str = "test"
     """QRELS: which queries and judgements, such as dev.small of MS MARCO."""
     split: Split = "test"
     """`dev`: used to select weights. `test`: only reported."""
+    documents: Literal["apart", "shared"] = "apart"
+    """`apart`: no text of the task is trained on. `shared`: documents may be that are relevant to none of its
+    queries, as those of MS MARCO, whose training data and dev queries have one collection."""
 
 
 class EntityResolutionTask(Block):
