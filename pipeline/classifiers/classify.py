@@ -23,6 +23,7 @@ from pipeline.prepare.subtasks import spelled_out
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.train.loop import curves
+from pipeline.train.loop.card import model_card
 from pipeline.train.loop.world import processes
 from pipeline.train.students.shared.interface import Student
 from pipeline.train.students.shared.verdict import verdict
@@ -80,7 +81,7 @@ def main(
     joint, said = found.shipped.joint.cpu(), Said(block.task, tuple(task.labels), pairs=task.pairs)
     student_folder.write(
         _Classifier(found.shipped.student, joint.head, said),
-        f"# {name}\n\nA classifier of {block.task}. `dvc repro` exports it with a card.\n",
+        model_card(block.student, student.kind, student, params.teacher, params.augment.enabled),
         out,
         student_folder.prompts(start),
         student_folder.similarity(start),

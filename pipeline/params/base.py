@@ -25,6 +25,8 @@ class Block(BaseModel):
 Role = Literal["text", "query", "document"]
 """What a text is for: queries search documents, `text` is all else. A teacher has a prompt for each."""
 ROLES: tuple[Role, ...] = get_args(Role)
+Layout = Literal["beir", "msmarco"]
+"""How a folder of retrieval data is laid out."""
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]

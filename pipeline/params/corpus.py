@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.params.base import HUB, Block, Count, Name, NonNegative, Role, distinct
+from pipeline.params.base import HUB, Block, Count, Layout, Name, NonNegative, Role, distinct
 
 MIN_PASSAGE_TOKENS = 16
 LicenceName = Annotated[str, Field(pattern=r"\S")]
@@ -174,6 +174,42 @@ class TripletFile(Block):
         return self
 
 
+class RetrievalTriplets(Block):
+    """Queries and their relevant documents, from a folder as the retrieval task reads it.
+
+    Anchor: a query. Positive: a document that is relevant to it. Hard negatives: of MS MARCO's triples.
+    """
+
+    kind: Literal["retrieval"]
+    path: Annotated[str, Field(min_length=1)]
+    """The folder."""
+    layout: Layout = "beir"
+    """As of the retrieval task."""
+    qrels: str = "train"
+    """QRELS: which queries and judgements."""
+    triples: Annotated[str, Field(pattern=r"^(qidpid)?triples\.")] | None = None
+    """Of `msmarco`: a file in the folder that is read in place of the judgements. A line of qidpidtriples.*
+    has the ids of a query, a relevant passage and another one, a line of triples.* their texts. It may end in
+    .gz."""
+    negatives: Count = 8
+    """Of `triples`: most negatives of a query and its passage, the first in the file."""
+    collection: bool = False
+    """Whether `mine` looks at all documents of the folder, not at those alone that triplets name. All of them
+    are then encoded."""
+    limit: Count | None = None
+    """Keep this many pairs of a query and a document, chosen by hash; null: all."""
+    licence: LicenceName | None = None
+    """Of the data, as of a corpus's source."""
+
+    @model_validator(mode="after")
+    def _layout_of_triples(self) -> Self:
+        if self.triples and self.layout != "msmarco":
+            raise ValueError(
+                f"triples: {self.triples} is a file of MS MARCO's layout; set layout: msmarco, or remove it"
+            )
+        return self
+
+
 class Mine(Block):
     """Hard negatives: texts of the same data near an anchor by the teacher's `sentence` vectors."""
 
@@ -188,12 +224,17 @@ class Mine(Block):
     max_similarity: Annotated[float, Field(gt=0.0, le=1.0)] | None = 0.95
     """A text with a higher cosine to the anchor or to the positive counts as a positive that nobody has
     labelled; null: none does."""
+    exact_rows: Count = 500_000
+    """Most texts of a data set that are all compared with every anchor, read from the disk a part at a time.
+    Of more, those in the cells nearest to an anchor (IVF) are, which are in memory as float16."""
 
 
 class FinetuneData(Block):
     """Labelled pairs that students are fine-tuned on."""
 
-    data: dict[Name, Annotated[WordNetTriplets | TripletFile, Field(discriminator="kind")]]
+    data: dict[
+        Name, Annotated[WordNetTriplets | TripletFile | RetrievalTriplets, Field(discriminator="kind")]
+    ]
     """By name: a student names what it trains on."""
     mine: Mine | None
     """Adds mined hard negatives to the given ones; null: the triplets stay as they are, and their texts

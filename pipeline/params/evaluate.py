@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.core.machine import Precision
-from pipeline.params.base import Block, Count, Name, PathOrGlob, distinct
+from pipeline.params.base import Block, Count, Layout, Name, PathOrGlob, distinct
 from pipeline.params.classes import (
     ClassificationTask,
     MnliTask,
@@ -31,6 +31,9 @@ AGREEMENT = "agreement"
 """The name that agreement with the teacher has among the tasks, and its scoring."""
 LEAST_HELD_OUT = 100
 """Texts; the ten nearest of fewer are a tenth of all, and say little."""
+DEPTH = 100
+"""Documents that are looked at for every query of a retrieval task."""
+DEEPEST = 1000
 RESERVED = ("average", "kept", AGREEMENT)
 """What stands beside the tasks' names in the report."""
 Scoring = Literal["sts", "retrieval", "entity_resolution", "choice", "clustering", "agreement"] | Probe
@@ -51,6 +54,9 @@ class _Ranked(Block):
 
     metric: Literal["mrr@10", "ndcg@10", "recall@10"] = "mrr@10"
     """The headline; all are reported. mrr@10: of the papers and of MS MARCO. ndcg@10: of BEIR and of MTEB."""
+    depth: Annotated[int, Field(ge=DEPTH, le=DEEPEST)] = DEPTH
+    """Documents that are looked at for every query. A greater one adds recall, nDCG and MAP at it, such as
+    MS MARCO's recall@1000, and changes no other score."""
 
     @property
     def scoring(self) -> Scoring:
@@ -129,13 +135,16 @@ class RetrievalTask(_Ranked):
     kind: Literal["retrieval"]
     path: PathOrGlob
     """The folder."""
-    layout: Literal["beir", "msmarco"] = "beir"
+    layout: Layout = "beir"
     """`beir`: corpus.jsonl, queries.jsonl and qrels/QRELS.tsv. `msmarco`, without headers: collection.tsv,
     qrels.QRELS.tsv, queries.QRELS.tsv or else queries.tsv. Each may end in .gz, but for qrels/QRELS.tsv."""
     qrels: str = "test"
     """QRELS: which queries and judgements, such as dev.small of MS MARCO."""
     split: Split = "test"
     """`dev`: used to select weights. `test`: only reported."""
+    documents: Literal["apart", "shared"] = "apart"
+    """`apart`: no text of the task is trained on. `shared`: documents may be that are relevant to none of its
+    queries, as those of MS MARCO, whose training data and dev queries have one collection."""
 
 
 class EntityResolutionTask(Block):

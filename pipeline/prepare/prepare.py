@@ -17,11 +17,11 @@ from pipeline.params.load import load
 from pipeline.prepare import dev as dev_file
 from pipeline.prepare import origins as origins_file
 from pipeline.prepare import window as window_file
-from pipeline.prepare.cleaning import check_ids, fold
+from pipeline.prepare.cleaning import check_ids
 from pipeline.prepare.corpus import PROVENANCE_SCHEMA, build
 from pipeline.prepare.sources import read_sources
 from pipeline.prepare.subtasks import spelled_out
-from pipeline.prepare.tasks import evaluation, sizes
+from pipeline.prepare.tasks import evaluation, held_out, sizes
 from pipeline.prepare.triplets import finetuning
 from pipeline.prepare.wordnet.families import Families, families
 from pipeline.prepare.wordnet.files import open_wordnet
@@ -67,10 +67,10 @@ def main(
         return families(open_wordnet(wordnet))
 
     evaluated = evaluation(settings.evaluate.tasks, opened)
-    held_out = fold(evaluated.texts["text"]).unique()
+    apart = held_out(evaluated, settings.evaluate.tasks)
     read = read_sources(settings.corpus.sources, opened, cache(lambda: window_file.read(tokenizer)))
-    kept, reports = build(read, settings.corpus, held_out)
-    labelled, finetune_reports = finetuning(settings.finetune.data, opened, held_out)
+    kept, reports = build(read, settings.corpus, apart)
+    labelled, finetune_reports = finetuning(settings.finetune.data, opened, apart)
     # Without a task, cost and exports are measured on texts that no student is trained on.
     shown = evaluated.texts if settings.evaluate.tasks else dev_texts(kept)
     tables = (kept, shown, labelled.texts)
@@ -95,10 +95,11 @@ def main(
         "corpus": dict(kept["split"].value_counts().iter_rows()),
         "sources": {report.source: asdict(report) for report in reports},
         "tasks": sizes(evaluated.pairs, evaluated.dropped),
-        "finetune": {name: asdict(report) for name, report in finetune_reports.items()},
+        "finetune": {name: report.told() for name, report in finetune_reports.items()},
     }
     metrics_file.write(counts, metrics)
-    say(f"{len(kept):,} corpus texts, {len(evaluated.pairs):,} task rows, {len(labelled.pairs):,} triplets")
+    triplet_rows = labelled.pairs["left_id"].count()
+    say(f"{len(kept):,} corpus texts, {len(evaluated.pairs):,} task rows, {triplet_rows:,} triplets")
 
 
 def dev_texts(corpus: pl.DataFrame) -> pl.DataFrame:

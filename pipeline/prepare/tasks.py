@@ -32,10 +32,11 @@ from pipeline.params.phrases import (
     WordSimilaritySets,
     WordSimilarityTask,
 )
+from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.classification import classification, paraphrases
 from pipeline.prepare.labelled.entities import entities
 from pipeline.prepare.labelled.glue import glue
-from pipeline.prepare.labelled.labelled import Labelled, join
+from pipeline.prepare.labelled.labelled import Labelled, join, only_named
 from pipeline.prepare.labelled.phrases import choice, clustering, fuzzy_join
 from pipeline.prepare.labelled.retrieval import retrieval
 from pipeline.prepare.labelled.similarity import similarity
@@ -58,6 +59,21 @@ def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> La
         UserError: a task's files are at fault.
     """
     return join(part for name, task in tasks.items() for part in _parts(name, task, wordnet))
+
+
+def held_out(found: Labelled, tasks: Mapping[str, Task]) -> pl.Series:
+    """The folded texts of the tasks (`cleaning.fold`), which no student is trained on, each once.
+
+    Of a task with `documents: shared` these are its queries and what is relevant to one of them.
+
+    Args:
+        found: the tasks' pairs and texts.
+        tasks: their params.
+    """
+    shared = [name for name, task in tasks.items() if getattr(task, "documents", "apart") == "shared"]
+    other = pl.col("task").is_in(shared) & pl.col("left_id").is_null()
+    apart = only_named(Labelled(found.pairs.filter(~other), found.texts)) if shared else found
+    return fold(apart.texts["text"]).unique()
 
 
 def sizes(

@@ -2,22 +2,24 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from pipeline.core.errors import UserError
-from pipeline.params.corpus import TripletFile, WordNetTriplets
+from pipeline.params.corpus import RetrievalTriplets, TripletFile, WordNetTriplets
 from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label, only_named
+from pipeline.prepare.labelled.searches import OF_NEGATIVES, searches
 from pipeline.prepare.readers.user_columns import VISIBLE, filled
 from pipeline.prepare.readers.user_files import expand, read_columns
 from pipeline.prepare.sampling import keep_first, ranks
 from pipeline.prepare.wordnet.families import Families
 from pipeline.prepare.wordnet.triplets import triplets
 
-FinetuneBlock = WordNetTriplets | TripletFile
+FinetuneBlock = WordNetTriplets | TripletFile | RetrievalTriplets
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,14 @@ class Report:
     rows_in: int
     rows_out: int
     dropped: dict[str, int]
-    """Triplets by reason; under `negative_is_evaluation_text` negatives, which their triplets lose."""
+    """Triplets by reason; under reasons that begin with `negative` negatives, which their triplets lose;
+    under `collection_is_evaluation_text` documents to mine from."""
+    collection: int | None = None
+    """Documents that negatives may be mined from; None where the block has none."""
+
+    def told(self) -> dict[str, Any]:
+        """As reported."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 def finetuning(
@@ -44,12 +53,13 @@ def finetuning(
         UserError: a file is at fault, or nothing is left of a block.
     """
     parts, reports = [], {}
+    hint = "; where evaluate.tasks has the same collection, set `documents: shared` there"
     for name, block in data.items():
-        kept, reports[name] = _filtered(_read(name, block, wordnet), block.limit, held_out)
-        if kept.pairs.is_empty():
+        kept, reports[name] = _filtered(name, _read(name, block, wordnet), block.limit, held_out)
+        if not reports[name].rows_out:
             raise UserError(
                 f"finetune.data.{name} has no triplet left, dropped by reason: {reports[name].dropped}; "
-                "give it other files, or remove it"
+                f"give it other files, or remove it{hint if isinstance(block, RetrievalTriplets) else ''}"
             )
         parts.append(kept)
     return join(parts), reports
@@ -62,6 +72,8 @@ def _read(name: str, block: FinetuneBlock, wordnet: Callable[[], Families]) -> L
         case TripletFile():
             paths = expand(block.path, f"finetune.data.{name}.path")
             return join(_file(name, block, path) for path in paths)
+        case RetrievalTriplets():
+            return searches(name, block)
 
 
 def _file(name: str, block: TripletFile, path: Path) -> Labelled:
@@ -75,14 +87,16 @@ def _file(name: str, block: TripletFile, path: Path) -> Labelled:
     return label(name, "train", Rows(anchors, positives, given, roles=block.roles))
 
 
-def _filtered(data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[Labelled, Report]:
-    texts, table = data.texts, data.pairs
+def _filtered(name: str, data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[Labelled, Report]:
+    texts, table = data.texts, data.pairs.drop_nulls("left_id")
+    collection = data.pairs.filter(pl.col("left_id").is_null()).unique("right_id", maintain_order=True)
     leaked = texts.filter(fold(texts["text"]).is_in(held_out.implode()))["text_id"].implode()
     sides = ("left_id", "right_id")
-    dropped: dict[str, int] = {}
+    dropped = dict(data.dropped.get(name, {}))
+    rows_in = len(table) + sum(count for reason, count in dropped.items() if reason not in OF_NEGATIVES)
 
     def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
-        dropped[reason] = len(table) - len(kept)
+        dropped[reason] = dropped.get(reason, 0) + len(table) - len(kept)
         return kept
 
     table = keep("same_text", table.filter(pl.col("left_id") != pl.col("right_id")))
@@ -93,10 +107,11 @@ def _filtered(data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[L
     dropped["negative_is_evaluation_text"] = before - _negatives(table)
     pair = pl.Series("pair", ranks(table["left_id"], "left") ^ ranks(table["right_id"], "right"))
     table = keep("over_limit", keep_first(table.with_columns(pair), "pair", limit, "limit").drop("pair"))
-    report = Report(
-        len(data.pairs), len(table), {reason: count for reason, count in dropped.items() if count}
-    )
-    return only_named(Labelled(table, texts)), report
+    documents = collection.filter(~pl.col("right_id").is_in(leaked))
+    dropped["collection_is_evaluation_text"] = len(collection) - len(documents)
+    told = {reason: count for reason, count in dropped.items() if count}
+    report = Report(rows_in, len(table), told, len(documents) if len(collection) else None)
+    return only_named(Labelled(pl.concat([table, documents]), texts)), report
 
 
 def _merged(table: pl.DataFrame, sides: tuple[str, str]) -> pl.DataFrame:

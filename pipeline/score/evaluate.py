@@ -90,9 +90,10 @@ def main(
         test[AGREEMENT] = agreement.task(Embeddings(own, teacher.of(own), teacher.similarity))
         specs[AGREEMENT] = params.evaluate.agreement
     scoring = {task: specs[task].scoring for task in test}
+    depths = {task: depth for task in test if (depth := getattr(specs[task], "depth", None))}
 
     def scored(one: Embeddings) -> Scored:
-        return Scored(one.vectors.shape[1], *items.score_tasks(test, scoring, one))
+        return Scored(one.vectors.shape[1], *items.score_tasks(test, scoring, one, depths))
 
     models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
     by_model = {"teacher": scored(teacher)}

@@ -25,6 +25,7 @@ def main(
     params = load(params_file)
     table, counts = pairs.read(triplets), Counts()
     if params.finetune.mine is None:
+        table = table.drop_nulls("left_id")  # others are documents to mine from
         counts.triplets = len(table)
     else:
         vector_set = published.open_set(finetune_vectors, VIEW)

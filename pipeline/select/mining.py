@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.core.atomic import disk_errors
+from pipeline.core.progress import say
 from pipeline.params.corpus import Mine
 from pipeline.tasks import pairs
 from pipeline.vectors.sets.published import VectorSet, rows_of
@@ -23,8 +24,6 @@ PART_BYTES = 64 << 20
 """Of the vectors that are taken up at a time: candidates, or what is near some anchors."""
 FOUND_BYTES = 12
 """Of a text that a search finds: its row and its cosine."""
-EXACT_ROWS = 500_000
-"""A task with more candidates is searched by cells (IVF), with all candidates in memory as float16."""
 CELL_SAMPLE = 64
 """Vectors a cell that the cells are learnt from."""
 PROBES = 32
@@ -48,7 +47,11 @@ class Counts:
     dropped: Counter[str] = field(default_factory=Counter)
     """Near texts by the first reason that speaks against them."""
     approximate: list[str] = field(default_factory=list)
-    """Tasks of more than EXACT_ROWS candidates, not all of whose nearest are found."""
+    """Tasks of more than `exact_rows` candidates, not all of whose nearest are found."""
+    documents: dict[str, int] = field(default_factory=dict)
+    """By task with a collection: its documents, but for those that triplets name."""
+    from_documents: int = 0
+    """Mined negatives that are such documents."""
     cosines: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Sum and number of the teacher's cosines of anchors to their positives, given and mined negatives."""
 
@@ -66,6 +69,11 @@ class Counts:
             "dropped": {reason: count for reason, count in self.dropped.items() if count},
             "mean_cosine": means,
             **({"approximate": ", ".join(self.approximate)} if self.approximate else {}),
+            **(
+                {"collection": {"documents": self.documents, "mined": self.from_documents}}
+                if self.documents
+                else {}
+            ),
         }
 
 
@@ -92,7 +100,9 @@ class Miner:
     """Finds hard negatives for triplets of all tasks.
 
     Args:
-        triplets: all of them; what any of them calls an anchor's positive is no negative of that anchor.
+        triplets: all of them; what any of them calls an anchor's positive is no negative of that anchor. Rows
+            without a left are documents that negatives of their task may be, beside the positives and given
+            negatives of its triplets.
         ids: (n,) ascending, of all texts.
         vectors: (n, d) the teacher's, at length 1.
         path: the vectors' folder, for messages.
@@ -102,6 +112,8 @@ class Miner:
     """
 
     def __init__(self, triplets: pl.DataFrame, ids: Ids, vectors: Unit, params: Mine, path: Path) -> None:
+        self._documents = triplets.filter(pl.col("left_id").is_null())
+        triplets = triplets.drop_nulls("left_id")
         self._triplets = triplets.sort(pairs.SORT, nulls_last=False)
         self._ids, self._vectors, self._params, self._path = ids, vectors, params, path
         anchors, positives = (self._rows(triplets[side]) for side in ("left_id", "right_id"))
@@ -112,8 +124,9 @@ class Miner:
         counts = Counts()
         parts = [self._triplets.clear()]
         for (name,), triplets in self._triplets.group_by("task", maintain_order=True):
-            candidates = np.unique(self._rows(pl.concat([triplets["right_id"], _given(triplets)])))
-            if len(candidates) > EXACT_ROWS:
+            named = np.unique(self._rows(pl.concat([triplets["right_id"], _given(triplets)])))
+            candidates = self._candidates(str(name), named, counts)
+            if len(candidates) > self._params.exact_rows:
                 counts.approximate.append(str(name))
                 search = approximate_search(self._vectors, candidates)
             else:
@@ -125,11 +138,25 @@ class Miner:
                 near = search(self._vectors[self._rows(searched["left_id"])], wanted)
                 for start in range(0, len(searched), size):
                     part = slice(start, start + size)
-                    parts.append(self._with_mined(searched[part], near[part], counts))
+                    parts.append(self._with_mined(searched[part], near[part], named, counts))
         return pl.concat(parts), counts
 
-    def _with_mined(self, triplets: pl.DataFrame, near: Rows, counts: Counts) -> pl.DataFrame:
-        """A part of the triplets, with negatives mined from the texts (n, k) near their anchors."""
+    def _candidates(self, task: str, named: Rows, counts: Counts) -> Rows:
+        """What negatives of a task are taken from: what its triplets name, and its collection."""
+        documents = self._documents.filter(task=task)["right_id"]
+        if documents.is_empty():
+            return named
+        every = np.union1d(named, self._rows(documents))
+        counts.documents[task] = len(every) - len(named)
+        way = "approximately" if len(every) > self._params.exact_rows else "exactly"
+        say(f"mine {task}: {len(every):,} texts are searched {way}, {len(named):,} of them named by triplets")
+        return every
+
+    def _with_mined(self, triplets: pl.DataFrame, near: Rows, named: Rows, counts: Counts) -> pl.DataFrame:
+        """A part of a task's triplets, with negatives mined from the texts (n, k) near their anchors.
+
+        `named`: what the task's triplets name.
+        """
         anchors, positives = (self._rows(triplets[side]) for side in ("left_id", "right_id"))
         given = self._rows(_given(triplets))
         given_to = np.repeat(np.arange(len(triplets)), triplets["negative_ids"].list.len().to_numpy())
@@ -149,6 +176,7 @@ class Miner:
         left &= left.cumsum(axis=1) <= self._params.negatives
         counts.triplets += len(triplets)
         counts.mined += int(left.sum())
+        counts.from_documents += int((~_contains(named, near[left])).sum())
         counts.add_cosines("positive", self._cosines(anchors, positives))
         counts.add_cosines("given", self._cosines(anchors[given_to], given))
         counts.add_cosines("mined", cosines[left])

@@ -67,7 +67,7 @@ def _resolved(pairs: pl.DataFrame, embeddings: Embeddings) -> pl.DataFrame:
     # One more than the matches of any query, so that every query finds another entity, if there is one.
     depth = max(map(len, answers["right_id"])) + 1
     queries = ranking.searchable(embeddings, answers["left_id"].to_numpy())
-    entities = ranking.searchable(embeddings, candidates)
+    entities = ranking.in_blocks(embeddings, candidates)
     found = ranking.exact(entities, queries, depth, embeddings.similarity)
     match = np.stack(
         [

@@ -27,7 +27,8 @@ PAIRS_SCHEMA: Schema = {
 - entity resolution: query left names entity right; a row without a left is another entity of its subset. The
   right sides of a subset are its candidates.
 - choice: query left has the answer right; the hard negatives are the other candidates.
-- triplets: anchor left, positive right, hard negatives; no score.
+- triplets: anchor left, positive right, hard negatives; no score. A row without a left is a document that
+  negatives may be mined from beside those that triplets name; stage `mine` leaves such rows out.
 - clustering: left has this label, and the subset test.
 - classes: left, or left and right, has this label. The subset says what the row is for: to train a
   classifier, to choose its settings or to score it (train, dev, test); the split, where that score counts.

@@ -1,8 +1,8 @@
 """The nearest documents that any search found for each query, and what they score."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,9 @@ TOP = 10
 DEPTH = TOP + 1
 """Documents that are looked up: a query's own one, which is no find, may be among them."""
 ROWS_AT_A_TIME = 65_536
+"""Documents that are compared at a time: a multiple of faiss' own 1,024, so that no score depends on it."""
+FOUND_AT_A_TIME = 1 << 20
+"""Documents found that are named and scored at a time, in Python's own objects."""
 TIE = 1e-6
 """Scores no further apart, relative to the largest that there may be, count as equal: the search is in single
 precision."""
@@ -128,25 +131,48 @@ def _copies(pairs: pl.DataFrame, documents: Ids) -> Copies:
 
 def searchable(embeddings: Embeddings, wanted: Ids) -> Searchable:
     """The vectors (n, d) of these texts, at length 1 for cosines; a zero vector stays zero."""
-    if embeddings.similarity != "cosine":
-        return embeddings.of(wanted).astype(np.float32)
-    found = np.empty((len(wanted), embeddings.vectors.shape[1]), np.float32)
-    for start in range(0, len(wanted), ROWS_AT_A_TIME):  # in double precision
-        rows = slice(start, start + ROWS_AT_A_TIME)
-        found[rows] = normalised(embeddings.of(wanted[rows]))
+    found, start = np.empty((len(wanted), embeddings.vectors.shape[1]), np.float32), 0
+    for block in in_blocks(embeddings, wanted):
+        found[start : start + len(block)] = block
+        start += len(block)
     return found
 
 
+def in_blocks(embeddings: Embeddings, wanted: Ids) -> Iterator[Searchable]:
+    """The same vectors, ROWS_AT_A_TIME at a time; those of a file are read as they are asked for."""
+    for start in range(0, len(wanted), ROWS_AT_A_TIME):
+        rows = embeddings.of(wanted[start : start + ROWS_AT_A_TIME])
+        yield (normalised(rows) if embeddings.similarity == "cosine" else rows).astype(np.float32)
+
+
 def exact(
-    documents: Searchable, queries: Searchable, depth: int = DEPTH, how: Similarity = "cosine"
+    documents: Iterable[Searchable], queries: Searchable, depth: int = DEPTH, how: Similarity = "cosine"
 ) -> Found:
-    """The nearest documents of each query, all being looked at. (documents, d), (queries, d)."""
+    """The nearest documents of each query, all being looked at.
+
+    Memory is that of a block and of what is found. Which of several documents that tie at the last place is
+    found may depend on the blocks.
+
+    Args:
+        documents: blocks (n, d), as `in_blocks` gives them; [documents] is all at once.
+        queries: (n, d).
+        depth: how many, or all that there are.
+        how: vectors are compared.
+    """
     import faiss
 
-    index = faiss.IndexFlat(documents.shape[1], metric(how))
-    index.add(documents)
-    found = search(index, queries, depth)
-    return replace(found, tie=TIE * _largest(documents, queries, how))
+    kind, count, longest = metric(how), 0, 0.0
+    heap = faiss.ResultHeap(len(queries), depth, keep_max=kind == faiss.METRIC_INNER_PRODUCT)
+    for block in documents:
+        index = faiss.IndexFlat(block.shape[1], kind)
+        index.add(block)
+        values, rows = index.search(queries, min(depth, len(block)))
+        heap.add_result(values, rows + count)
+        count, longest = count + len(block), max(longest, _longest(block, how))
+    heap.finalize()
+    values, rows = heap.D[:, :count], heap.I[:, :count]
+    scores = values if kind == faiss.METRIC_INNER_PRODUCT else -values
+    return Found(scores, rows, TIE * _largest(longest, _longest(queries, how), how))
 
 
 def metric(how: Similarity) -> int:
@@ -165,24 +191,28 @@ def search(index: "faiss.Index", queries: Searchable, depth: int) -> Found:
     return Found(values if index.metric_type == faiss.METRIC_INNER_PRODUCT else -values, rows)
 
 
-def _largest(documents: Searchable, queries: Searchable, how: Similarity) -> float:
-    """A bound of the scores' magnitude; 1 for cosines."""
+def _longest(side: Searchable, how: Similarity) -> float:
+    """The greatest norm of vectors (n, d), that by which they are compared."""
     if how == "cosine":
         return 1.0
-    norm = 1 if how == "manhattan" else 2
-    one, other = (
-        float(np.linalg.norm(side, ord=norm, axis=1).max(initial=0)) for side in (documents, queries)
-    )
-    return {"dot": one * other, "euclidean": (one + other) ** 2, "manhattan": one + other}[how]
+    return float(np.linalg.norm(side, ord=1 if how == "manhattan" else 2, axis=1).max(initial=0))
 
 
-def ranked(task: Collection, found: Found, most: int) -> dict[str, dict[str, float]]:
+def _largest(one: float, other: float, how: Similarity) -> float:
+    """A bound of the magnitude of scores, by the greatest norms of either side; 1 for cosines."""
+    return {"cosine": 1.0, "dot": one * other, "euclidean": (one + other) ** 2, "manhattan": one + other}[how]
+
+
+def ranked(
+    task: Collection, found: Found, most: int, some: slice = slice(None)
+) -> dict[str, dict[str, float]]:
     """Query -> document -> score, of what a search found and what is not passed over.
 
     Args:
         task: the task.
         found: the nearest texts.
         most: documents of a query that are looked at, its own one included.
+        some: which of the queries.
     """
     return {
         query: {
@@ -190,7 +220,9 @@ def ranked(task: Collection, found: Found, most: int) -> dict[str, dict[str, flo
             for document, value in _documents(task, rows, scores, most)
             if (query, document) not in task.passed_over
         }
-        for query, rows, scores in zip(task.query_names, found.rows, found.scores, strict=True)
+        for query, rows, scores in zip(
+            task.query_names[some], found.rows[some], found.scores[some], strict=True
+        )
     }
 
 
@@ -211,11 +243,19 @@ def _documents(
 
 
 def by_query(
-    task: Collection, found: Found, recalls: Sequence[int] = (TOP,)
+    task: Collection, found: Found, recalls: Sequence[int] = (TOP,), depth: int | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """MRR@10, nDCG@10 and recall at each of `recalls` of each query, (queries,), of what a search found."""
+    """What each query scores, (queries,), by metric.
+
+    Args:
+        task: the task.
+        found: what a search found for it.
+        recalls: MRR@10, nDCG@10 and recall at each of these depths.
+        depth: nDCG and MAP at this one too, as BEIR reports them; MAP is the mean of average precision, in
+            which a relevant document that is not found counts as 0.
+    """
     import ir_measures
-    from ir_measures import RR, R, nDCG
+    from ir_measures import AP, RR, R, nDCG
 
     names = {
         # RR@10 ranks ties by rising names, and trec_eval, whose RR has no bound, by falling ones. Where names
@@ -224,11 +264,19 @@ def by_query(
         **{f"recall@{depth}": R @ depth for depth in recalls},
         f"ndcg@{TOP}": nDCG @ TOP,
     }
-    run = ranked(task, found, max(TOP, *recalls) + 1)
-    values = {
-        (one.measure, one.query_id): float(one.value)
-        for one in ir_measures.iter_calc(list(names.values()), task.relevance, run)
-    }
+    if depth is not None:
+        names |= {f"ndcg@{depth}": nDCG @ depth, f"map@{depth}": AP @ depth}
+    most = max(TOP, depth or 0, *recalls) + 1
+    values: dict[tuple[object, str], float] = {}
+    size = max(1, FOUND_AT_A_TIME // most)
+    for start in range(0, len(task.query_names), size):
+        some = slice(start, start + size)
+        run = ranked(task, found, most, some)
+        judged = {query: task.relevance[query] for query in run}
+        values |= {
+            (one.measure, one.query_id): float(one.value)
+            for one in ir_measures.iter_calc(list(names.values()), judged, run)
+        }
     found_by = {
         name: np.array([values[measure, query] for query in task.query_names])
         for name, measure in names.items()

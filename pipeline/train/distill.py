@@ -20,12 +20,12 @@ from pipeline.params.load import load
 from pipeline.params.students import Student
 from pipeline.train import distillation
 from pipeline.train.loop import curves, guard
+from pipeline.train.loop.card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint, of_tensors
 from pipeline.train.loop.data import materialise, open_corpus, teacher_sample
 from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
-from pipeline.train.student_card import model_card
 from pipeline.train.students.shared.interface import LearnsVocabulary
 from pipeline.train.students.shared.verdict import Refused, verdict
 from pipeline.vectors import collapse

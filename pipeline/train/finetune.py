@@ -27,12 +27,12 @@ from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
 from pipeline.train.loop import curves, guard
+from pipeline.train.loop.card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.objective import autocast
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World, processes
-from pipeline.train.student_card import model_card
 from pipeline.train.students.shared.interface import Student
 from pipeline.train.students.shared.verdict import verdict
 from pipeline.vectors.sets import published

@@ -179,9 +179,8 @@ def test_many_candidates_are_searched_by_cells_and_the_metrics_say_so(tmp_path, 
     triplets, params = random_triplets(2000, 400), ALL | OFF
     exact, counts = mined(texts, triplets, **params)
     assert "approximate" not in counts.metrics()
-    monkeypatch.setattr(mining, "EXACT_ROWS", 700)
     monkeypatch.setattr(mining, "PROBES", probes)
-    table, counts = mined(texts, triplets, **params)
+    table, counts = mined(texts, triplets, **params, exact_rows=700)
     assert counts.metrics()["approximate"] == "one"
     given, wanted, found = keyed(triplets), keyed(exact), keyed(table)
     both = [(set(wanted[key][len(given[key]) :]), set(found[key][len(given[key]) :])) for key in given]

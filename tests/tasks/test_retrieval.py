@@ -43,7 +43,7 @@ def test_a_querys_own_document_takes_no_place_of_the_documents_that_are_looked_a
     assert score(rows, embeddings)[f"recall@{depth}"] == 1 - beyond
     task = ranking.collection(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
     sides = [ranking.searchable(embeddings, wanted) for wanted in (task.documents, task.queries)]
-    assert ranking.score(task, ranking.exact(*sides))["recall@10"] == (depth + beyond == 10)
+    assert ranking.score(task, ranking.exact([sides[0]], sides[1]))["recall@10"] == (depth + beyond == 10)
 
 
 def test_recall_counts_every_relevant_document_and_queries_weigh_alike():

@@ -9,7 +9,7 @@ from pipeline.core.errors import UserError
 from pipeline.data.common import metrics
 from pipeline.export.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, canonical
 from pipeline.params.base import HUB, without_folders
-from pipeline.params.corpus import Source, TripletFile, WordNetTriplets
+from pipeline.params.corpus import RetrievalTriplets, Source, TripletFile, WordNetTriplets
 from pipeline.params.load import Params
 from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, single_teachers
 
@@ -220,7 +220,7 @@ def _declared(licence: str | None) -> Licence:
     return Licence((canonical(licence),), f"{licence}, as params.yaml says")
 
 
-def _place(block: Source | TripletFile) -> str:
+def _place(block: Source | TripletFile | RetrievalTriplets) -> str:
     """A file's path or a dataset's address, without folders of this machine."""
     if block.kind == "huggingface":
         address = f"{HUB}{block.dataset}" + (f"@{block.revision}" if block.revision else "")

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from pipeline.core.errors import UserError
+from pipeline.params.corpus import RetrievalTriplets
 from pipeline.params.evaluate import RetrievalTask
 from pipeline.prepare.labelled.labelled import SEARCH, Labelled, Rows, join, label
 from pipeline.prepare.readers.beir import read_beir
@@ -31,7 +32,7 @@ def retrieval(name: str, task: RetrievalTask) -> Labelled:
     Raises:
         UserError: a file is at fault, or no judgement is above 0.
     """
-    found = (read_msmarco if task.layout == "msmarco" else read_beir)(Path(task.path), task.qrels)
+    found = read(task)
     judged: dict[tuple[str, str], float] = {}
     for query, document, score in found.judgements:
         if score > 0:
@@ -51,6 +52,15 @@ def retrieval(name: str, task: RetrievalTask) -> Labelled:
         labelled = replace(labelled, pairs=labelled.pairs.with_columns(subset=pl.lit(""), label=_NO_NAME))
     dropped = {**found.missing, **({"query_without_relevant_document": unanswered} if unanswered else {})}
     return replace(labelled, dropped={name: dropped} if dropped else {})
+
+
+def read(block: RetrievalTask | RetrievalTriplets) -> Collection:
+    """The texts and judgements of a folder.
+
+    Raises:
+        UserError: a file is at fault.
+    """
+    return (read_msmarco if block.layout == "msmarco" else read_beir)(Path(block.path), block.qrels)
 
 
 _NO_NAME = pl.lit(None, dtype=pl.String)

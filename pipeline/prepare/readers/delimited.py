@@ -56,18 +56,19 @@ def read_cells(path: Path, names: Sequence[str], *, surplus: bool = False) -> pl
     Raises:
         UserError: the file is missing or empty, or a line has another number of cells.
     """
+    return table_of(cell_rows(path, names, surplus=surplus), names, path)
 
-    def rows() -> Iterator[list[str]]:
-        for number, line in enumerate(lines(path), start=1):
-            row = line.split("\t")
-            if len(row) < len(names) or (len(row) > len(names) and not surplus):
-                raise UserError(
-                    f"{path}, line {number}: {len(row)} cells, not {', '.join(names)}, separated by tabs; "
-                    "correct the line"
-                )
-            yield row[: len(names)]
 
-    return table_of(rows(), names, path)
+def cell_rows(path: Path, names: Sequence[str], *, surplus: bool = False) -> Iterator[list[str]]:
+    """The same cells a line at a time, an empty one as ""; the file is not held in memory."""
+    for number, line in enumerate(lines(path), start=1):
+        row = line.split("\t")
+        if len(row) < len(names) or (len(row) > len(names) and not surplus):
+            raise UserError(
+                f"{path}, line {number}: {len(row)} cells, not {', '.join(names)}, separated by tabs; "
+                "correct the line"
+            )
+        yield row[: len(names)]
 
 
 def read_lines(path: Path) -> list[str]:

@@ -27,15 +27,30 @@ def read_msmarco(folder: Path, qrels: str) -> Collection:
         said = ", ".join(splits) or "none"
         raise UserError(f"{folder / f'qrels.{qrels}.tsv'} does not exist; `qrels` can be: {said}")
     judged = packed_or_not(folder / f"qrels.{qrels}.tsv")
-    own = folder / f"queries.{qrels}.tsv"
-    documents = _by_id(packed_or_not(folder / "collection.tsv"), "passage")
-    queries = _by_id(
-        packed_or_not(own if any(folder.glob(f"{own.name}*")) else folder / "queries.tsv"), "query"
-    )
+    documents, queries = read_passages(folder), read_queries(folder, qrels)
     table = read_cells(judged, QRELS_CELLS)
     relevance = numbers(table["relevance"], judged)
     rows = zip(table["query id"], table["document id"], relevance, strict=True)
     return collection(documents, queries, rows, judged)
+
+
+def read_passages(folder: Path) -> Texts:
+    """Read collection.tsv, which may end in .gz.
+
+    Raises:
+        UserError: it is missing or at fault.
+    """
+    return _by_id(packed_or_not(folder / "collection.tsv"), "passage")
+
+
+def read_queries(folder: Path, qrels: str) -> Texts:
+    """Read queries.`qrels`.tsv or else queries.tsv; either may end in .gz.
+
+    Raises:
+        UserError: they are missing or at fault.
+    """
+    own = folder / f"queries.{qrels}.tsv"
+    return _by_id(packed_or_not(own if any(folder.glob(f"{own.name}*")) else folder / "queries.tsv"), "query")
 
 
 def _by_id(path: Path, what: str) -> Texts:

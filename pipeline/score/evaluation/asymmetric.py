@@ -24,6 +24,6 @@ def score_tasks(
         task = ranking.collection(pairs)
         how = queries.similarity
         stored = replace(documents, similarity=how)
-        sides = ranking.searchable(stored, task.documents), ranking.searchable(queries, task.queries)
+        sides = ranking.in_blocks(stored, task.documents), ranking.searchable(queries, task.queries)
         scores[name] = ranking.score(task, ranking.exact(*sides, how=how))
     return scores

@@ -46,7 +46,7 @@ def score_tasks(
 
 def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index]) -> Iterator[Row]:
     documents, queries = (ranking.searchable(embeddings, ids) for ids in (task.documents, task.queries))
-    exact = ranking.exact(documents, queries, how=embeddings.similarity)
+    exact = ranking.exact([documents], queries, how=embeddings.similarity)
     for spec in specs:
         index = build(spec, documents, embeddings.similarity)
         found = search(index, queries)

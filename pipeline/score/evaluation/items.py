@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.params.evaluate import Probe, Scoring
+from pipeline.params.evaluate import DEPTH, Probe, Scoring
 from pipeline.score.statistics.examined import CLASS, CLUSTER, COSINE, ITEMS_SCHEMA, RESOLVED
 from pipeline.tasks import (
     agreement,
@@ -15,7 +15,6 @@ from pipeline.tasks import (
     classification,
     clustering,
     entity_resolution,
-    ranking,
     retrieval,
     sts,
 )
@@ -25,16 +24,23 @@ from pipeline.tasks.scoring import Scores
 
 
 def score_tasks(
-    tasks: Mapping[str, pl.DataFrame], scoring: Mapping[str, Scoring], embeddings: Embeddings
+    tasks: Mapping[str, pl.DataFrame],
+    scoring: Mapping[str, Scoring],
+    embeddings: Embeddings,
+    depths: Mapping[str, int] | None = None,
 ) -> tuple[Scores, pl.DataFrame]:
     """Score every task by one model as `tasks.score_tasks` does, and keep the items that the scores are of.
 
-    What a score and its items share, searches and classifiers, is done once.
+    What a score and its items share, searches and classifiers, is done once. A task of `depths` is retrieval
+    that looks at so many documents.
 
     Returns:
         The scores, and the items of all tasks: `task` and the columns of ITEMS_SCHEMA.
     """
-    found = {name: score_task(group, scoring[name], embeddings) for name, group in tasks.items()}
+    found = {
+        name: score_task(group, scoring[name], embeddings, (depths or {}).get(name, DEPTH))
+        for name, group in tasks.items()
+    }
     items = pl.concat(
         of_task.select(pl.lit(name).alias("task"), *ITEMS_SCHEMA) for name, (_, of_task) in found.items()
     )
@@ -42,7 +48,7 @@ def score_tasks(
 
 
 def score_task(
-    pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings
+    pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings, depth: int = DEPTH
 ) -> tuple[dict[str, float], pl.DataFrame]:
     """The scores of one task by one model, and its items as ITEMS_SCHEMA says.
 
@@ -51,13 +57,15 @@ def score_task(
             order.
         how: the scoring that the items' values make up.
         embeddings: vectors of all the task's texts.
+        depth: documents that retrieval looks at for a query.
     """
+    if how == "retrieval":
+        return _retrieval(pairs, embeddings, depth)
     if isinstance(how, Probe):
         predictions = classification.predict(pairs, embeddings, how)
         return classification.scores(predictions, how.metric), _classified(pairs, predictions)
     by = {
         "sts": _similarity,
-        "retrieval": _retrieval,
         "entity_resolution": _entities,
         "choice": _choice,
         "clustering": _clustering,
@@ -105,10 +113,12 @@ def _similarity(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, 
     )
 
 
-def _retrieval(pairs: pl.DataFrame, embeddings: Embeddings) -> tuple[dict[str, float], pl.DataFrame]:
+def _retrieval(
+    pairs: pl.DataFrame, embeddings: Embeddings, depth: int
+) -> tuple[dict[str, float], pl.DataFrame]:
     """What each query scores by every metric."""
-    task, found = retrieval.search(pairs, embeddings)
-    values = ranking.by_query(task, found, retrieval.RECALLS)
+    task, found = retrieval.search(pairs, embeddings, depth)
+    values = retrieval.by_query(task, found, depth)
     parts = (_items(metric, task.queries, of_queries) for metric, of_queries in values.items())
     return retrieval.scores(task, values), pl.concat(parts)
 
