@@ -181,7 +181,7 @@ def test_every_init_is_empty(repository):
 
 
 def test_dvc_yaml_and_its_lock_stay_small(repository):
-    """The lock names the code of each stage: at most 370 entries for each five students; classifiers apart."""
+    """The lock names the code of each stage: at most 370 entries for five students; classifiers apart."""
     params = load(repository / "params.yaml")
     students, shared, of_students = params.students, 0, 0
     for name, stage in stages_of(repository).items():
