@@ -131,7 +131,7 @@ def documents(path: Path) -> list[Row]:
 def settings(student: str, run: Row) -> str:
     """What a student's scores depend on but for its seeds, as a hash; the teacher's: what all have."""
     block = with_seed(run["students"][student], None) if student in run["students"] else None
-    shared = {key: value for key, value in run.items() if key not in ("students", "runtime")}
+    shared = {key: value for key, value in run.items() if key not in ("students", "classifiers", "runtime")}
     return hashlib.sha256(json.dumps([shared, block], sort_keys=True).encode()).hexdigest()[:12]
 
 

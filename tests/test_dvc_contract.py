@@ -32,6 +32,14 @@ def copy(repository, tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def whole(copy):
+    """A copy with a classifier, of which the committed params have none."""
+    block = "{one: {student: potion, start: finetuned, task: supersense}}"
+    edit(copy / "params.yaml", "classifiers: {}", f"classifiers: {block}")
+    return copy
+
+
 @cache
 def index_of(root):
     """What DVC knows of the repository."""
@@ -48,8 +56,8 @@ def edit(path, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
-def test_every_stage_declares_the_code_that_it_runs(repository):
-    assert dvc_contract.faults(repository) == []
+def test_every_stage_declares_the_code_that_it_runs(whole):
+    assert dvc_contract.faults(whole) == []
 
 
 @pytest.mark.parametrize(
@@ -110,8 +118,8 @@ def test_a_dependency_on_what_a_stage_does_not_import_is_found(copy):
     assert dvc_contract.faults(copy) == [*map(covers.format, unused), twice]
 
 
-def test_the_report_comes_before_the_exports_whose_failure_would_end_the_run(repository):
-    planned = [stage for stage in plan_repro(index_of(repository).graph) if isinstance(stage, PipelineStage)]
+def test_the_report_comes_before_the_exports_whose_failure_would_end_the_run(whole):
+    planned = [stage for stage in plan_repro(index_of(whole).graph) if isinstance(stage, PipelineStage)]
     order = [stage.name.partition("@")[0] for stage in planned]
     assert order.index("report") < order.index("export")
     exports = min(order.index("export"), order.index("export_classifier"))
@@ -252,9 +260,9 @@ def test_the_report_waits_for_no_export(repository):
     assert not [out for name, out in waited_for if name.startswith("export")]
 
 
-def test_every_stage_is_timed_but_those_that_dvc_yaml_names(repository):
+def test_every_stage_is_timed_but_those_that_dvc_yaml_names(whole):
     """The time is a cached out: uncached, it would turn the run-cache off."""
-    for address, stage in stages_of(repository).items():
+    for address, stage in stages_of(whole).items():
         name, words = address.partition("@")[0], shlex.split(stage.cmd)
         times = {out.def_path: out.use_cache for out in stage.outs if "data/timings/" in out.def_path}
         module = dvc_contract.entry(stage.cmd).removesuffix(".py").replace("/", ".")
@@ -268,12 +276,12 @@ def test_every_stage_is_timed_but_those_that_dvc_yaml_names(repository):
         assert times == {out: True}
 
 
-def test_the_report_shows_all_that_is_timed_in_the_order_of_dvc_yaml(repository):
-    params = load(repository / "params.yaml")
+def test_the_report_shows_all_that_is_timed_in_the_order_of_dvc_yaml(whole):
+    params = load(whole / "params.yaml")
     shown = addresses([*params.augment.methods], [*params.students], [*params.classifiers])
-    timed = [address for address in stages_of(repository) if address.partition("@")[0] not in UNTIMED]
+    timed = [address for address in stages_of(whole) if address.partition("@")[0] not in UNTIMED]
     assert sorted(shown) == sorted(timed)
-    written = YAML(typ="safe").load(repository / "dvc.yaml")["stages"]
+    written = YAML(typ="safe").load(whole / "dvc.yaml")["stages"]
     assert list(dict.fromkeys(name.partition("@")[0] for name in shown)) == [
         name for name in written if name not in UNTIMED
     ]
@@ -292,8 +300,8 @@ def unmatched(stage):
     return {path for path in named if lacks(path, declared)} | {p for p in declared if lacks(p, named)}
 
 
-def test_a_command_names_what_its_stage_declares(repository):
-    found = {name: unmatched(stage) for name, stage in stages_of(repository).items()}
+def test_a_command_names_what_its_stage_declares(whole):
+    found = {name: unmatched(stage) for name, stage in stages_of(whole).items()}
     assert {name: paths for name, paths in found.items() if paths} == {}
 
 
