@@ -69,13 +69,13 @@ def _arranged(
     if init.intermediate:
         encoder = narrow_feed_forward(encoder, init.intermediate)
     if init.weights == "random":
-        encoder = random_weights(encoder, params.train.seed)
+        encoder = random_weights(encoder, params.seed)
     hidden = width_of(encoder)
     head: list[nn.Module] = [Pooling(hidden, "mean")]
     if init.projection != "none":
         activation = nn.Tanh() if init.activation == "tanh" else nn.Identity()
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(params.train.seed)
+            torch.manual_seed(params.seed)
             head.append(Dense(hidden, params.width, bias=True, activation_function=activation))
     elif params.width != hidden:
         raise UserError(
