@@ -67,10 +67,8 @@ def test_local_tasks_give_mtebs_figures_which_are_our_own_too(folder, monkeypatc
     tiny = [task["main_score"] for task in written("tiny")["tasks"].values()]
     assert written("tiny")["average"] == pytest.approx(np.mean(tiny), rel=1e-4)
     assert tiny != list(scores.values())
-    # Each category has one task.
-    assert written("tiny")["categories"] == dict(
-        zip(("STS", "Retrieval", "Classification"), tiny, strict=True)
-    )
+    each = {name.removeprefix("Local"): task["main_score"] for name, task in written("tiny")["tasks"].items()}
+    assert written("tiny")["categories"] == each  # which have one task each
 
 
 def test_averages_of_categories_are_those_of_mtebs_leaderboard():
@@ -79,7 +77,7 @@ def test_averages_of_categories_are_those_of_mtebs_leaderboard():
     names = ("STS12", "STS13", "STS14", "SciFact", "Banking77Classification", "ImdbClassification")
     scores = dict(zip(names, (0.5, 0.75, 0.1, 0.9, 0.3, 0.6), strict=True))
     columns = {"task_name": names, "score": [*scores.values()]}
-    constant = {"model_name": "m", "split": "test", "subset": "default"}
+    constant = {"model_name": "sentence-transformers/all-MiniLM-L6-v2", "split": "test", "subset": "default"}
     frame = pl.DataFrame(columns).with_columns(pl.lit(v).alias(k) for k, v in constant.items())
     wanted = _create_summary_table(frame).df.row(0, named=True)
     categories = {one: mteb_tasks.listed(one, None)[0].metadata.type for one in names}
