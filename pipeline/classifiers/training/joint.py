@@ -191,5 +191,5 @@ def train(
     return fit(joint, backward, dev_value, settings, checkpoint, seconds, keep=True)
 
 
-def _parts(rows: NDArray[np.integer]) -> list[NDArray[np.integer]]:
+def _parts(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return np.split(rows, range(PART, len(rows), PART))

@@ -145,9 +145,18 @@ def read_task(
             of_trained = np.concatenate([of_trained, said.argmax(axis=1)])
             trained = pl.concat([trained, transfer.rows.select("left_id", "right_id")])
     train = Examples.of(trained, ids, of_trained, logits)
-    others = [Examples.of(subsets[subset], ids, classes[subset]) for subset in ("dev", "test")]
+    dev, test = (Examples.of(subsets[subset], ids, classes[subset]) for subset in ("dev", "test"))
     return ClassifierTask(
-        block.task, metric, labels, whole, train, len(classes["train"]), *others, teacher, rows
+        name=block.task,
+        metric=metric,
+        labels=labels,
+        texts=whole,
+        train=train,
+        labelled=len(classes["train"]),
+        dev=dev,
+        test=test,
+        teacher=teacher,
+        rows=rows,
     )
 
 

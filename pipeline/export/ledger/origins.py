@@ -112,7 +112,7 @@ def of_classifier(name: str, params: Params, facts: Facts) -> list[Origin]:
     if task.kind == "wordnet_supersense":
         labels = _wordnet(key, "labels", facts)
     else:
-        place = getattr(task, "train", None) or getattr(task, "path", task.kind)
+        place = str(getattr(task, "train", None) or getattr(task, "path", task.kind))
         labels = Origin(key, "labels", without_folders(place), UNDECLARED)
     return [*of_student(block.student, params, facts, finetuned=finetuned), labels]
 
