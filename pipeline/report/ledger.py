@@ -122,11 +122,12 @@ def _text_sets(params: Params, facts: Facts) -> dict[str, list[Origin]]:
         if getattr(params.augment, method).enabled
     }
     tasks = [key for key in facts.prepared["origins"] if key.startswith(TASKS)]
-    transfer = params.augment.transfer
-    if transfer:  # "mnli" stands for mnli_matched and mnli_mismatched
+    if params.augment.transfer:
+        chosen, known = params.augment.transfer.tasks, params.evaluate.tasks
         names = {key: key.removeprefix(TASKS) for key in tasks}
-        read = [key for key, name in names.items() if {name, name.rpartition("_")[0]} & {*transfer.tasks}]
-        made[TRANSFER] = [_task(key, facts) for key in read]
+        # "mnli" stands for mnli_matched and mnli_mismatched, which params do not name.
+        of = {key: name if name in known else name.rpartition("_")[0] for key, name in names.items()}
+        made[TRANSFER] = [_task(key, facts) for key in tasks if of[key] in chosen]
     return {
         CORPUS: corpus,
         **made,

@@ -73,6 +73,18 @@ def test_nothing_is_missing(project: Path) -> None:
             "used by augment.wordnet; make setup",
         ),
         (
+            {
+                "augment": {
+                    "wordnet": {"enabled": False},
+                    "back_translation": {},
+                    "transfer": {"tasks": ["sst2"]},
+                },
+                "evaluate": {"tasks": {"sst2": {"kind": "sst2", "path": "."}}},
+            },
+            "wordnet",
+            "used by augment.transfer; make setup",
+        ),
+        (
             {"evaluate": {"tasks": {"mine": {"kind": "retrieval", "path": "beir"}}}},
             "files",
             "mine.path: beir does not",

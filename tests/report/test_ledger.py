@@ -65,6 +65,26 @@ def test_an_origin_has_its_licence_rows_and_digests(inputs, tmp_path):
     assert found["evaluate.tasks.relatedness"]["licence_said"].startswith("not asked")
 
 
+def test_a_transfer_set_is_made_of_the_tasks_that_it_names(inputs, tmp_path):
+    edit(inputs, "back_translation: {}}", "back_translation: {}, transfer: {tasks: [mnli, sst2]}}")
+    tasks = ("mnli: {kind: mnli, path: m}", "sst2: {kind: sst2, path: s}", "sst2_b: {kind: sst2, path: b}")
+    edit(inputs, "evaluate: {tasks: {", f"evaluate: {{tasks: {{{', '.join(tasks)}, ")
+    origins = json.loads((inputs / "origins.json").read_text())
+    origins.pop("seal", None)
+    names = ("mnli_matched", "mnli_mismatched", "sst2", "sst2_b")
+    origins["origins"] |= {
+        f"evaluate.tasks.{name}": {"datasets": [name], "files": [], "rows": 9} for name in names
+    }
+    (inputs / "origins.json").write_text(json.dumps(origins))
+    shutil.copytree(inputs / "vectors/wordnet", inputs / "vectors/transfer")
+    found = written(inputs, tmp_path / "out")["artifacts"]["data/vectors/transfer"]
+    assert found["made_of"] == ["teacher", *(f"evaluate.tasks.{name}" for name in names[:3])]
+    assert found["rows"] > 0
+    shutil.rmtree(inputs / "vectors/transfer")
+    with refuses("vectors/transfer", "`dvc repro encode@transfer`"):
+        written(inputs, tmp_path / "again")
+
+
 def test_a_source_without_a_licence_says_so_in_the_ledger_and_on_the_page(inputs, tmp_path):
     edit(inputs, "corpus: {sources: [{kind: wordnet}]}", TEXTS % "cc-by-sa-4.0")
     found = written(inputs, tmp_path / "out")
