@@ -11,7 +11,7 @@ from pipeline.params.load import Params
 from pipeline.report.numbers import NOTHING
 
 TASKS = "evaluate.tasks."
-SCORES_ONLY = Licence((), "not asked: it scores students, and no student is trained on it", nothing=True)
+SCORES_ONLY = Licence((), "not asked: it scores students, and nothing is trained on it", nothing=True)
 METHODS = ("wordnet", "back_translation")
 CORPUS, TRANSFER, EVAL, FINETUNE = "corpus", "transfer", "eval", "finetune"
 SHOWN_DIGITS = 12
@@ -75,6 +75,14 @@ def ledger(
         **{
             f"data/{kind}/{name}": found for kind in ("finetuned", "exported") for name, found in made.items()
         },
+        **{
+            f"data/exported_classifiers/{name}": [
+                *made[one.student],
+                _task(f"{TASKS}{one.task}", params, facts),
+            ]
+            for name, one in params.classifiers.items()
+            if one.student in made
+        },
     }
     distinct = {one.key: one for found in (teachers, *artifacts.values()) for one in found}
     digests = dict(zip((one.key for one in teachers if one.what == origins.TEACHER), weights, strict=True))
@@ -127,21 +135,25 @@ def _text_sets(params: Params, facts: Facts) -> dict[str, list[Origin]]:
         names = {key: key.removeprefix(TASKS) for key in tasks}
         # "mnli" stands for mnli_matched and mnli_mismatched, which params do not name.
         of = {key: name if name in known else name.rpartition("_")[0] for key, name in names.items()}
-        made[TRANSFER] = [_task(key, facts) for key in tasks if of[key] in chosen]
+        made[TRANSFER] = [_task(key, params, facts) for key in tasks if of[key] in chosen]
     return {
         CORPUS: corpus,
         **made,
-        EVAL: [_task(key, facts) for key in tasks],
+        EVAL: [_task(key, params, facts) for key in tasks],
         FINETUNE: [origins.triplets(data, params, facts) for data in params.finetune.data],
     }
 
 
-def _task(key: str, facts: Facts) -> Origin:
+def _task(key: str, params: Params, facts: Facts) -> Origin:
+    """A task; the licence of one that a classifier is trained on is asked for."""
     prepared = facts.of(key)
     places = [*(file["name"] for file in prepared["files"]), *prepared["datasets"]]
     name = ", ".join(places) or origins.WORDNET_NAME
     what = f"evaluation task {key.removeprefix(TASKS)}"
-    return Origin(key, what, name, SCORES_ONLY, prepared=prepared, wordnet=not places)
+    licence = SCORES_ONLY
+    if key.removeprefix(TASKS) in {one.task for one in params.classifiers.values()}:
+        licence = origins.UNDECLARED if places else origins.OF_WORDNET
+    return Origin(key, what, name, licence, prepared=prepared, wordnet=not places)
 
 
 def _written(origin: Origin, weights: str | None, facts: Facts) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from refusals import refuses
 from sample_report import SAMPLE, sample_report
 from test_report import run
 
+from pipeline.data.common import metrics
 from pipeline.report import page
 
 NASTY = ["<script>alert(1)</script>", "{{ 7 * 7 }}", "a\n---\nb | `c`"]
@@ -63,6 +64,28 @@ def test_an_origin_has_its_licence_rows_and_digests(inputs, tmp_path):
     assert (source["rows_in"], source["rows"], source["licence"]) == (165021, 60000, ["wordnet-3.0"])
     assert [file["name"] for file in source["files"]] == ["data.adj", "data.noun"]
     assert found["evaluate.tasks.relatedness"]["licence_said"].startswith("not asked")
+
+
+def test_what_a_classifier_is_trained_on_is_asked_for_its_licence(inputs, tmp_path):
+    edit(inputs, "classifiers: {}", "classifiers: {one: {student: hpd, start: finetuned, task: said}}")
+    edit(inputs, "evaluate: {tasks: {", "evaluate: {tasks: {said: {kind: sst2, path: s}, ")
+    told = json.loads((inputs / "origins.json").read_text())
+    told.pop("seal", None)
+    told["origins"]["evaluate.tasks.said"] = {"datasets": [], "files": [{"name": "s"}], "rows": 9}
+    (inputs / "origins.json").write_text(json.dumps(told))
+    scores = {"accuracy": 0.75, "f1": 0.5, "spread": 0.0}
+    measured = {"task": "said", "metric": "accuracy", "student": "hpd", "start": "finetuned", "kd": False}
+    metrics.write(
+        {**measured, "scores": scores, "parameters_without_embeddings": 9},
+        inputs / "stages/classify_one.json",
+    )
+    shutil.copy(inputs / "timings/finetune_hpd.json", inputs / "timings/classify_one.json")
+    files = run(inputs, tmp_path / "out")
+    found = json.loads(files["ledger.json"])
+    assert found["artifacts"]["data/exported_classifiers/one"]["made_of"][-1] == "evaluate.tasks.said"
+    assert found["origins"]["evaluate.tasks.said"]["unknown"]
+    assert not found["origins"]["evaluate.tasks.relatedness"]["unknown"]
+    assert '<h2 id="classifiers">' in files["index.html"]
 
 
 def test_a_transfer_set_is_made_of_the_tasks_that_it_names(inputs, tmp_path):

@@ -1,0 +1,56 @@
+"""What the report says of classifiers."""
+
+from pipeline.report.classifiers import classifiers
+from pipeline.report.inputs import ClassifierMetrics
+
+
+def one(accuracy=0.9, **changes):
+    block = {"task": "sst2", "metric": "accuracy", "student": "sra", "start": "finetuned", "kd": False}
+    scores = {"accuracy": accuracy, "f1": accuracy - 0.1, "spread": 0.01}
+    given = {**block, "scores": scores, "parameters_without_embeddings": 1234, **changes}
+    return ClassifierMetrics.model_validate(given)
+
+
+def column(found, name, task=0):
+    measures = found.tables[task][1]
+    at = measures.models.index(name)
+    return {row: values[at] for row, _, values in measures.rows}
+
+
+def test_gained_is_over_the_same_student_from_its_untrained_start():
+    kd = {"kd": True, "alpha": 0.0}
+    found = classifiers(
+        {
+            "plain": one(0.8, start="untrained"),
+            "distilled": one(0.85),
+            "plain_kd": one(0.86, start="untrained", **kd, task_teacher={"accuracy": 0.9, "f1": 0.9}),
+            "distilled_kd": one(0.87, **kd),
+            "other": one(0.99, student="hpd"),
+        }
+    )
+    assert [column(found, name)["gained"] for name in found.tables[0][1].models] == [
+        "–",
+        "+0.0500",
+        "–",
+        "+0.0100",
+        "–",
+    ]
+    assert column(found, "plain_kd")["learned from"] == "KD"
+    assert column(found, "plain")["learned from"] == "labels"
+    assert column(found, "plain")["parameters"] == "1,234"
+
+
+def test_tasks_are_told_apart_and_rows_without_values_left_out():
+    found = classifiers(
+        {"a": one(), "b": one(task="mrpc", metric="f1", seeds=3)}, {"c": "no layers; name others"}
+    )
+    assert [task for task, _ in found.tables] == ["sst2", "mrpc"]
+    assert "untuned" not in column(found, "a")
+    assert "±" in column(found, "b", 1)["f1"]
+    assert "±" not in column(found, "b", 1)["accuracy"]
+    assert found.refused == ("no layers; name others",)
+
+
+def test_the_sources_of_learning():
+    found = classifiers({"a": one(kd=True, alpha=0.5, transfer_rows=1000)})
+    assert column(found, "a")["learned from"] == "labels, KD, TS (1,000 rows)"
