@@ -18,8 +18,8 @@ import numpy as np
 from measuring import report, speedup
 from vector_sets import publish, random_ids
 
-from pipeline.select.principal_components import fit_pca
 from pipeline.vectors.sets.published import VectorSet, open_set
+from pipeline.vectors.space.pca import fit
 
 VIEW, DIM = "sentence", 384
 OURS = "ours, streamed"
@@ -27,7 +27,7 @@ OURS = "ours, streamed"
 
 def ours(vectors: VectorSet) -> np.ndarray:
     """As the stage does it."""
-    return fit_pca((batch for _, batch in vectors.batches(VIEW)), DIM, centre=True).explained_variance
+    return fit((batch for _, batch in vectors.batches(VIEW)), DIM, centre=True).explained_variance
 
 
 def covariance(vectors: VectorSet) -> np.ndarray:

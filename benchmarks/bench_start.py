@@ -41,7 +41,7 @@ STAGES = {
     "augment@wordnet": None,
     "encode@corpus": None,
     "teacher_parts": "transformers.modeling_utils:PreTrainedModel.save_pretrained",
-    "fit_pca": "pipeline.select.principal_components:fit_pca",
+    "fit_pca": "pipeline.vectors.space.pca:fit",
     "gate@wordnet": "pipeline.data.common.texts:read_augmented",
     "mine": "pipeline.select.mining:Miner.mine",
     "distill@hpd": "pipeline.train.loop.data:materialise",

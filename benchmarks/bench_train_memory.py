@@ -20,7 +20,6 @@ from ruamel.yaml import YAML
 from vector_sets import publish, random_ids
 
 from pipeline.data.common import texts
-from pipeline.select.principal_components import fit_pca
 from pipeline.vectors.space import pca
 
 VIEW, DIM = "sentence", 384
@@ -69,7 +68,7 @@ def lay_out(folder: Path, rows: int, data: Path) -> None:
     texts.write(table, texts.CORPUS_SCHEMA, folder / "corpus.parquet")
     vectors = publish(folder / "vectors" / "corpus", ids, DIM, VIEW)
     (folder / "pca").mkdir()
-    fitted = fit_pca((batch for _, batch in vectors.batches(VIEW)), DIM, centre=True)
+    fitted = pca.fit((batch for _, batch in vectors.batches(VIEW)), DIM, centre=True)
     pca.write(fitted, folder / "pca" / f"{VIEW}.safetensors")
     params = YAML(typ="safe").load(Path("params.yaml"))
     params["runtime"] = {"cache": str(folder / "cache")}

@@ -10,7 +10,6 @@ from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.data.common import metrics, texts
 from pipeline.params.load import load
-from pipeline.select.principal_components import fit_pca
 from pipeline.vectors.sets import published
 from pipeline.vectors.space import pca
 
@@ -31,7 +30,7 @@ def main(
     explained: dict[str, dict[str, float]] = {}
     with atomic_folder(out, sealed=False) as folder:
         for view, dim in vector_set.dims.items():
-            fitted = fit_pca(vector_set.of(chosen, view), dim, centre=params.pca.centre)
+            fitted = pca.fit(vector_set.of(chosen, view), dim, centre=params.pca.centre)
             pca.write(fitted, folder / f"{view}.safetensors")
             shares = np.cumsum(fitted.explained_variance) / fitted.explained_variance.sum()
             explained[view] = {

@@ -14,7 +14,6 @@ from pipeline.core.progress import progress, say
 from pipeline.data.common import texts
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import EnsembleTeacher, single_teachers
-from pipeline.select.principal_components import fit_pca
 from pipeline.teacher.encode import ENGINES
 from pipeline.teacher.encoding.engines.job import Job
 from pipeline.teacher.encoding.store import filling
@@ -23,6 +22,7 @@ from pipeline.teacher.shared import fitted_members
 from pipeline.teacher.shared.composition import unit
 from pipeline.teacher.shared.fitted_members import Reduction
 from pipeline.teacher.shared.members import own_views
+from pipeline.vectors.space import pca
 
 SAMPLE_TEXTS = 20_000
 """Training texts that a PCA is fitted on, the first by text id, whose order is random."""
@@ -77,7 +77,7 @@ def _fit(params: Params, teacher: EnsembleTeacher, corpus: Path, out: Path) -> d
                 ]
                 for shard in shards
             )
-            fitted = fit_pca(vectors, dim, centre=True)
+            fitted = pca.fit(vectors, dim, centre=True)
             if member.pca and member.pca > fitted.rank:
                 raise UserError(
                     f"teacher.members.{number}.pca is {member.pca}; its view {view!r} of {dim} dimensions "

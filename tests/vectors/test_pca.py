@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from refusals import refuses
 from sklearn.decomposition import PCA
 
-from pipeline.select.principal_components import fit_pca
+from pipeline.vectors.space.pca import fit
 
 DIM = 16
 RNG = np.random.default_rng(0)
@@ -21,21 +21,21 @@ def same_up_to_sign(components, reference):
 
 
 def test_a_centred_fit_is_sklearns_pca():
-    fitted, reference = fit_pca([VECTORS], DIM, centre=True), PCA(svd_solver="full").fit(VECTORS)
+    fitted, reference = fit([VECTORS], DIM, centre=True), PCA(svd_solver="full").fit(VECTORS)
     np.testing.assert_allclose(fitted.mean, reference.mean_, atol=1e-12)
     np.testing.assert_allclose(fitted.explained_variance, reference.explained_variance_, rtol=1e-9)
     same_up_to_sign(fitted.components, reference.components_)
 
 
 def test_without_the_mean_coordinates_are_sklearns_components_times_the_vectors():
-    fitted, reference = fit_pca([VECTORS], DIM, centre=False), PCA(svd_solver="full").fit(VECTORS)
+    fitted, reference = fit([VECTORS], DIM, centre=False), PCA(svd_solver="full").fit(VECTORS)
     expected = VECTORS @ reference.components_[:5].T
     reduced = fitted.reduce(VECTORS, 5)
     np.testing.assert_allclose(reduced * np.sign((reduced * expected).sum(axis=0)), expected, atol=1e-4)
 
 
 def test_the_distilled_targets_are_sklearns_transform_up_to_sign():
-    reduced = fit_pca([VECTORS], DIM, centre=True).reduce(VECTORS, 5)
+    reduced = fit([VECTORS], DIM, centre=True).reduce(VECTORS, 5)
     reference = PCA(5, svd_solver="full").fit_transform(VECTORS)
     signs = np.sign((reduced * reference).sum(axis=0))
     np.testing.assert_allclose(reduced * signs, reference, atol=1e-4)
@@ -44,7 +44,7 @@ def test_the_distilled_targets_are_sklearns_transform_up_to_sign():
 @given(st.lists(st.integers(0, 400), max_size=6), st.booleans())
 def test_the_split_into_batches_does_not_matter(cuts, centre):
     batches = np.split(VECTORS, sorted(cuts))
-    whole, split = (fit_pca(parts, DIM, centre=centre) for parts in ([VECTORS], iter(batches)))
+    whole, split = (fit(parts, DIM, centre=centre) for parts in ([VECTORS], iter(batches)))
     np.testing.assert_allclose(split.mean, whole.mean, atol=1e-12)
     np.testing.assert_allclose(split.components, whole.components, atol=1e-7)
     np.testing.assert_allclose(split.explained_variance, whole.explained_variance, rtol=1e-9)
@@ -53,21 +53,21 @@ def test_the_split_into_batches_does_not_matter(cuts, centre):
 def test_half_precision_vectors_are_summed_in_float64():
     half = np.tile((100 * VECTORS).astype(np.float16), (20, 1))
     reference = PCA(svd_solver="full").fit(half.astype(np.float64))
-    fitted = fit_pca([half[:1000], half[1000:]], DIM, centre=True)
+    fitted = fit([half[:1000], half[1000:]], DIM, centre=True)
     np.testing.assert_allclose(fitted.mean, reference.mean_, rtol=1e-9)
     np.testing.assert_allclose(fitted.explained_variance, reference.explained_variance_, rtol=1e-7)
 
 
 def test_the_largest_entry_of_each_component_is_positive():
     for vectors in (VECTORS, -VECTORS):
-        components = fit_pca([vectors], DIM, centre=True).components
+        components = fit([vectors], DIM, centre=True).components
         assert (np.abs(components).max(axis=1) == components.max(axis=1)).all()
 
 
 def test_directions_without_variance_have_none():
     flat = VECTORS.copy()
     flat[:, 3] = 7.25
-    fitted = fit_pca([flat], DIM, centre=True)
+    fitted = fit([flat], DIM, centre=True)
     assert fitted.explained_variance[-1] == pytest.approx(0, abs=1e-9)
     assert (fitted.explained_variance >= 0).all()
     same_up_to_sign(fitted.components[-1:], np.eye(DIM)[3:4])
@@ -76,11 +76,11 @@ def test_directions_without_variance_have_none():
 @pytest.mark.parametrize("rows", [0, 1])
 def test_a_corpus_of_no_pair_says_what_to_change(rows):
     with refuses(f"{rows} training texts", "corpus.sources", "pca.max_rows"):
-        fit_pca([VECTORS[:rows]], DIM, centre=True)
+        fit([VECTORS[:rows]], DIM, centre=True)
 
 
 def test_fewer_vectors_than_dimensions_have_as_many_components_as_vary():
-    fitted = fit_pca([VECTORS[: DIM - 3]], DIM, centre=True)
+    fitted = fit([VECTORS[: DIM - 3]], DIM, centre=True)
     reference = PCA(svd_solver="full").fit(VECTORS[: DIM - 3])
     assert fitted.rank == DIM - 4
     kept = reference.explained_variance_[: DIM - 4]
@@ -88,6 +88,6 @@ def test_fewer_vectors_than_dimensions_have_as_many_components_as_vary():
 
 
 def test_as_many_vectors_as_dimensions_are_enough():
-    fitted = fit_pca([VECTORS[: DIM - 3], VECTORS[DIM - 3 : DIM]], DIM, centre=True)
+    fitted = fit([VECTORS[: DIM - 3], VECTORS[DIM - 3 : DIM]], DIM, centre=True)
     reference = PCA(svd_solver="full").fit(VECTORS[:DIM])
     np.testing.assert_allclose(fitted.explained_variance, reference.explained_variance_, atol=1e-9)
