@@ -129,7 +129,7 @@ def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callab
     ours, examples, dev = prepared(block, static, folder / "static")
     ours.fit_projection(examples.tokens, examples.targets)
     wanted = torch.from_numpy(np.array(dev.targets))
-    dense = block.model_copy(update={"train": block.train.model_copy(update={"sparse": False})})
+    dense = block.model_copy(update={"train": block.training.model_copy(update={"sparse": False})})
     ours_dense = static.build(dense, VOCABULARY)
     ours_dense.fit_projection(examples.tokens, examples.targets)
     students: dict[str, tuple[StaticStudent, Any]] = {
@@ -178,9 +178,9 @@ def ours_steps(block: StudentBlock, student: Student, examples: Examples, steps:
     """Steps as the training loop makes them."""
     longest = int(examples.tokens.lengths.max())
     setting = LossContext(block.width, examples.targets.shape[1], len(examples), longest, PARTS, 0)
-    bfloat16 = block.train.precision == "bfloat16"
+    bfloat16 = block.training.precision == "bfloat16"
     step = Step(student, objective(block, setting), examples, World(), bfloat16=bfloat16)
-    optimizers = Optimizers(student.module, block.train.lr, 0.0, sparse=block.train.sparse)
+    optimizers = Optimizers(student.module, block.training.lr, 0.0, sparse=block.training.sparse)
     order = batches(len(examples))
 
     def run() -> None:

@@ -33,7 +33,9 @@ def write_project(folder: Path, student: dict[str, Any] | None = None, **train: 
     write_parts(folder / "teacher")
     write_facts(folder / "facts.json")
     tiny = small_params()["students"]["tiny"] | (student or {})
-    params = small_params(students={"tiny": {**tiny, "train": {**TRAIN, **train}}})
+    if tiny["train"] is not None:
+        tiny["train"] = {**TRAIN, **train}
+    params = small_params(students={"tiny": tiny})
     with (folder / "params.yaml").open("w") as file:
         YAML().dump(params, file)
 

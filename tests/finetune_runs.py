@@ -34,13 +34,16 @@ def finetune_params(**changes: object) -> dict:
     return {**base, **changes}
 
 
-def write_inputs(kind: str, block: dict | None, parts: Path) -> None:
-    """Params, triplets, a dev task and a distilled student of a kind in the working folder."""
+def write_inputs(kind: str, block: dict | None, parts: Path, **changes: object) -> None:
+    """Params, triplets, a dev task and a distilled student of a kind in the working folder.
+
+    `block` is its fine-tuning, `changes` are other keys of its block.
+    """
     distilled = {"static": static_block(), "transformer": transformer_block()}[kind]
     module = {"static": static, "transformer": transformer}[kind]
     write_facts(Path("facts.json"))
     student_folder.write(module.build(distilled, parts), "distilled", Path("distilled"))
-    whole = distilled.model_dump(mode="json") | {"finetune": block}
+    whole = distilled.model_dump(mode="json") | {"finetune": block, **changes}
     tasks = {
         "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
         "reported": {"kind": "sts", "path": "test.tsv"},

@@ -16,6 +16,7 @@ from pipeline.params.evaluate import AGREEMENT
 from pipeline.params.export import Format
 from pipeline.params.load import Params
 from pipeline.params.mixture import TextSet
+from pipeline.params.students import StudentBlock
 from pipeline.params.teacher import Similarity
 
 KEPT = 0.995
@@ -68,15 +69,15 @@ def card(
     parts = [
         f"---\n{data.to_yaml()}\n---\n",
         f"# {name}\n",
-        f"A {block.kind} student of {metrics['dim']} dimensions, distilled from {teachers} "
-        f"(its `{block.view}` vectors). {_spoken(data.language)}\n",
+        f"A {block.kind} student of {metrics['dim']} dimensions, {_made(block, teachers)}. "
+        f"{_spoken(data.language)}\n",
         "## Formats\n",
         _formats(exports, measure),
         *(_int8(exports["onnx-int8"]) if "onnx-int8" in exports else []),
         "## Quality\n",
         _quality(metrics),
         "## What it is made of\n",
-        _made_of(made_of, block.train.texts),
+        _made_of(made_of, block.train.texts if block.train else {}),
         "## Licence\n",
         said(made_of),
         *(["## Prompts\n", _prompts(prompts, graphs)] if prompts else []),
@@ -86,6 +87,13 @@ def card(
         *([in_a_browser(graphs)] if graphs else []),
     ]
     return str(ModelCard("\n".join(parts)))  # which reads the head as the hub does
+
+
+def _made(block: StudentBlock, teachers: str) -> str:
+    white = "; its last layer whitens its vectors" if block.whitening else ""
+    if block.train:
+        return f"distilled from {teachers} (its `{block.view}` vectors){white}"
+    return f"not distilled, and scored beside {teachers}{white}"
 
 
 def licence_file(name: str, made_of: Sequence[Origin]) -> str | None:

@@ -51,7 +51,7 @@ def header(
         tags=[
             "sentence-transformers",
             "feature-extraction",
-            "distillation",
+            *(["distillation"] if params.student(name).train else []),
             *(["onnx", "transformers.js"] if "onnx" in formats else []),
         ],
     )

@@ -126,12 +126,12 @@ class Params(Block):
                 f"{where}.view is {student.view!r}, which is not encoded; add it to encode.views "
                 f"({', '.join(self.encode.views)})"
             )
-        if student.train.centre and not self.pca.centre:
+        if student.train and student.train.centre and not self.pca.centre:
             yield (
                 f"{where}.train.centre subtracts the mean that pca.centre: false leaves out; set pca.centre: "
                 "true, or train.centre: false"
             )
-        texts = student.train.texts
+        texts = student.train.texts if student.train else {"corpus": 1.0}
         if not any(text_set == "corpus" or getattr(self.augment, text_set).enabled for text_set in texts):
             yield (
                 f"{where}.train.texts names {', '.join(texts)}, of which nothing is made; add corpus, or set "

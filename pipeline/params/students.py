@@ -5,74 +5,33 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from pipeline.core.machine import Precision
-from pipeline.params.base import Auto, Block, Count, Fraction, Name, Positive, Seed, allowed
+from pipeline.params.base import Auto, Block, Count, Positive, allowed
+from pipeline.params.finetune import Finetune, Whitening
 from pipeline.params.layers import CutInit, LayeredInit, Share, StudentInit
-from pipeline.params.losses import HsicLoss, Loss
+from pipeline.params.losses import Loss
 from pipeline.params.teacher import View
 from pipeline.params.train import StaticTrain, Train
 
 
-class WeightedHsic(Block):
-    """HSIC with its weight."""
-
-    weight: Positive = 0.5
-    loss: HsicLoss
-
-
-class Finetune(Block):
-    """Supervised InfoNCE with in-batch and given hard negatives (IBKD eq. 10, HPD eq. 1)."""
-
-    data: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    """Names under `finetune.data`."""
-    epochs: Count = 1
-    """Passes over the triplets."""
-    batch_size: Annotated[int, Field(ge=2)] = 64
-    """Triplets an optimizer step: the other positives of a batch are negatives."""
-    micro_batch: Count | None = None
-    """Texts in memory at a time, where a step is too large for it: the gradients are those of the whole step
-    (GradCache). null: all at once."""
-    lr: Positive = 2e-5
-    """Peak learning rate of AdamW, linear warm-up and decay."""
-    warmup: Fraction = 0.1
-    """Share of the steps in which the learning rate rises to `lr`."""
-    temperature: Positive = 0.05
-    """Divides the cosines."""
-    negatives: Annotated[int, Field(ge=0)] = 8
-    """Most hard negatives of an anchor: given ones first, then mined ones."""
-    hsic: WeightedHsic | None = None
-    """IBKD's regulariser beside the contrast (eq. 9): weight 0.5 in the paper."""
-    projection: Count | None = None
-    """Dimension that a linear layer, trained along and shipped, brings the vectors down to (IBKD eq. 11), and
-    which ships even where no dev score rises; null: there is none."""
-    precision: Precision = "auto"
-    """Of the forward and backward passes, and of those that dev tasks are scored with, as in `train`."""
-    interpolation: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Share of the fine-tuned weights in those that are scored and kept; the others are the distilled ones
-    (WiSE-FT, Wortsman et al. 2022). Below 1 more is left of what fine-tuning costs elsewhere."""
-    select: Literal["tasks", "agreement"] = "tasks"
-    """What the dev score is: the mean over the dev tasks; or, without labels, the share of a dev text's ten
-    nearest texts that are the teacher's too."""
-    evaluations: Count = 4
-    """How often the dev score is taken; the best weights are kept, the distilled ones if none is better."""
-    seed: Seed = 0
-    """Seed of the order of the triplets."""
-
-
 class StudentBlock(Block):
-    """What every student has: all keys are required, since dvc.yaml tracks them one by one."""
+    """What every student has: keys without a default are those that dvc.yaml tracks one by one."""
 
     view: View
     """The teacher's column that is the target."""
     dim: Annotated[Count | Auto, allowed("auto, a number from 1 on")]
     """Dimension of the student's vectors; below the teacher's, the target is reduced by PCA. `auto`: the
     teacher's, or the most that a static student can have, or the encoder's without a projection."""
-    loss: Loss
-    train: Train
+    loss: Loss | None
+    """null: `train` is null too."""
+    train: Train | None
+    """null: it is not distilled. What `init` says goes into fine-tuning, or ships."""
     init: StudentInit
     """Where it starts."""
     finetune: Finetune | None
     """null: the distilled weights are final."""
+    whitening: Whitening | None = None
+    """The last linear layer, fitted once all training is over. The vectors are then compared by their cosine.
+    null: there is none."""
 
     reads_vocabulary: ClassVar[bool] = False
     """Whether a student of this kind starts from the teacher's vocabulary vectors instead of its layers."""
@@ -82,6 +41,22 @@ class StudentBlock(Block):
         """`dim` of a block in which `auto` is resolved."""
         assert self.dim != "auto"
         return self.dim
+
+    @property
+    def training(self) -> Train:
+        """`train` of a student that is distilled."""
+        assert self.train is not None
+        return self.train
+
+    @property
+    def seed(self) -> int:
+        """Seed of its random weights."""
+        return self.train.seed if self.train else 0
+
+    @property
+    def meets_targets(self) -> bool:
+        """Whether the teacher's vectors shape it: it is trained on them, or its start is fitted to them."""
+        return self.train is not None or getattr(self.init, "projection", None) == "ridge"
 
 
 class TransformerInit(LayeredInit):
@@ -211,9 +186,15 @@ class StaticStudent(StudentBlock):
 
     kind: Literal["static"]
     init: StaticInit
-    train: StaticTrain
+    train: StaticTrain | None
 
     reads_vocabulary: ClassVar[bool] = True
+
+    @property
+    def training(self) -> StaticTrain:
+        """`train` of a student that is distilled."""
+        assert self.train is not None
+        return self.train
 
 
 Student = Annotated[
@@ -223,9 +204,17 @@ Student = Annotated[
 
 def student_faults(name: str, student: Student) -> list[str]:
     """What does not go together in a student's block, a line each."""
-    faults = [*_init_faults(student), *_train_faults(student), *_loss_faults(student)]
+    faults = [*_init_faults(student)]
+    if (student.train is None) != (student.loss is None):
+        faults.append("train and loss are of one training: give both, or set both to null")
+    if student.train:
+        faults += _train_faults(student, student.train)
+    if student.loss:
+        faults += _loss_faults(student, student.loss)
     if student.finetune:
         faults += _finetune_faults(student, student.finetune)
+    if student.whitening:
+        faults += _whitening_faults(student, student.whitening)
     return [f"students.{name}.{fault}" for fault in faults]
 
 
@@ -246,8 +235,7 @@ def _init_faults(student: Student) -> Iterator[str]:
         yield "init.revision is that of init.model, which is not given; give it, or remove revision"
 
 
-def _train_faults(student: Student) -> Iterator[str]:
-    train = student.train
+def _train_faults(student: Student, train: Train) -> Iterator[str]:
     if len(set(train.matryoshka)) != len(train.matryoshka):
         yield f"train.matryoshka is {list(train.matryoshka)}; name each prefix once"
     for prefix in train.matryoshka:
@@ -259,20 +247,20 @@ def _train_faults(student: Student) -> Iterator[str]:
         yield "train.shrinkage is of whitened targets; set whiten: true, or remove it"
     if train.sparse and isinstance(student, TransformerStudent | CompactStudent):
         yield "train.sparse is for static and bilstm students; remove it"
-    rotated = isinstance(student, StaticStudent) and student.train.regularise and student.train.regularise.pca
+    rotated = isinstance(train, StaticTrain) and train.regularise and train.regularise.pca
     if rotated and train.matryoshka:
         yield "train.matryoshka: regularise.pca would rotate the prefixes; set regularise.pca: false"
 
 
-def _loss_faults(student: Student) -> Iterator[str]:
-    losses = [term.loss for term in student.loss.terms] if student.loss.kind == "sum" else [student.loss]
+def _loss_faults(student: Student, loss: Loss) -> Iterator[str]:
+    losses = [term.loss for term in loss.terms] if loss.kind == "sum" else [loss]
     found = {loss.kind for loss in losses}
     if isinstance(student, StaticStudent) and (surplus := sorted(found & {"hsic", "token_embedding"})):
         yield f"loss: a static student is an embedding layer and no more; leave out {surplus[0]}"
     foreign = getattr(student.init, "model", None) or getattr(student.init, "path", None)
     if foreign and "token_embedding" in found:
         yield f"loss: token_embedding needs the teacher's tokens, and {foreign} has its own"
-    if "crd" in found and student.train.select == "loss":
+    if "crd" in found and student.train and student.train.select == "loss":
         yield "loss: crd contrasts training texts and has no dev loss; set train.select: agreement"
 
 
@@ -287,3 +275,10 @@ def _finetune_faults(student: Student, tuned: Finetune) -> Iterator[str]:
         )
     if static and tuned.hsic:
         yield "finetune: a static student is an embedding layer and no more; leave out hsic"
+
+
+def _whitening_faults(student: Student, whitening: Whitening) -> Iterator[str]:
+    tuned = student.finetune.projection if student.finetune else None
+    width, named = (tuned, "finetune.projection") if tuned else (student.dim, "dim")
+    if width != "auto" and whitening.dim > width:
+        yield f"whitening.dim is {whitening.dim}, {named} is {width}; choose {width} or less"

@@ -12,8 +12,10 @@ CORPUS = "corpus"
 SHIPS = {
     "finetuned": "fine-tuned weights",
     "distilled": "distilled weights",
-    "projected": "distilled weights, projected",
+    "untrained": "untrained weights",
+    "projected": "weights before fine-tuning, projected",
 }
+WHITENED = ", whitened"
 UNKNOWN_AUGMENTATION = (
     "To see what augmentation adds to the score, add a second student that differs only in `train.texts: "
     "[corpus]`. This section then shows the difference."
@@ -45,7 +47,9 @@ def added(metrics: StudentMetrics, stage: FinetuneMetrics, distill: Mapping[str,
         distill: what distillation reported.
     """
     untrained, distilled = metrics.average.get(UNTRAINED), metrics.average.get(DISTILLED)
-    shipped = metrics.average[FINETUNED]
+    shipped, before = metrics.average[FINETUNED], distilled
+    if distill.get("steps") == 0:  # it is not distilled
+        distilled, before = None, untrained
     return Added(
         student=metrics.student,
         augmented=_augmented(distill.get("epoch_texts", {})),
@@ -53,9 +57,9 @@ def added(metrics: StudentMetrics, stage: FinetuneMetrics, distill: Mapping[str,
         distilled=score(distilled),
         distilling=gain(untrained, distilled),
         shipped=score(shipped),
-        finetuning=gain(distilled, shipped),
+        finetuning=gain(before, shipped),
         dev=(score(stage.dev_before), score(stage.dev_after)),
-        ships=SHIPS.get(stage.kept, stage.kept),
+        ships=SHIPS.get(stage.kept, stage.kept) + (WHITENED if stage.whitened_dim else ""),
         reason=stage.reason,
     )
 
@@ -67,7 +71,11 @@ def by_augmentation(students: Sequence[StudentMetrics], blocks: Mapping[str, Map
         students: their scores.
         blocks: their params by name, defaults included.
     """
-    average = {metrics.student: metrics.average.get(DISTILLED) for metrics in students}
+    average = {
+        metrics.student: metrics.average.get(DISTILLED)
+        for metrics in students
+        if blocks[metrics.student]["train"] is not None
+    }
     found = []
     for more in average:
         for less in average:

@@ -235,7 +235,8 @@ def _panels(student: str, inputs: Inputs) -> list[Panel]:
     """The student's trainings that have something to draw."""
     losses = _lines(inputs.curves[student], {"train": "train_loss", "dev": "dev_value"})
     scores = _lines(inputs.finetune_curves[student], {"dev": "dev_score"})
-    agreed = inputs.blocks[student]["train"]["select"] == "agreement"
+    train = inputs.blocks[student]["train"]
+    agreed = train is not None and train["select"] == "agreement"
     panels = [
         Panel(f"{student}: distillation loss" + (" (dev: 1 - agreement)" if agreed else ""), losses),
         Panel(f"{student}: fine-tuning score", scores),

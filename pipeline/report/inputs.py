@@ -115,6 +115,8 @@ class FinetuneMetrics(_Read):
     reason: str
     dev_before: float | None = None
     dev_after: float | None = None
+    whitened_dim: int | None = None
+    """Dimensions that whitening has kept; None: there is none."""
     saturated_kernels: str | None = None
 
 

@@ -14,6 +14,8 @@ from pipeline.report.inputs import (
 )
 from pipeline.report.numbers import NOTHING, number, score, span
 
+NOT_TUNED = "not fine-tuned"
+"""What `finetune` says it kept where it did nothing."""
 MEANINGS = {
     "texts_at_max_length": "training texts that the student's init.max_length cuts, or that are just as long",
     "teacher_norm": "mean length of the teacher's vectors",
@@ -117,7 +119,8 @@ def warnings(
     found = []
     for metrics in students:
         name, average, stage = metrics.student, metrics.average, stages[metrics.student]
-        if UNTRAINED in average and average[FINETUNED] <= average[UNTRAINED]:
+        tried = stage.get("steps") != 0 or (name in finetuned and finetuned[name].kept != NOT_TUNED)
+        if tried and UNTRAINED in average and average[FINETUNED] <= average[UNTRAINED]:
             scores = f"{score(average[FINETUNED])} against {score(average[UNTRAINED])}"
             found.append(f"{name} is no better than before training: {scores} on average.")
         best, floor = stage.get("best_dev_value"), stage.get("mean_predictor_loss")
@@ -138,7 +141,11 @@ def warnings(
 
 def no_warnings(students: Sequence[StudentMetrics], stages: Mapping[str, Mapping[str, Any]]) -> str:
     """The sentence for a page without warnings."""
-    compared = [metrics.student for metrics in students if UNTRAINED in metrics.average]
+    compared = [
+        metrics.student
+        for metrics in students
+        if UNTRAINED in metrics.average and stages[metrics.student].get("steps") != 0
+    ]
     learnt = [metrics.student for metrics in students if "mean_predictor_loss" in stages[metrics.student]]
     said = ["No warnings: no student has collapsed"]
     if compared:

@@ -113,8 +113,7 @@ def main(
     if AGREEMENT in test:
         found = agreement_groups.groups(test[AGREEMENT], shipped, compared.texts, teacher_parts)
         summary["agreement"]["groups"] = found
-    trained = "finetune" if block.finetune else "train"
-    fix = f"lower students.{name}.{trained}.lr, or change its loss"
+    fix = _fix(name, block)
     collapse.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix, targets)
     shape = {
         "dim": by_model["finetuned"].dim,
@@ -131,6 +130,13 @@ def main(
     metrics.write({"student": name, "kind": block.kind, **shape, **summary, **in_use}, out)
     parts = [by_model[model].items.with_columns(pl.lit(model).alias("model")) for model in examined.MODELS]
     _examine(pl.concat(parts), models, test, scoring, table, examined_folder)
+
+
+def _fix(name: str, block: Student) -> str:
+    """What to change where a student has collapsed."""
+    if not block.train and not block.finetune:
+        return f"give students.{name} a train or finetune block"
+    return f"lower students.{name}.{'finetune' if block.finetune else 'train'}.lr, or change its loss"
 
 
 def _evaluated(test: Mapping[str, pl.DataFrame], compared: agreement.HeldOut) -> np.ndarray:

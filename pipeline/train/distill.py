@@ -27,6 +27,7 @@ from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
 from pipeline.train.students.shared.interface import LearnsVocabulary
+from pipeline.train.students.shared.interface import Student as Learner
 from pipeline.train.students.shared.verdict import Refused, verdict
 from pipeline.vectors import collapse
 from pipeline.vectors.space.pca import read as read_pca
@@ -50,7 +51,10 @@ def main(
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
-    """Distil the teacher's cached vectors into one student, or tell why this teacher cannot give it."""
+    """Distil the teacher's cached vectors into one student, or tell why this teacher cannot give it.
+
+    With `train: null` the student is not distilled: both students that are written are its start.
+    """
     params = load(params_file)
     try:
         block = verdict(name, params.student(name), teacher_facts.read(facts)).block
@@ -58,16 +62,24 @@ def main(
         _refuse(refused, out, untrained, curve, metrics_file)
         return
     world = World.join(params.runtime.device)
+    card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
+    if block.train is None or block.loss is None:
+        if world.leads:
+            learner = _build(name, block, vocabulary, teacher)
+            prompts, found = distillation.untrained(name, block, learner, corpus, vectors, pca)
+            for folder in (untrained, out):
+                student_folder.write(learner, card, folder, prompts)
+            curves.write([], "dev_value", 1, curve)
+            metrics.write(found, metrics_file)
+        return
     opened = open_corpus(name, block, corpus, gated, vectors, pca)
     sample = teacher_sample(block.view, vectors)
     teacher_health = collapse.describe(sample)
     collapse.check_collapse(
         teacher_health, f"the teacher's {block.view} vectors", "choose another view or teacher"
     )
+    learner = _build(name, block, vocabulary, teacher)
     with under(f"students.{name}"):
-        learner = implementation("train.students.kinds", block.kind).build(
-            block, vocabulary if block.reads_vocabulary else teacher
-        )
         if isinstance(learner, LearnsVocabulary):
             learner.learn_vocabulary(
                 lambda: chain.from_iterable(
@@ -79,10 +91,9 @@ def main(
         opened.dev.vectors.similarity(block.view), block, read_pca(pca, block.view)
     )
     unit = is_unit(similarity, sample)
-    card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
     sources = [*opened.train, opened.dev]
     identity: dict[str, Any] = {
-        "block": block.model_dump(mode="json", exclude={"finetune"}),
+        "block": block.model_dump(mode="json", exclude={"finetune", "whitening"}),
         "texts": [fingerprint.of_file(source.texts) for source in sources],
         "vectors": [source.vectors.manifests for source in sources],
         "pca": fingerprint.of_file(pca / f"{block.view}.safetensors"),
@@ -156,6 +167,14 @@ def main(
         metrics_file,
     )
     checkpoint.clear()
+
+
+def _build(name: str, block: Student, vocabulary: Path, teacher: Path) -> Learner:
+    """The student before anything of it is fitted to texts."""
+    with under(f"students.{name}"):
+        kind = implementation("train.students.kinds", block.kind)
+        learner: Learner = kind.build(block, vocabulary if block.reads_vocabulary else teacher)
+    return learner
 
 
 def _refuse(refused: Refused, out: Path, untrained: Path, curve: Path, metrics_file: Path) -> None:

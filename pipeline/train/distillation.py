@@ -1,23 +1,31 @@
-"""Distillation: bring a student's vectors to the cached targets."""
+"""Distillation: bring a student to the cached targets, or with `train: null` leave it at its start."""
 
 from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pipeline.core.errors import UserError, under
 from pipeline.core.registry import implementation
+from pipeline.data.common import texts
+from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.losses import Loss as LossParams
 from pipeline.params.students import StudentBlock
 from pipeline.params.train import Train
 from pipeline.train.loop.checkpoint import Checkpoint
-from pipeline.train.loop.data import Examples
+from pipeline.train.loop.data import MIN_TRAINING_TEXTS, Examples, Source, prompts_of, targets_of
 from pipeline.train.loop.loop import Point, Settings, fit
 from pipeline.train.loop.loss import Batch, LossContext
 from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Objective, Step, Term, autocast
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.interface import LearnsVocabulary, Student
+from pipeline.vectors import collapse
+from pipeline.vectors.sets import published
 from pipeline.vectors.space.geometry import AGREEMENT_ROWS, agreement
 
 
@@ -29,10 +37,11 @@ def import_losses(loss: LossParams) -> None:
 
 def objective(block: StudentBlock, context: LossContext) -> Objective:
     """The losses of a student's block: every term, on the whole vectors and on every Matryoshka prefix."""
-    prefixes = (*block.train.matryoshka, block.width)
+    assert block.loss is not None
+    prefixes = (*block.training.matryoshka, block.width)
     terms, whole = [], None
     for prefix in prefixes:
-        target_dim = context.target_dim if block.train.target == "full" else prefix
+        target_dim = context.target_dim if block.training.target == "full" else prefix
         whole = implementation("train.losses", block.loss.kind).build(
             block.loss, replace(context, dim=prefix, target_dim=target_dim)
         )
@@ -139,3 +148,59 @@ class Distillation:
             total += step.value(part).double() * len(part)
         self._objective.train()
         return float(total) / len(self._dev)
+
+
+def untrained(
+    name: str, block: StudentBlock, learner: Student, corpus: Path, vectors: Path, pca: Path
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Make of a student that was just built the one that a training on the corpus alone would start from.
+
+    The corpus' training texts decide its vocabulary (`init.tokens`, `init.words`), the first of them all that
+    is solved in closed form. The teacher's vectors are read for `init.projection: ridge` alone.
+
+    Args:
+        name: of the student, for messages.
+        block: its params.
+        learner: the student; it is changed.
+        corpus: corpus/corpus.parquet.
+        vectors: the folder of vector sets.
+        pca: the folder of one PCA a view.
+
+    Returns:
+        What it has before the texts of each role; the metrics. `steps` are 0.
+
+    Raises:
+        UserError: an artifact is missing or does not fit.
+    """
+    source = Source(corpus, published.open_set(vectors / "corpus", block.view), "train")
+    prompts = prompts_of(block, [source])
+    if isinstance(learner, LearnsVocabulary):
+        with under(f"students.{name}"):
+            learner.learn_vocabulary(lambda: texts.stream(corpus, "train", prompts))
+    most = max(getattr(block.init, "ridge_rows", 0), collapse.SAMPLE_ROWS)
+    sample = list(islice(chain.from_iterable(texts.stream(corpus, "train", prompts)), most))
+    if len(sample) < MIN_TRAINING_TEXTS:
+        raise UserError(
+            f"{corpus} has {len(sample)} training texts, {MIN_TRAINING_TEXTS} or more are needed; add "
+            "corpus.sources, or lower corpus.dev_fraction"
+        )
+    tokens = learner.tokenise(sample)
+    learner.fit_projection(tokens, _targets(name, block, source, pca, len(sample)))
+    health = collapse.describe(
+        _vectors_of(learner, tokens.select(np.arange(len(sample))[: collapse.SAMPLE_ROWS]))
+    )
+    return prompts, {"steps": 0, **{f"student_{key}": value for key, value in health.items()}}
+
+
+def _targets(name: str, block: StudentBlock, source: Source, pca: Path, rows: int) -> NDArray[np.float32]:
+    """Those of the first training texts, (rows, dim); (rows, 0) where nothing is fitted to them."""
+    if not block.meets_targets:
+        return np.empty((rows, 0), np.float32)
+    _, reduce = targets_of(name, block, pca)
+    ids = texts.ids(source.texts, source.split)[:rows]
+    return np.concatenate([reduce(part) for part in source.vectors.of(ids, block.view)])
+
+
+@torch.no_grad()
+def _vectors_of(learner: Student, tokens: Tokens) -> NDArray[np.float32]:
+    return np.concatenate([learner.encode(part).vectors.numpy() for part in tokens.in_parts()])

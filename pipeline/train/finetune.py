@@ -1,8 +1,8 @@
-"""finetune@NAME: supervised InfoNCE on labelled triplets; without it, the distilled student as it is."""
+"""finetune@NAME: supervised InfoNCE on labelled triplets, and whitening; without them, the same student."""
 
 import shutil
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,15 +17,17 @@ from pipeline.data.common.tables import read_table
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import layout, student_folder
 from pipeline.params.evaluate import AGREEMENT, Agreement
+from pipeline.params.finetune import Finetune
 from pipeline.params.load import load
-from pipeline.params.students import Finetune
+from pipeline.params.runtime import Runtime
+from pipeline.params.students import Student as StudentParams
 from pipeline.params.teacher import Similarity
 from pipeline.prepare import dev as dev_file
 from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
+from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets, whiten
 from pipeline.train.loop import curves, guard
 from pipeline.train.loop.card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint
@@ -55,7 +57,7 @@ def main(
 ) -> None:
     """Fine-tune one student; the weights of the best dev score are kept, the distilled ones included.
 
-    A projection that is asked for ships in any case.
+    A projection that is asked for ships in any case, and so does whitening, which comes last.
     """
     if processes() > 1:
         raise UserError("fine-tuning takes one process: run it with `python`, and `distill` with `torchrun`")
@@ -67,21 +69,85 @@ def main(
         return
     student_folder.check(distilled, f"distill@{name}")
     block = verdict(name, params.student(name), teacher_facts.read(facts)).block
-    if block.finetune is None:
+    tuned = Tuned([], {"kept": "not fine-tuned", "reason": f"students.{name}.finetune is off"})
+    if not block.finetune and not block.whitening:
         _copy(distilled, out)
         curves.write([], "dev_score", -1, curve)
-        metrics.write({"kept": "not fine-tuned", "reason": f"students.{name}.finetune is off"}, metrics_file)
+        metrics.write(tuned.summary, metrics_file)
         return
     learner: Student = implementation("train.students.kinds", block.kind).load(block, distilled)
+    world, prompts = World.join(params.runtime.device), student_folder.prompts(distilled)
+    if block.finetune:
+        places = Places(distilled, triplets, finetune_texts, dev, corpus, corpus_vectors / teacher_view)
+        tuned = _tune(name, learner, block, block.finetune, params.runtime, world, places)
+    # Contrast looks at directions alone. Weights whose lengths it spoils lose on dev, and are not kept.
+    similarity, unit = student_folder.similarity(distilled), layout.is_unit(distilled)
+    whitened: dict[str, Any] = {}
+    if block.whitening:
+        whitened = whiten(name, learner, block.whitening, corpus, prompts, world.device)
+        similarity, unit = "cosine", True
+    learner.module.to("cpu")
+    if tuned.changed or whitened:
+        dim = whitened.get("whitened_dim") or (block.finetune and block.finetune.projection) or block.dim
+        shipped, made = block.model_copy(update={"dim": dim}), params.augment.enabled
+        card = model_card(
+            name, block.kind, shipped, params.teacher, made, tuned.data, whitened=bool(whitened)
+        )
+        student_folder.write(learner, card, out, prompts, similarity, unit=unit)
+    else:
+        _copy(distilled, out)
+    curves.write(tuned.points, "dev_score", -1, curve)
+    metrics.write({**tuned.summary, **whitened}, metrics_file)
+    if tuned.checkpoint:
+        tuned.checkpoint.clear()
+
+
+class Places(NamedTuple):
+    """What fine-tuning reads."""
+
+    distilled: Path
+    triplets: Path
+    finetune_texts: Path
+    dev: Path
+    corpus: Path
+    corpus_vectors: Path
+    """Of the view that stands for the teacher."""
+
+
+class Tuned(NamedTuple):
+    """What fine-tuning came to."""
+
+    points: list[Point]
+    summary: dict[str, Any]
+    """Metrics."""
+    changed: bool = False
+    """Whether the student is another one than before, by its weights or by a projection."""
+    data: tuple[str, ...] = ()
+    """The triplets that its weights learnt from."""
+    checkpoint: Checkpoint | None = None
+    """To be cleared once all is written."""
+
+
+def _tune(
+    name: str,
+    learner: Student,
+    block: StudentParams,
+    settings: Finetune,
+    runtime: Runtime,
+    world: World,
+    places: Places,
+) -> Tuned:
+    """Fine-tune the student, which is left with the weights of the best dev score, on the world's device."""
+    distilled, triplets, dev = places.distilled, places.triplets, places.dev
     table = read_table(triplets, pairs.PAIRS_SCHEMA, "mine")
-    chosen = chosen_triplets(table, block.finetune, triplets)
+    chosen = chosen_triplets(table, settings, triplets)
     prompts = student_folder.prompts(distilled)
-    labelled = texts.with_prompts(texts.read_labelled(finetune_texts), prompts)
-    finetuning = Finetuning(learner, chosen, labelled, block.finetune, triplets)
+    labelled = texts.with_prompts(texts.read_labelled(places.finetune_texts), prompts)
+    finetuning = Finetuning(learner, chosen, labelled, settings, triplets)
     agreed: tuple[Path, ...] = ()
-    if block.finetune.select == "agreement":
-        dev_tasks = _agreement(name, corpus, corpus_vectors, teacher_view)
-        agreed = (corpus, corpus_vectors / teacher_view / published.MANIFEST)
+    if settings.select == "agreement":
+        dev_tasks = _agreement(name, places.corpus, places.corpus_vectors)
+        agreed = (places.corpus, places.corpus_vectors / published.MANIFEST)
     else:
         dev_tasks = dev_file.read(dev)
         if not dev_tasks.pairs:
@@ -89,56 +155,64 @@ def main(
                 f"{dev} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
                 f"or set students.{name}.finetune.select: agreement"
             )
+    named = (triplets, places.finetune_texts, *agreed)
     identity: dict[str, Any] = {
-        "block": block.finetune.model_dump(mode="json"),
+        "block": settings.model_dump(mode="json"),
         "distilled": fingerprint.of_folder(distilled),
         "dev": fingerprint.of_folder(dev),
-        "inputs": {path.name: fingerprint.of_file(path) for path in (triplets, finetune_texts, *agreed)},
+        "inputs": {path.name: fingerprint.of_file(path) for path in named},
     }
-    checkpoint = Checkpoint.of(Path(params.runtime.cache), f"finetune-{name}", **identity)
+    checkpoint = Checkpoint.of(Path(runtime.cache), f"finetune-{name}", **identity)
     checkpoint.hold()
-    projection = block.finetune.projection
+    projection = settings.projection
     before = None
-    world = World.join(params.runtime.device)
     learner.module.to(world.device)
     key = f"students.{name}.finetune.precision"
-    bfloat16 = takes_bfloat16(block.finetune.precision, learner.module, world, checkpoint, key)
-    # Contrast looks at directions alone. Weights whose lengths it spoils lose on dev, and are not kept.
+    bfloat16 = takes_bfloat16(settings.precision, learner.module, world, checkpoint, key)
     similarity = student_folder.similarity(distilled)
     dev_score = _DevScore(learner, dev_tasks, prompts, similarity, bfloat16=bfloat16)
     if projection:
         before = dev_score()
         append_projection(learner, finetuning.tokens, projection)
     with under(f"students.{name}"):
-        points = finetuning.run(
-            name, dev_score, checkpoint, params.runtime.checkpoint_seconds, bfloat16=bfloat16
-        )
-    learner.module.to("cpu")
+        points = finetuning.run(name, dev_score, checkpoint, runtime.checkpoint_seconds, bfloat16=bfloat16)
     best = min(points, key=lambda point: point.dev_value)
-    if projection or best.step > 0:
-        shipped = block.model_copy(update={"dim": projection or block.dim})
-        data = block.finetune.data if best.step > 0 else ()
-        card = model_card(name, block.kind, shipped, params.teacher, params.augment.enabled, data)
-        student_folder.write(learner, card, out, prompts, similarity, unit=layout.is_unit(distilled))
-    else:
-        _copy(distilled, out)
-    curves.write(points, "dev_score", -1, curve)
-    summary = _summary(points, best, before, block.finetune, name)
-    metrics.write({"triplets": len(chosen), **summary}, metrics_file)
-    checkpoint.clear()
+    start = "distilled" if block.train else "untrained"
+    summary = _summary(points, best, before, settings, name, start)
+    return Tuned(
+        points,
+        {"triplets": len(chosen), **summary},
+        changed=bool(projection) or best.step > 0,
+        data=settings.data if best.step > 0 else (),
+        checkpoint=checkpoint,
+    )
 
 
 def _summary(
-    points: list[Point], best: Point, unprojected: float | None, params: Finetune, name: str
+    points: list[Point],
+    best: Point,
+    unprojected: float | None,
+    params: Finetune,
+    name: str,
+    unchanged: str,
 ) -> dict[str, Any]:
-    """What was kept and why; `unprojected` is the distilled student's dev score before its projection."""
+    """What was kept and why.
+
+    Args:
+        points: the curve.
+        best: the point of it whose weights are kept.
+        unprojected: the dev score before its projection, if there is one.
+        params: how it was fine-tuned.
+        name: the student's.
+        unchanged: what the weights before fine-tuning are called.
+    """
     start, after = -points[0].dev_value, -best.dev_value
     before = start if unprojected is None else unprojected
     kept, reason = "finetuned", f"dev score {before:.4f} before, {after:.4f} at best"
     if unprojected is not None:
         reason = f"dev score {before:.4f} before, {start:.4f} with the projection, {after:.4f} at best"
     if best.step == 0:
-        kept = "distilled" if unprojected is None else "projected"
+        kept = unchanged if unprojected is None else "projected"
     elif params.interpolation < 1:
         reason += f"; the fine-tuned weights' share is {params.interpolation:g}"
     saturated = guard.saturated_kernels(points[-1].measures, f"{name}.finetune.hsic")
@@ -155,12 +229,13 @@ def _summary(
     }
 
 
-def _agreement(name: str, corpus: Path, corpus_vectors: Path, view: str) -> DevTasks:
+def _agreement(name: str, corpus: Path, vectors_of_view: Path) -> DevTasks:
     """Agreement with the teacher on the corpus' dev texts, as a dev task."""
     found = agreement.held_out(corpus, Agreement())
     if found.left_out:
         raise UserError(f"students.{name}.finetune.select is agreement. {found.left_out}")
-    vector_set, ids = published.open_set(corpus_vectors, view), found.texts["text_id"].to_numpy()
+    view, ids = vectors_of_view.name, found.texts["text_id"].to_numpy()
+    vector_set = published.open_set(vectors_of_view.parent, view)
     vectors = np.concatenate([*vector_set.of(ids, view)]).astype(np.float32)
     pairs_of_teacher = agreement.task(Embeddings(ids, vectors, vector_set.similarity(view)))
     return DevTasks({AGREEMENT: pairs_of_teacher}, found.texts, {AGREEMENT: "agreement"}, {AGREEMENT: None})

@@ -69,3 +69,33 @@ def test_a_mean_that_the_pca_leaves_out_cannot_be_subtracted():
     params["students"]["tiny"]["train"]["centre"] = True
     with refuses("params.yaml", "students.tiny.train.centre", "set pca.centre: true", "train.centre: false"):
         check(params, Path("params.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"train": None, "loss": None}, None),
+        ({"train": None, "loss": None, "whitening": {"dim": 8}}, None),
+        ({"train": None}, ("train and loss", "set both to null")),
+        ({"loss": None}, ("train and loss", "set both to null")),
+        ({"whitening": {"dim": 9}}, ("whitening.dim is 9", "dim is 8", "choose 8 or less")),
+        ({"whitening": {"dim": 4, "max_rows": 1}}, ("whitening.max_rows", "1", "2")),
+    ],
+)
+def test_students_without_distillation_and_with_whitening(changes, named):
+    params = small_params()
+    params["students"]["tiny"] |= changes
+    if named is None:
+        check(params, Path("params.yaml"))
+        return
+    with refuses("params.yaml", "students.tiny", *named):
+        check(params, Path("params.yaml"))
+
+
+def test_whitening_has_no_more_dimensions_than_a_projection_leaves():
+    params = small_params(finetune={"data": {"mine": {"kind": "triplets", "path": "x.tsv"}}, "mine": None})
+    tuned = {"data": ["mine"], "projection": 4, "select": "agreement"}
+    changes = {"kind": "transformer", "init": {"layers": [0]}, "finetune": tuned, "whitening": {"dim": 5}}
+    params["students"]["tiny"] |= changes
+    with refuses("students.tiny.whitening.dim is 5", "finetune.projection is 4"):
+        check(params, Path("params.yaml"))

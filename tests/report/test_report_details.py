@@ -129,6 +129,19 @@ def test_what_each_step_added_to_a_student():
     assert added.added(students()[0], stage, {"epoch_texts": {"corpus": 5}}).augmented == "0 (0.0%)"
 
 
+def test_a_student_that_is_not_distilled_gains_by_fine_tuning_alone():
+    stage = FinetuneMetrics(kept="untrained", reason="why", whitened_dim=128)
+    distilled = students()[0]
+    start = distilled.average["untrained"]
+    alone = distilled.model_copy(update={"average": {**distilled.average, "distilled": start}})
+    row = added.added(alone, stage, {"steps": 0})
+    assert (row.augmented, row.distilled, row.distilling) == ("–", "–", "–")
+    assert row.finetuning == f"{distilled.average['finetuned'] - start:+.3f}"
+    assert row.ships == "untrained weights, whitened"
+    block = {"dim": 128, "train": {"texts": {"corpus": 1.0}}}
+    assert added.by_augmentation(students(), {"hpd": {**block, "train": None}, "potion": block}) == []
+
+
 def test_students_that_differ_in_their_texts_alone_show_what_augmentation_added():
     block = {"dim": 128, "train": {"texts": {"corpus": 1.0, "wordnet": 1.0}, "lr": 1}}
     bare = {"dim": 128, "train": {"texts": {"corpus": 1.0}, "lr": 1}}

@@ -159,6 +159,15 @@ def test_a_student_that_did_not_learn_is_warned_about():
     assert "kernel_vectors: saturated); set students.hpd.finetune.hsic to" in second
 
 
+def test_a_student_that_is_not_trained_at_all_is_not_warned_about():
+    idle = metrics("hpd", average={"teacher": 0.4, "untrained": 0.3, "finetuned": 0.3})
+    start = {"hpd": {"steps": 0}}
+    for kept, warned in (("not fine-tuned", 0), ("untrained", 1)):
+        stage = FinetuneMetrics(kept=kept, reason="")
+        assert len(warnings([idle], start, {"hpd": stage})) == warned
+    assert "before training" not in no_warnings([idle], start)
+
+
 def test_without_warnings_the_page_says_what_was_looked_at():
     whole = {"teacher": 0.4, "untrained": 0.3, "finetuned": 0.35}
     students = [metrics("hpd", average=whole), metrics("potion", average=whole)]

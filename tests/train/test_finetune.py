@@ -107,6 +107,20 @@ def test_switched_off_the_distilled_student_is_copied(run):
     assert files("out") == files("distilled")
 
 
+@pytest.mark.parametrize(("lr", "kept"), [(0.01, "finetuned"), (1e-12, "untrained")])
+def test_a_student_that_is_not_distilled_is_fine_tuned_from_its_start(folder, parts, lr, kept):
+    write_inputs("transformer", finetune_params(lr=lr), parts, train=None, loss=None)
+    finetune()
+    metrics = seal.read_json(Path("metrics.json"), "finetune")
+    assert metrics["kept"] == kept
+    assert metrics["dev_before"] == pytest.approx(spearman("distilled"), abs=1e-4)
+    assert metrics["dev_after"] == pytest.approx(spearman("out"), abs=1e-4)
+    assert (metrics["dev_after"] > metrics["dev_before"]) == (kept == "finetuned")
+    assert (files("out") == files("distilled")) == (kept == "untrained")
+    if kept == "finetuned":
+        assert "not distilled: it starts from" in Path("out/README.md").read_text()
+
+
 def test_interpolated_weights_lie_between_the_distilled_and_the_fine_tuned_ones(run):
     def weights(folder: str) -> dict[str, torch.Tensor]:
         return {

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 from small_students import compact_block, own_vectors, static_block, transformer_block
 
 from pipeline.data.common.texts import text_id
-from pipeline.params.students import Finetune
+from pipeline.params.finetune import Finetune
 from pipeline.tasks import pairs
 from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
 from pipeline.train.loop.checkpoint import Checkpoint

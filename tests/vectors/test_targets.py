@@ -2,13 +2,15 @@ import numpy as np
 import pytest
 from small_students import static_block, transformer_block
 
+from pipeline.params.finetune import Whitening
 from pipeline.params.students import StaticStudent
 from pipeline.vectors.space.pca import Pca
-from pipeline.vectors.space.targets import is_unit, left_out, reduction
+from pipeline.vectors.space.targets import is_unit, left_out, reduction, student_similarity
 
 TEACHER_DIM = 32
 LEARNED = {"kind": "infonce", "projection": "learned"}
 BOTH = {"kind": "sum", "terms": [{"weight": 1, "loss": loss} for loss in (LEARNED, {"kind": "mse"})]}
+NULL = {"train": None, "loss": None}
 FINETUNE = {"data": ["mine"], "lr": 1e-3}
 
 
@@ -76,6 +78,8 @@ def test_targets_are_the_teachers_vectors_or_their_components(dim, train, expect
         (block(finetune={**FINETUNE, "projection": 4}), "fine-tuning adds"),
         (block().model_copy(update={"view": "token_mean"}), "it learns the view token_mean"),
         (static_block(), "rotates"),
+        (block().model_copy(update={"whitening": Whitening(dim=4)}), "whitening gives"),
+        (block().model_copy(update=NULL), "not trained on the teacher's vectors"),
     ],
 )  # fmt: skip
 def test_who_shares_the_teachers_space(student, reason):
@@ -98,3 +102,16 @@ def test_a_student_has_length_1_where_directions_alone_count(similarity, lengths
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     stored = (directions * np.array(lengths)[:, None]).astype(np.float16)
     assert is_unit(similarity, stored) is expected
+
+
+@pytest.mark.parametrize("dim", [3, 5])
+def test_without_training_a_start_is_fitted_to_principal_components_and_compared_by_cosine(dim):
+    random = np.random.default_rng(0)
+    axes, _ = np.linalg.qr(random.normal(size=(5, 5)))
+    fitted = Pca(random.normal(size=5), axes, np.arange(5.0, 0, -1))
+    student = transformer_block(dim=dim).model_copy(update=NULL)
+    vectors = random.normal(size=(4, 5))
+    expected = vectors if dim == 5 else (vectors - fitted.mean) @ axes[:dim].T
+    np.testing.assert_allclose(reduction(student, fitted)(vectors), expected, atol=1e-5)
+    assert student_similarity("euclidean", transformer_block(dim=dim), fitted) == "euclidean"
+    assert student_similarity("euclidean", student, fitted) == "cosine"

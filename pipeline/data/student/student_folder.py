@@ -58,11 +58,12 @@ def write(
     if prompts and any(prompts.values()):
         stated["prompts"] = {**NO_PROMPTS, **prompts}
         stated["default_prompt_name"] = "text" if prompts.get("text") else None
-    if similarity != "cosine":
-        stated["similarity_fn_name"] = similarity
     with atomic_folder(folder) as temporary:
         student.save(temporary)
         layout.rewrite(temporary, unit=unit)
+        # A student that was loaded says how it was compared before.
+        if {similarity, _settings(temporary).get("similarity_fn_name")} - {"cosine", None}:
+            stated["similarity_fn_name"] = similarity
         if stated:
             settings = json.dumps(_settings(temporary) | stated, indent=2)
             write_text(temporary / SETTINGS, f"{settings}\n")

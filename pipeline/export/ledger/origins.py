@@ -86,9 +86,13 @@ def read(cards: Path, origins: Path, *students: str) -> Facts:
 
 
 def of_student(name: str, params: Params, facts: Facts, *, finetuned: bool) -> list[Origin]:
-    """All that a student is made from; `finetuned`: it ships what fine-tuning gave."""
+    """All that a student is made from; `finetuned`: it ships what fine-tuning gave.
+
+    The teacher and the corpus are named of a student without distillation too: they choose its tokens, its
+    start or its hard negatives, and to name one too many breaks no licence.
+    """
     block = params.student(name)
-    read_sets, made = block.train.texts, params.augment
+    read_sets, made = block.train.texts if block.train else {}, params.augment
     found = [*teachers(params, facts), *_start(name, params, facts), *corpus(params, facts)]
     if "wordnet" in read_sets and made.wordnet.enabled:
         found += augmentation("wordnet", params, facts)
@@ -103,7 +107,7 @@ def ships_finetuned(scores: Mapping[str, Any]) -> bool:
     """Whether fine-tuning changed a student, by its scores before and after.
 
     Where no dev score rose, a student ships as distilled, but for a projection, which is fitted on the
-    triplets.
+    triplets, and for whitening: what that hides counts as fine-tuned.
     """
     return scores["finetuned"] != scores.get("distilled")
 

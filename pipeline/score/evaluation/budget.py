@@ -142,8 +142,8 @@ def _signs(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _trained(student: Student, dim: int) -> tuple[int, ...]:
-    """Lengths of the prefixes that the student was trained for; a projection in fine-tuning mixes them up."""
-    if student.finetune and student.finetune.projection:
+    """Lengths of the prefixes that the student was trained for; a layer after training mixes them up."""
+    if not student.train or student.whitening or (student.finetune and student.finetune.projection):
         return ()
     return tuple(sorted((length for length in student.train.matryoshka if length < dim), reverse=True))
 

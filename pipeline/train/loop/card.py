@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from pipeline.params import mixture
+from pipeline.params.base import without_folders
 from pipeline.params.students import StudentBlock
 from pipeline.params.teacher import Teacher, teacher_name
 
@@ -12,7 +13,7 @@ CONTENT = """---
 
 # {name}
 
-A {kind} student of {dim} dimensions, distilled from `{teacher}` (its `{view}` vectors).
+A {kind} student of {dim} dimensions, {made}.
 
 ```python
 from sentence_transformers import SentenceTransformer
@@ -21,7 +22,7 @@ model = SentenceTransformer("{name}")
 vectors = model.encode(["A sentence.", "Another one."])
 ```
 {static}
-Loss: `{loss}`. Training texts: {texts}.{finetuned} Trained with the distillation pipeline; its report says
+{training}{finetuned} Trained with the distillation pipeline; its report says
 what this student costs and keeps.
 """
 STATIC = """
@@ -42,6 +43,8 @@ def model_card(
     teacher: Teacher,
     augmented: Collection[str],
     finetuned: Collection[str] = (),
+    *,
+    whitened: bool = False,
 ) -> str:
     """The README.md of a student's folder: what it is, where it comes from, how to load it.
 
@@ -52,6 +55,7 @@ def model_card(
         teacher: the params'.
         augmented: the text sets that were made, of which those that the student reads are told.
         finetuned: names of the triplets that it was fine-tuned on.
+        whitened: whether its last layer whitens its vectors.
     """
     from huggingface_hub import ModelCard, ModelCardData
 
@@ -60,9 +64,11 @@ def model_card(
     data = ModelCardData(
         library_name=library,
         pipeline_tag="sentence-similarity",
-        tags=["sentence-transformers", "distillation"],
+        tags=["sentence-transformers", *(["distillation"] if student.train else [])],
     )
-    texts = [item for item in student.train.texts.items() if item[0] in {"corpus", *augmented}]
+    then = f" Then fine-tuned on triplets: {', '.join(finetuned)}." if finetuned else ""
+    if whitened:
+        then += " Its last layer whitens its vectors, by their principal components."
     static = STATIC.format(name=name) if kind == "static" else ""
     return str(
         ModelCard(
@@ -71,12 +77,27 @@ def model_card(
                 name=name,
                 kind=kind,
                 dim=student.width,
-                teacher=origin,
-                view=student.view,
+                made=_made(student, origin),
                 static=static,
-                loss=student.loss.kind,
-                texts=", ".join(mixture.said(*read) for read in texts),
-                finetuned=f" Then fine-tuned on triplets: {', '.join(finetuned)}." if finetuned else "",
+                training=_training(student, augmented),
+                finetuned=then,
             )
         )
     )
+
+
+def _made(student: StudentBlock, teacher: str) -> str:
+    if student.train:
+        return f"distilled from `{teacher}` (its `{student.view}` vectors)"
+    init = student.init
+    start = getattr(init, "model", None) or getattr(init, "path", None)
+    named = f"`{without_folders(start) if start else teacher}`"
+    fitted = f", with a start fitted to the `{student.view}` vectors of `{teacher}`"
+    return f"not distilled: it starts from {named}{fitted if student.meets_targets else ''}"
+
+
+def _training(student: StudentBlock, augmented: Collection[str]) -> str:
+    if not student.train or not student.loss:
+        return "No distillation."
+    texts = [item for item in student.train.texts.items() if item[0] in {"corpus", *augmented}]
+    return f"Loss: `{student.loss.kind}`. Training texts: {', '.join(mixture.said(*read) for read in texts)}."

@@ -93,18 +93,18 @@ def open_corpus(
     """
     sets = {
         text_set: published.open_set(vectors_folder / text_set, student.view)
-        for text_set in ("corpus", *student.train.texts)
+        for text_set in ("corpus", *student.training.texts)
     }
     published.same_recipe(*sets.values())
-    target_dim, reduce = _reduction(name, student, pca_folder)
+    target_dim, reduce = targets_of(name, student, pca_folder)
     train = [
         Source(corpus, sets[text_set], "train", proportion)
         if text_set == "corpus"
         else Source(gated / f"{text_set}.parquet", sets[text_set], None, proportion)
-        for text_set, proportion in student.train.texts.items()
+        for text_set, proportion in student.training.texts.items()
     ]
     dev = Source(corpus, sets["corpus"], "dev")
-    found, select = len(texts.ids(corpus, "dev")), student.train.select
+    found, select = len(texts.ids(corpus, "dev")), student.training.select
     if found < MIN_DEV_TEXTS[select]:
         raise UserError(
             f"{corpus} has {found} dev texts, {MIN_DEV_TEXTS[select]} or more are needed to select weights "
@@ -112,14 +112,14 @@ def open_corpus(
         )
     if (found := sum(source.portion().rows for source in train)) < MIN_TRAINING_TEXTS:
         raise UserError(
-            f"students.{name}.train.texts: {', '.join(student.train.texts)} has {found} training texts, "
+            f"students.{name}.train.texts: {', '.join(student.training.texts)} has {found} training texts, "
             f"{MIN_TRAINING_TEXTS} or more are needed; add corpus, enable `augment:` of a set that is named, "
             "or widen its gates"
         )
-    return Corpus(train, dev, student.view, target_dim, reduce, _prompts(student, train))
+    return Corpus(train, dev, student.view, target_dim, reduce, prompts_of(student, train))
 
 
-def _prompts(student: StudentBlock, train: Sequence[Source]) -> dict[str, str]:
+def prompts_of(student: StudentBlock, train: Sequence[Source]) -> dict[str, str]:
     """The teacher's prompts of the roles that the training texts have, where the student takes them."""
     if student.init.prompts == "none":
         return {}
@@ -159,19 +159,23 @@ def teacher_sample(view: str, vectors_folder: Path) -> Half:
     return np.concatenate(found)[: collapse.SAMPLE_ROWS]
 
 
-def _reduction(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int, Reduction]:
-    """The dimension of a student's targets, and what gives them."""
-    fitted = pca.read(pca_folder, student.view)
-    if student.train.centre and not fitted.mean.any():
+def targets_of(name: str, student: StudentBlock, pca_folder: Path) -> tuple[int, Reduction]:
+    """The dimension of a student's targets, and what gives them.
+
+    Raises:
+        UserError: the student has more dimensions than they vary in.
+    """
+    fitted, train = pca.read(pca_folder, student.view), student.train
+    if train and train.centre and not fitted.mean.any():
         raise UserError(
             f"students.{name}.train.centre: the PCA of {student.view!r} has no mean to subtract; set "
             "pca.centre: true, or train.centre: false"
         )
     with under(f"students.{name}"):
         check_target(student, fitted.dim)
-    if student.train.target == "full":
+    if train and train.target == "full":
         return fitted.dim, reduction(student, fitted)
-    if student.width > fitted.rank and (student.width < fitted.dim or student.train.whiten):
+    if student.width > fitted.rank and (student.width < fitted.dim or (train and train.whiten)):
         raise UserError(
             f"students.{name}.dim is {student.dim}, but the teacher's {student.view!r} vectors of the "
             f"training texts (pca.max_rows at most) vary in {fitted.rank} directions; choose {fitted.rank} "

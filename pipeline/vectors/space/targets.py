@@ -30,6 +30,8 @@ def reduction(student: StudentBlock, fitted: Pca) -> Reduction:
         fitted: the PCA of the student's view.
     """
     train, whole = student.train, student.width == fitted.dim
+    if train is None:  # only its start is fitted to them
+        return lambda found: found.astype(np.float32) if whole else fitted.reduce(found, student.width)
     if train.target == "full" or (whole and not train.whiten and not train.matryoshka):
         if not train.centre:
             return lambda found: found.astype(np.float32)
@@ -51,7 +53,7 @@ def student_similarity(similarity: Similarity, student: StudentBlock, fitted: Pc
     """How a student's vectors are compared, given how the teacher's are.
 
     As the teacher does where the student learns its targets as they are, lengths included, and they keep what
-    the teacher measures. Otherwise the student's lengths mean nothing: by their cosine.
+    the teacher measures. Otherwise, or without training, its lengths mean nothing: by their cosine.
 
     Args:
         similarity: the teacher's.
@@ -59,6 +61,8 @@ def student_similarity(similarity: Similarity, student: StudentBlock, fitted: Pc
         fitted: the PCA of its view.
     """
     loss, train = student.loss, student.train
+    if loss is None or train is None:
+        return "cosine"
     kinds = {term.loss.kind for term in loss.terms} if loss.kind == "sum" else {loss.kind}
     if FOLLOWS_LENGTHS not in kinds or train.whiten or student.reads_vocabulary:
         return "cosine"
@@ -88,15 +92,20 @@ def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | Non
         teacher_dim: of the view that it learns.
         teacher_view: the one that the teacher's users have stored.
     """
-    losses = [term.loss for term in student.loss.terms] if student.loss.kind == "sum" else [student.loss]
-    regularise = getattr(student.train, "regularise", None)
+    loss, train = student.loss, student.train
+    if loss is None or train is None:
+        return "it is not trained on the teacher's vectors"
+    losses = [term.loss for term in loss.terms] if loss.kind == "sum" else [loss]
+    regularise = getattr(train, "regularise", None)
+    if student.whitening:
+        return "whitening gives its vectors axes of their own"
     if student.view != teacher_view:
         return f"it learns the view {student.view}, and the teacher's users have {teacher_view}"
     if student.finetune and student.finetune.projection:
         return "fine-tuning adds a learned projection"
     if regularise and regularise.pca:
         return "train.regularise rotates its vectors after training"
-    if student.train.target == "full" and student.width != teacher_dim:
+    if train.target == "full" and student.width != teacher_dim:
         return "its target has another dimension"
     if not any(
         loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")

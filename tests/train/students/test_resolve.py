@@ -95,9 +95,21 @@ def test_a_width_that_nobody_knows_yet_has_to_be_said():
     assert resolved(transformer_block(dim=8), unknown).width == 8
 
 
+@pytest.mark.parametrize("init", [{"projection": "none"}, {"projection": "random"}])
+def test_without_training_no_width_of_the_teachers_bounds_the_students(init):
+    narrow = FACTS.model_copy(update={"dims": {"sentence": 16}})
+    block = transformer_block(init=init).model_dump() | {"dim": 32}
+    alone = of(transformer_block(), **{**block, "train": None, "loss": None})
+    assert verdict("tiny", alone, narrow).block.width == 32
+    assert resolved(of(alone, dim="auto"), narrow).width == (32 if init["projection"] == "none" else 16)
+    with refuses("students.tiny", " 32", " 16 "):
+        verdict("tiny", of(alone, train=block["train"], loss=block["loss"]), narrow)
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
+        ({"whitening": {"dim": 40}}, ("whitening.dim", "40", " 32")),
         ({"train": {"matryoshka": [40]}}, ("train.matryoshka", "40", " 32")),
         ({"finetune": {"data": ["mine"], "projection": 40}}, ("finetune.projection", "40", " 32 ")),
     ],

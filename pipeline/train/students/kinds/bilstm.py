@@ -94,7 +94,7 @@ def _check_ends(init: BilstmInit, ends: int) -> None:
 def _trained_from_scratch(params: BilstmStudent, dim: int) -> tuple[LSTM, Dense]:
     """The LSTM over word vectors of this dimension, and the output layer."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(params.train.seed)
+        torch.manual_seed(params.seed)
         lstm = LSTM(dim, params.init.units)
         activation = nn.Tanh() if params.init.activation == "tanh" else nn.Identity()
         width = lstm.get_embedding_dimension()
@@ -126,7 +126,7 @@ class Bilstm:
         self.module: nn.Module = model
         self._model = model
         self._words = cast("WordEmbeddings", model[0])
-        self._words.emb_layer.sparse = self._params.train.sparse
+        self._words.emb_layer.sparse = bool(self._params.train and self._params.train.sparse)
         self._lstm = cast("LSTM", model[1])
         self._after = 1 + next(at for at, module in enumerate(model) if isinstance(module, Pooling))
         self._pooling = cast("Pooling", model[self._after - 1])

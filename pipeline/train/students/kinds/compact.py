@@ -99,7 +99,7 @@ def _arranged(
     if init.intermediate:
         kept = narrow_feed_forward(kept, init.intermediate)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(params.train.seed)
+        torch.manual_seed(params.seed)
         encoder = narrow.empty(kept, init.table_width)
         head: list[nn.Module] = [Pooling(hidden, "mean")]
         if init.projection != "none":

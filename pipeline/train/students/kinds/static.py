@@ -94,7 +94,7 @@ class Static:
         self._tokenizer = tokenizer
         self._used = used_tokens(tokenizer, len(table))
         self._unknown = StaticModel(table, tokenizer).unk_token_id
-        sparse = self.params.train.sparse
+        sparse = bool(self.params.train and self.params.train.sparse)
         self._table = nn.Embedding.from_pretrained(
             torch.from_numpy(table.astype(np.float32)), freeze=False, sparse=sparse
         )
@@ -131,7 +131,7 @@ class Static:
         kept = kept_tokens(self._tokenizer, len(table), texts, self.params.init.tokens)
         if kept is None:
             return
-        after = self.params.train.regularise
+        after = self.params.train and self.params.train.regularise
         if after and after.pca and (used := self._used[kept].sum()) <= table.shape[1]:
             raise UserError(
                 f"init.tokens is {self.params.init.tokens}, which leaves {used} tokens in use; a PCA to "
@@ -184,7 +184,7 @@ class Static:
 
         p = (count + 1) / (N + V), a token's frequency in the training texts.
         """
-        after = self.params.train.regularise
+        after = self.params.training.regularise
         table = self._folded()
         if after and after.pca:
             from model2vec.distill.inference import apply_pca
@@ -198,6 +198,10 @@ class Static:
             table[self._used] *= weights.astype(np.float32)[:, None]
         self._table.weight.copy_(torch.from_numpy(table))
         self._weights.weight.fill_(1)
+
+    def map_linearly(self, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+        """A linear map (d, dim) and a bias (dim,) of the table's rows are the same of their means."""
+        self._set(self._folded() @ weights + bias, self._tokenizer)
 
     def save(self, folder: Path) -> None:
         """Save as a model2vec folder, which sentence-transformers loads too."""

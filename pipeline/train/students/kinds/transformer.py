@@ -70,7 +70,7 @@ def _arranged(
     if init.projection != "none":
         activation = nn.Tanh() if init.activation == "tanh" else nn.Identity()
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(params.train.seed)
+            torch.manual_seed(params.seed)
             head.append(Dense(hidden, params.width, bias=True, activation_function=activation))
     elif params.width != hidden:
         raise UserError(

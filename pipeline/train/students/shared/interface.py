@@ -59,6 +59,15 @@ class Student(Protocol):
 
 
 @runtime_checkable
+class MapsLinearly(Protocol):
+    """What a student has that is no SentenceTransformer, to which a last layer could be appended."""
+
+    def map_linearly(self, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+        """From here on a text's vector v (d,) is v @ weights + bias; weights (d, dim), bias (dim,)."""
+        ...
+
+
+@runtime_checkable
 class LearnsVocabulary(Protocol):
     """What a student may have besides: a vocabulary that the training texts decide."""
 

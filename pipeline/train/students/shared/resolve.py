@@ -74,7 +74,8 @@ def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | No
     width = teacher.dims.get(student.view)
     if config is not None and getattr(student.init, "projection", None) == "none":
         hidden = int(config.hidden_size)
-        if width is not None and hidden > width and student.train.target != "full":
+        compared = student.train is not None and student.train.target != "full"
+        if compared and width is not None and hidden > width:
             raise UserError(
                 f"init.projection is none, which gives the encoder's {hidden} dimensions, above the {width} "
                 f"of the teacher's {student.view!r} view; set it to ridge"

@@ -10,14 +10,17 @@ def check_target(student: StudentBlock, dim: int) -> None:
     Raises:
         UserError: it has more dimensions, or something compares its vectors with targets of others.
     """
-    if student.train.target == "full":
+    if not student.meets_targets:
+        return
+    if student.train and student.train.target == "full":
         if student.width != dim:
             _check_maps_dimensions(student, dim)
         return
     if student.width > dim:
+        other = "train.target: full with a loss that maps one to the other"
         raise UserError(
             f"dim is {student.width}, above the {dim} dimensions of the teacher's {student.view!r} view; "
-            f"choose {dim} or less, or train.target: full with a loss that maps one to the other"
+            f"choose {dim} or less, or {other if student.train else 'another init.projection than ridge'}"
         )
 
 

@@ -1,0 +1,64 @@
+"""`students.NAME.finetune` and `.whitening`: what comes after distillation."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipeline.core.machine import Precision
+from pipeline.params.base import Block, Count, Fraction, Name, Positive, Seed
+from pipeline.params.losses import HsicLoss
+
+
+class WeightedHsic(Block):
+    """HSIC with its weight."""
+
+    weight: Positive = 0.5
+    loss: HsicLoss
+
+
+class Finetune(Block):
+    """Supervised InfoNCE with in-batch and given hard negatives (IBKD eq. 10, HPD eq. 1)."""
+
+    data: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
+    """Names under `finetune.data`."""
+    epochs: Count = 1
+    """Passes over the triplets."""
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    """Triplets an optimizer step: the other positives of a batch are negatives."""
+    micro_batch: Count | None = None
+    """Texts in memory at a time, where a step is too large for it: the gradients are those of the whole step
+    (GradCache). null: all at once."""
+    lr: Positive = 2e-5
+    """Peak learning rate of AdamW, linear warm-up and decay."""
+    warmup: Fraction = 0.1
+    """Share of the steps in which the learning rate rises to `lr`."""
+    temperature: Positive = 0.05
+    """Divides the cosines."""
+    negatives: Annotated[int, Field(ge=0)] = 8
+    """Most hard negatives of an anchor: given ones first, then mined ones."""
+    hsic: WeightedHsic | None = None
+    """IBKD's regulariser beside the contrast (eq. 9): weight 0.5 in the paper."""
+    projection: Count | None = None
+    """Dimension that a linear layer, trained along and shipped, brings the vectors down to (IBKD eq. 11), and
+    which ships even where no dev score rises; null: there is none."""
+    precision: Precision = "auto"
+    """Of the forward and backward passes, and of those that dev tasks are scored with, as in `train`."""
+    interpolation: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Share of the fine-tuned weights in those that are scored and kept; the others are the distilled ones
+    (WiSE-FT, Wortsman et al. 2022). Below 1 more is left of what fine-tuning costs elsewhere."""
+    select: Literal["tasks", "agreement"] = "tasks"
+    """What the dev score is: the mean over the dev tasks; or, without labels, the share of a dev text's ten
+    nearest texts that are the teacher's too."""
+    evaluations: Count = 4
+    """How often the dev score is taken; the best weights are kept, the distilled ones if none is better."""
+    seed: Seed = 0
+    """Seed of the order of the triplets."""
+
+
+class Whitening(Block):
+    """PCA-whitening of a student's own vectors (Su et al. 2021; HPD's rows `+Whitening`)."""
+
+    dim: Count
+    """Principal components that are kept, those of the largest variance, each brought to variance 1."""
+    max_rows: Annotated[int, Field(ge=2)] = 100_000
+    """Corpus texts that it is fitted on, the first by text id."""
