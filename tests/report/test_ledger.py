@@ -71,7 +71,11 @@ def test_what_a_classifier_is_trained_on_is_asked_for_its_licence(inputs, tmp_pa
     edit(inputs, "evaluate: {tasks: {", "evaluate: {tasks: {said: {kind: sst2, path: s}, ")
     told = json.loads((inputs / "origins.json").read_text())
     told.pop("seal", None)
-    told["origins"]["evaluate.tasks.said"] = {"datasets": [], "files": [{"name": "s"}], "rows": 9}
+    told["origins"]["evaluate.tasks.said"] = {
+        "datasets": [],
+        "files": [{"name": "s", "sha256": "0" * 64}],
+        "rows": 9,
+    }
     (inputs / "origins.json").write_text(json.dumps(told))
     scores = {"accuracy": 0.75, "f1": 0.5, "spread": 0.0}
     measured = {"task": "said", "metric": "accuracy", "student": "hpd", "start": "finetuned", "kd": False}
