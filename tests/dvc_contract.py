@@ -1,6 +1,7 @@
 """What each stage's code depends on, by its imports, and what dvc.yaml declares."""
 
 import ast
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -214,3 +215,16 @@ def climbing(root: Path) -> list[str]:
 def room(file: str) -> int:
     """The place of a file's room among the rooms."""
     return ROOMS.index(file.split("/")[1])
+
+
+def unmatched(stage: PipelineStage) -> set[str]:
+    """Paths that either the stage's command or its declaration lacks."""
+    named = {word for word in shlex.split(stage.cmd) if word.startswith(("data/", "reports/"))}
+    declared = {one.def_path for one in [*stage.deps, *stage.outs]}
+    declared = {path for path in declared if path.startswith(("data/", "reports/"))}
+
+    def lacks(path: str, paths: set[str]) -> bool:
+        """Whether neither the path, nor a folder of it, nor anything in it is among the paths."""
+        return not any(f"{path}/".startswith(f"{one}/") or one.startswith(f"{path}/") for one in paths)
+
+    return {path for path in named if lacks(path, declared)} | {p for p in declared if lacks(p, named)}

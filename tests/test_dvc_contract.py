@@ -287,21 +287,8 @@ def test_the_report_shows_all_that_is_timed_in_the_order_of_dvc_yaml(whole):
     ]
 
 
-def unmatched(stage):
-    """Paths that either the stage's command or its declaration lacks."""
-    named = {word for word in shlex.split(stage.cmd) if word.startswith(("data/", "reports/"))}
-    declared = {one.def_path for one in [*stage.deps, *stage.outs]}
-    declared = {path for path in declared if path.startswith(("data/", "reports/"))}
-
-    def lacks(path, paths):
-        """Whether neither the path, nor a folder of it, nor anything in it is among the paths."""
-        return not any(f"{path}/".startswith(f"{one}/") or one.startswith(f"{path}/") for one in paths)
-
-    return {path for path in named if lacks(path, declared)} | {p for p in declared if lacks(p, named)}
-
-
 def test_a_command_names_what_its_stage_declares(whole):
-    found = {name: unmatched(stage) for name, stage in stages_of(whole).items()}
+    found = {name: dvc_contract.unmatched(stage) for name, stage in stages_of(whole).items()}
     assert {name: paths for name, paths in found.items() if paths} == {}
 
 
@@ -309,5 +296,5 @@ def test_a_path_that_is_not_declared_is_found(copy):
     edit(copy / "dvc.yaml", "--metrics reports/stages/mine.json", "--metrics reports/mine.json")
     edit(copy / "dvc.yaml", "outs: [data/pca, data/timings/fit_pca.json", "outs: [data/pca")
     found = stages_of(copy)
-    assert unmatched(found["mine"]) == {"reports/mine.json", "reports/stages/mine.json"}
-    assert unmatched(found["fit_pca"]) == {"data/timings/fit_pca.json"}
+    assert dvc_contract.unmatched(found["mine"]) == {"reports/mine.json", "reports/stages/mine.json"}
+    assert dvc_contract.unmatched(found["fit_pca"]) == {"data/timings/fit_pca.json"}

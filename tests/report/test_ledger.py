@@ -89,7 +89,7 @@ def test_what_a_classifier_is_trained_on_is_asked_for_its_licence(inputs, tmp_pa
     assert found["artifacts"]["data/exported_classifiers/one"]["made_of"][-1] == "evaluate.tasks.said"
     assert found["origins"]["evaluate.tasks.said"]["unknown"]
     assert not found["origins"]["evaluate.tasks.relatedness"]["unknown"]
-    assert '<h2 id="classifiers">' in files["index.html"]
+    assert b'<h2 id="classifiers">' in files["index.html"]
 
 
 def test_a_transfer_set_is_made_of_the_tasks_that_it_names(inputs, tmp_path):
