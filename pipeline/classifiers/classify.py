@@ -73,7 +73,7 @@ def main(
     identity: dict[str, Any] = {
         "block": block.model_dump(mode="json"),
         "start": fingerprint.of_folder(start),
-        "inputs": {path.name: fingerprint.of_file(path) for path in inputs},
+        "inputs": {"/".join(path.parts[-3:]): fingerprint.of_file(path) for path in inputs},
     }
     trainings = Trainings(name, block, student, start, task, params.runtime, identity)
     with under(f"classifiers.{name}"):

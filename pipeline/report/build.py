@@ -88,6 +88,8 @@ class Inputs:
     refused: Sequence[str] = ()
     """The students that the teacher cannot give: reason and fix."""
     classifiers: Mapping[str, ClassifierMetrics] = field(default_factory=dict)
+    classifier_curves: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """As `finetune_curves`."""
     refused_classifiers: Mapping[str, str] = field(default_factory=dict)
     """Those whose student the teacher cannot give: reason and fix."""
 
@@ -152,6 +154,11 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         warnings=tuple(sections.warnings(inputs.students, inputs.distill, inputs.finetune)),
         no_warnings=sections.no_warnings(inputs.students, inputs.distill),
         classifiers=classifiers.classifiers(inputs.classifiers, inputs.refused_classifiers),
+        classifier_curves=tuple(
+            _curve(Panel(f"{name}: dev score", lines), "first to last evaluation")
+            for name, curve in inputs.classifier_curves.items()
+            if (lines := _lines(curve, {"dev": "dev_score"}))
+        ),
         cut=cut.summary(inputs.encode),
         cut_texts=cut.measures(inputs.encode),
         corpus=tuple(sections.counts("corpus", inputs.prepare)),

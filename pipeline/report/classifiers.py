@@ -19,6 +19,7 @@ ROWS = (
     ("accuracy", "on the test rows"),
     ("f1", "of the larger label where there are two, else the mean over the labels"),
     ("gained", ""),
+    ("by share", "the headline score after training on shares of the training rows"),
     ("head on the teacher", "the headline score of a head on the teacher's vectors, where KD trained one"),
     ("untuned", "accuracy and F1 of pairs by the student's similarity alone, before training"),
     ("parameters", "without embeddings"),
@@ -65,6 +66,7 @@ def _column(one: ClassifierMetrics, others: Mapping[str, ClassifierMetrics]) -> 
         "accuracy": _with_spread(one, "accuracy"),
         "f1": _with_spread(one, "f1"),
         "gained": NOTHING if gained is None else f"{gained:+.4f}",
+        "by share": _by_share(one),
         "head on the teacher": score(one.task_teacher[one.metric]) if one.task_teacher else NOTHING,
         "untuned": f"{score(untuned['accuracy'])}, {score(untuned['f1'])}" if untuned else NOTHING,
         "parameters": f"{one.parameters_without_embeddings:,}",
@@ -82,6 +84,12 @@ def _gained(one: ClassifierMetrics, others: Mapping[str, ClassifierMetrics]) -> 
 def _way(one: ClassifierMetrics) -> tuple[str, bool, float | None, bool]:
     """What two classifiers have in common that differ in their start alone."""
     return one.student, one.kd, one.alpha, one.transfer_rows > 0
+
+
+def _by_share(one: ClassifierMetrics) -> str:
+    """The headline score at each share below the whole: `20%: 0.81`."""
+    shares = (name.partition("@")[2] for name in one.scores if name.startswith(f"{one.metric}@"))
+    return ", ".join(f"{share}: {score(one.scores[f'{one.metric}@{share}'])}" for share in shares) or NOTHING
 
 
 def _with_spread(one: ClassifierMetrics, metric: str) -> str:

@@ -81,6 +81,7 @@ class Report:
     no_warnings: str
     """The sentence for a page without warnings."""
     classifiers: Classifiers
+    classifier_curves: tuple[Figure, ...]
     cut: str
     """How much of the texts the teacher's window cuts."""
     cut_texts: Measures

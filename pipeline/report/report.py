@@ -170,6 +170,10 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         classifiers={
             c: classifier_metrics(found, c) for c, found in classified.items() if metrics.REFUSED not in found
         },
+        classifier_curves={
+            c: _read_curve(curves / f"classify_{c}.tsv", f"classify@{c}", "dev_score", took[f"classify@{c}"])
+            for c in settings.classifiers
+        },
         refused_classifiers={
             c: found[metrics.REFUSED] for c, found in classified.items() if metrics.REFUSED in found
         },

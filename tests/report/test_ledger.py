@@ -83,13 +83,18 @@ def test_what_a_classifier_is_trained_on_is_asked_for_its_licence(inputs, tmp_pa
         {**measured, "scores": scores, "parameters_without_embeddings": 9},
         inputs / "stages/classify_one.json",
     )
-    shutil.copy(inputs / "timings/finetune_hpd.json", inputs / "timings/classify_one.json")
+    for folder, old, new in (
+        ("timings", "finetune_hpd.json", "classify_one.json"),
+        ("curves", "hpd_finetune.tsv", "classify_one.tsv"),
+    ):
+        shutil.copy(inputs / folder / old, inputs / folder / new)
     files = run(inputs, tmp_path / "out")
     found = json.loads(files["ledger.json"])
     assert found["artifacts"]["data/exported_classifiers/one"]["made_of"][-1] == "evaluate.tasks.said"
     assert found["origins"]["evaluate.tasks.said"]["unknown"]
     assert not found["origins"]["evaluate.tasks.relatedness"]["unknown"]
     assert b'<h2 id="classifiers">' in files["index.html"]
+    assert b"one: dev score" in files["index.html"]
 
 
 def test_a_transfer_set_is_made_of_the_tasks_that_it_names(inputs, tmp_path):

@@ -51,6 +51,19 @@ def test_tasks_are_told_apart_and_rows_without_values_left_out():
     assert found.refused == ("no layers; name others",)
 
 
+def test_the_learning_curve_over_shares_of_the_rows():
+    scores = {
+        "accuracy@20%": 0.7,
+        "f1@20%": 0.5,
+        "accuracy@50%": 0.8,
+        "f1@50%": 0.6,
+        "accuracy": 0.9,
+        "f1": 0.7,
+    }
+    found = classifiers({"a": one(scores={**scores, "spread": 0.0})})
+    assert column(found, "a")["by share"] == "20%: 0.7000, 50%: 0.8000"
+
+
 def test_the_sources_of_learning():
     found = classifiers({"a": one(kd=True, alpha=0.5, transfer_rows=1000)})
     assert column(found, "a")["learned from"] == "labels, KD, TS (1,000 rows)"
