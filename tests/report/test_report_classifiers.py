@@ -61,7 +61,7 @@ def test_the_learning_curve_over_shares_of_the_rows():
         "f1": 0.7,
     }
     found = classifiers({"a": one(scores={**scores, "spread": 0.0})})
-    assert column(found, "a")["by share"] == "20%: 0.7000, 50%: 0.8000"
+    assert column(found, "a")["by share"] == "20%: 0.700, 50%: 0.800"
 
 
 def test_the_sources_of_learning():
