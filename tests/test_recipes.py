@@ -1,37 +1,24 @@
 """Every recipe is in order and trains, with small models and data in place of the papers'."""
 
-import gzip
 import importlib
-import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from project import sentence
+from recipe_runs import Document, classified, prepared, trained, write_inputs
 from ruamel.yaml import YAML
 from sentence_transformers import SentenceTransformer
 
-from pipeline.augment import augment
-from pipeline.look import look
-from pipeline.params.load import Params, check, load
-from pipeline.prepare import prepare
-from pipeline.score import evaluate
-from pipeline.select import fit_pca, gate, mine
-from pipeline.teacher import encode, teacher_parts
-from pipeline.train import distill, finetune
+from pipeline.params.load import check, load
 
 RECIPES = sorted((Path(__file__).resolve().parent.parent / "recipes").glob("*.yaml"))
 SWEEPS = sorted((RECIPES[0].parent.parent / "benchmarks" / "quality").glob("*.yaml"))
-METHODS = ("wordnet", "back_translation")
-ROWS = 60
 BATCH = 16
 TEACHER_WIDTH, BERT_WIDTH, LAYERS = 32, 16, 2
 """Of the hashing teacher and its parts, of the fixture `bert`, and of both."""
-Document = dict[str, Any]
 
 
 def read(recipe: Path) -> Document:
@@ -44,6 +31,10 @@ def small(recipe: Path, bert: Path) -> Document:
     document["corpus"]["dev_fraction"] = 0.2
     document["teacher"] = {"kind": "hashing", "dim": TEACHER_WIDTH}
     document["students"] = {name: smaller(block, bert) for name, block in document["students"].items()}
+    for block in document["classifiers"].values():
+        block["train"] = {"epochs": 1.0, "batch_size": BATCH, "lr": [1e-3], "evaluations": 2}
+    if "transfer" in document["augment"]:
+        document["augment"]["transfer"]["rounds"] = 2
     return document
 
 
@@ -60,8 +51,10 @@ def smaller(block: Document, bert: Path) -> Document:
         tuned |= {"epochs": 1, "batch_size": BATCH, "lr": 1e-3, "evaluations": 2, "data": tuned["data"][:1]}
         if tuned.get("projection"):
             tuned["projection"] = 4
-    train |= {"epochs": 1, "batch_size": BATCH, "lr": 1e-3, "evaluations": 3}
-    return {**block, "dim": small_dim(block), "init": init, "train": train, "finetune": tuned or None}
+    if block["train"]:
+        train |= {"epochs": 1, "batch_size": BATCH, "lr": 1e-3, "evaluations": 3}
+    changed = {"init": init, "train": train or None, "finetune": tuned or None}
+    return {**block, "dim": small_dim(block), **changed}
 
 
 def small_dim(block: Document) -> int:
@@ -73,123 +66,6 @@ def small_dim(block: Document) -> int:
             return TEACHER_WIDTH
         case _:
             return int(block["dim"]) // 16
-
-
-def write_inputs(params: Params) -> None:
-    """Small files where the recipe says that its files are."""
-    texts = [sentence(31 * number) for number in range(ROWS)]
-    for source in params.corpus.sources:
-        rows = [json.dumps({source.column: text}) for text in texts] if "jsonl" in source.path else texts
-        write(source.path, rows)
-    for number, task in enumerate(params.evaluate.tasks.values()):
-        start = 10_000 + 2_000 * number
-        pairs = [
-            (sentence(start + 31 * row), sentence(start + 31 * row + row % 3 * 300), 3 - row % 3)
-            for row in range(12)
-        ]
-        if task.kind == "retrieval":
-            write_collection(Path(task.path), pairs)
-        else:
-            write_table(task.path, (task.left, task.right, task.score), pairs)
-    for data in params.finetune.data.values():
-        columns = (data.anchor, data.positive, *data.negatives)
-        triplets = [[sentence(40_000 + 3 * row + side) for side in range(len(columns))] for row in range(20)]
-        write_table(data.path, columns, triplets)
-    for student in params.students.values():
-        if getattr(student.init, "path", None):
-            words = sorted({word for text in texts for word in text.split()})
-            write(student.init.path, [f"{word} {row % 5} {row % 3} 1" for row, word in enumerate(words)])
-
-
-def write_collection(folder: Path, pairs: list) -> None:
-    """A retrieval task in BEIR's layout: the second of a pair answers the first."""
-    for name, side in (("queries", 0), ("corpus", 1)):
-        rows = [json.dumps({"_id": f"{row}", "text": pair[side]}) for row, pair in enumerate(pairs)]
-        write(str(folder / f"{name}.jsonl"), rows)
-    judged = [(row, row, score) for row, (*_, score) in enumerate(pairs)]
-    write_table(str(folder / "qrels" / "test.tsv"), ("query-id", "corpus-id", "score"), judged)
-
-
-def write_table(path: str, columns: tuple[str, ...], rows: list) -> None:
-    if path.endswith(".parquet"):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        pl.DataFrame(rows, schema=list(columns), orient="row").write_parquet(path)
-    else:
-        write(path, ["\t".join(map(str, row)) for row in (columns, *rows)])
-
-
-def write(path: str, lines: list[str]) -> None:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    data = "\n".join(lines).encode()
-    Path(path).write_bytes(gzip.compress(data) if path.endswith(".gz") else data)
-
-
-def prepared(wordnet: Path) -> None:
-    """All stages before the students', in the working folder."""
-    outs = {name: Path(f"{name}.parquet") for name in ("corpus", "eval", "tasks", "finetune", "triplets")}
-    evaluated, counts = outs.pop("eval"), Path("counts.json")
-    places = {"raw": Path("data/raw"), "wordnet": wordnet, "dev": Path("dev"), "tokenizer": Path("tokenizer")}
-    look.main(Path("facts.json"), Path("tokenizer"), Path("readers.json"), Path("cards"))
-    prepare.main(
-        eval_texts=evaluated,
-        metrics=counts,
-        provenance=Path("provenance.parquet"),
-        origins=Path("origins.json"),
-        **places,
-        **outs,
-    )
-    teacher_parts.main(Path("teacher"), Path("vocabulary"), Path("readers.json"), Path("facts.json"))
-    made = {method: Path(f"augmented/{method}.parquet") for method in METHODS}
-    for method, texts in made.items():
-        augment.main(method, outs["corpus"], wordnet, Path("vocabulary") / method, texts, counts)
-    sets = {"corpus": outs["corpus"], **made, "eval": evaluated, "finetune": outs["finetune"]}
-    for name, texts in sets.items():
-        encode.main(texts, Path("vectors") / name)
-    for method, texts in made.items():
-        vectors = Path("vectors") / method, Path("vectors/corpus")
-        gated, sample = (Path(folder) / f"{method}.parquet" for folder in ("gated", "gated_sample"))
-        gate.main(method, texts, outs["corpus"], evaluated, *vectors, gated, sample, counts)
-    fit_pca.main(outs["corpus"], Path("vectors/corpus"), Path("pca"), counts)
-    mine.main(outs["triplets"], Path("vectors/finetune"), Path("mined.parquet"), counts)
-
-
-def trained(name: str) -> Document:
-    """The stages of one student; their metrics."""
-    made, out = Path(name), Path(name) / "out"
-    stages = [made / f"{stage}.json" for stage in ("distill", "finetune", "evaluate")]
-    shared = {
-        "vectors": Path("vectors"),
-        "teacher": Path("teacher"),
-        "facts": Path("facts.json"),
-        "pca": Path("pca"),
-    }
-    distill.main(
-        name,
-        corpus=Path("corpus.parquet"),
-        gated=Path("gated"),
-        **shared,
-        vocabulary=Path("vocabulary") / load(Path("params.yaml")).student(name).kind,
-        out=made / "distilled",
-        untrained=made / "untrained",
-        curve=made / "curve.tsv",
-        metrics_file=stages[0],
-    )
-    tasks, texts = Path("tasks.parquet"), Path("eval.parquet")
-    inputs = (
-        made / "distilled",
-        Path("facts.json"),
-        Path("mined.parquet"),
-        Path("finetune.parquet"),
-        Path("dev"),
-    )
-    view = load(Path("params.yaml")).encode.views[0]
-    corpus = {"corpus": Path("corpus.parquet"), "corpus_vectors": Path("vectors/corpus")}
-    finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1], **corpus, teacher_view=view)
-    folders = (Path("pca"), made / "untrained", made / "distilled", out)
-    outs = (stages[2], made / "examined")
-    read = (tasks, texts, Path("vectors/eval"), view)
-    evaluate.main(name, *read, *folders, *outs, **corpus, teacher_parts=Path("teacher"))
-    return {stage.stem: json.loads(stage.read_text()) for stage in stages}
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
@@ -245,9 +121,10 @@ def test_a_recipe_trains_its_students(recipe, bert, nltk_data, tmp_path, monkeyp
     prepared(nltk_data)
     for name, block in params.students.items():
         metrics = trained(name)
-        assert metrics["distill"]["steps"] >= 3
-        curve = pl.read_csv(Path(name) / "curve.tsv", separator="\t")
-        assert curve["dev_value"].n_unique() > 1
+        if block.train:
+            assert metrics["distill"]["steps"] >= 3
+            curve = pl.read_csv(Path(name) / "curve.tsv", separator="\t")
+            assert curve["dev_value"].n_unique() > 1
         assert set(metrics["evaluate"]["main"]) == {
             task for task, spec in params.evaluate.tasks.items() if spec.split == "test"
         }
@@ -255,6 +132,13 @@ def test_a_recipe_trains_its_students(recipe, bert, nltk_data, tmp_path, monkeyp
         shipped = SentenceTransformer(str(Path(name) / "out"), device="cpu").encode(["a red cat sings"])
         assert shipped.shape == (1, dim)
         assert (metrics["finetune"].get("steps", 0) > 0) == (block.finetune is not None)
+    for name, classifier in params.classifiers.items():
+        places = {"untrained": "untrained", "distilled": "distilled", "finetuned": "out"}
+        found = classified(name, Path(classifier.student) / places[classifier.start])
+        assert (found["transfer_rows"] > 0) == classifier.transfer
+        assert {f"accuracy@{100 * one:g}%" for one in classifier.fractions if one < 1} <= found[
+            "scores"
+        ].keys()
 
 
 def test_make_takes_a_recipe_unless_edits_would_be_lost(repository, tmp_path):
