@@ -53,6 +53,8 @@ def smaller(block: Document, bert: Path) -> Document:
             tuned["projection"] = 4
     if block["train"]:
         train |= {"epochs": 1, "batch_size": BATCH, "lr": 1e-3, "evaluations": 3}
+    if block.get("whitening"):
+        block["whitening"] = {"dim": 4}
     changed = {"init": init, "train": train or None, "finetune": tuned or None}
     return {**block, "dim": small_dim(block), **changed}
 
@@ -129,6 +131,7 @@ def test_a_recipe_trains_its_students(recipe, bert, nltk_data, tmp_path, monkeyp
             task for task, spec in params.evaluate.tasks.items() if spec.split == "test"
         }
         dim = block.finetune.projection if block.finetune and block.finetune.projection else block.dim
+        dim = block.whitening.dim if block.whitening else dim
         shipped = SentenceTransformer(str(Path(name) / "out"), device="cpu").encode(["a red cat sings"])
         assert shipped.shape == (1, dim)
         assert (metrics["finetune"].get("steps", 0) > 0) == (block.finetune is not None)
