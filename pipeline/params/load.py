@@ -19,7 +19,8 @@ from pipeline.params.faults import describe
 from pipeline.params.gates import Gate
 from pipeline.params.runtime import Footprint, Runtime
 from pipeline.params.significance import Significance
-from pipeline.params.students import Student, student_faults
+from pipeline.params.student_faults import student_faults
+from pipeline.params.students import Student
 from pipeline.params.teacher import Encode, EnsembleTeacher, Pca, Teacher, single_teachers
 
 

@@ -1,6 +1,5 @@
 """`students:`: one block a student."""
 
-from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -184,6 +183,14 @@ class StaticInit(StudentInit):
     min_count: Count = 20
     """How often such a word is in the training texts, at least: of a few, its vector does not learn more than
     its pieces know."""
+    path: str | None = None
+    """A file of word vectors (GloVe, word2vec text; .gz is read as such) whose words and vectors it starts
+    from, instead of the teacher's vocabulary. At the file's own dimension there is no PCA."""
+    lowercase: bool = True
+    """Of `path`: texts are lowercased, and the file's words too; of those that become equal, the first
+    counts."""
+    max_words: Count = 100_000
+    """Words of the file that are kept, those that the file has first."""
 
 
 class StaticStudent(StudentBlock):
@@ -205,87 +212,3 @@ class StaticStudent(StudentBlock):
 Student = Annotated[
     TransformerStudent | CompactStudent | BilstmStudent | StaticStudent, Field(discriminator="kind")
 ]
-
-
-def student_faults(name: str, student: Student) -> list[str]:
-    """What does not go together in a student's block, a line each."""
-    faults = [*_init_faults(student)]
-    if (student.train is None) != (student.loss is None):
-        faults.append("train and loss are of one training: give both, or set both to null")
-    if student.train:
-        faults += _train_faults(student, student.train)
-    if student.loss:
-        faults += _loss_faults(student, student.loss)
-    if student.finetune:
-        faults += _finetune_faults(student, student.finetune)
-    if student.whitening:
-        faults += _whitening_faults(student, student.whitening)
-    return [f"students.{name}.{fault}" for fault in faults]
-
-
-def _init_faults(student: Student) -> Iterator[str]:
-    layers = getattr(student.init, "layers", None)
-    if isinstance(layers, tuple) and len(set(layers)) != len(layers):
-        yield f"init.layers is {list(layers)}; name each layer once"
-    if isinstance(student, BilstmStudent) and (student.init.embeddings == "file") != bool(student.init.path):
-        yield "init.path goes with `embeddings: file`, and the other way round"
-    if isinstance(student, BilstmStudent) and student.init.embeddings == "file" and student.init.tokens:
-        yield "init.tokens is of the teacher's vocabulary; set init.max_words for a file's, and remove it"
-    if isinstance(student, BilstmStudent) and student.init.embeddings == "teacher":
-        for name in ("lowercase", "max_words"):
-            if getattr(student.init, name) != BilstmInit.model_fields[name].default:
-                yield f"init.{name} is of a file of word vectors; set `embeddings: file`, or remove it"
-    init = student.init
-    if isinstance(init, TransformerInit | CompactInit) and init.revision and not init.model:
-        yield "init.revision is that of init.model, which is not given; give it, or remove revision"
-
-
-def _train_faults(student: Student, train: Train) -> Iterator[str]:
-    if len(set(train.matryoshka)) != len(train.matryoshka):
-        yield f"train.matryoshka is {list(train.matryoshka)}; name each prefix once"
-    for prefix in train.matryoshka:
-        if student.dim != "auto" and prefix >= student.dim:
-            yield f"train.matryoshka has {prefix}; prefixes are shorter than dim, {student.dim}"
-    if train.target == "full" and (train.whiten or train.matryoshka):
-        yield "train.target is full; whiten and matryoshka need `target: pca`"
-    if train.shrinkage and not train.whiten:
-        yield "train.shrinkage is of whitened targets; set whiten: true, or remove it"
-    if train.sparse and isinstance(student, TransformerStudent | CompactStudent):
-        yield "train.sparse is for static and bilstm students; remove it"
-    rotated = isinstance(train, StaticTrain) and train.regularise and train.regularise.pca
-    if rotated and train.matryoshka:
-        yield "train.matryoshka: regularise.pca would rotate the prefixes; set regularise.pca: false"
-
-
-def _loss_faults(student: Student, loss: Loss) -> Iterator[str]:
-    losses = [term.loss for term in loss.terms] if loss.kind == "sum" else [loss]
-    found = {loss.kind for loss in losses}
-    if isinstance(student, StaticStudent) and (surplus := sorted(found & {"hsic", "token_embedding"})):
-        yield f"loss: a static student is an embedding layer and no more; leave out {surplus[0]}"
-    foreign = getattr(student.init, "model", None) or getattr(student.init, "path", None)
-    if foreign and "token_embedding" in found:
-        yield f"loss: token_embedding needs the teacher's tokens, and {foreign} has its own"
-    if (hidden := getattr(student.init, "hidden", None)) and "token_embedding" in found:
-        yield f"loss: token_embedding needs the teacher's width; leave it out, or init.hidden, {hidden}"
-    if "crd" in found and student.train and student.train.select == "loss":
-        yield "loss: crd contrasts training texts and has no dev loss; set train.select: agreement"
-
-
-def _finetune_faults(student: Student, tuned: Finetune) -> Iterator[str]:
-    static, dim = isinstance(student, StaticStudent), tuned.projection
-    if static and dim:
-        yield f"finetune.projection is {dim}, but a static student has no layers; set its dim instead"
-    elif dim and student.dim != "auto" and dim > student.dim:
-        yield (
-            f"finetune.projection is {dim}, but the student has {student.dim} dimensions; "
-            f"choose {student.dim} or less"
-        )
-    if static and tuned.hsic:
-        yield "finetune: a static student is an embedding layer and no more; leave out hsic"
-
-
-def _whitening_faults(student: Student, whitening: Whitening) -> Iterator[str]:
-    tuned = student.finetune.projection if student.finetune else None
-    width, named = (tuned, "finetune.projection") if tuned else (student.dim, "dim")
-    if width != "auto" and whitening.dim > width:
-        yield f"whitening.dim is {whitening.dim}, {named} is {width}; choose {width} or less"

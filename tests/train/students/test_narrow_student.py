@@ -10,7 +10,8 @@ from small_students import TEXTS, own_vectors, teacher, transformer_block, write
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 
 from pipeline.encoders.packing.packing import FAMILIES as PACKED
-from pipeline.params.students import TransformerStudent, student_faults
+from pipeline.params.student_faults import student_faults
+from pipeline.params.students import TransformerStudent
 from pipeline.teacher.kinds import hashing
 from pipeline.train.students.kinds import transformer
 from pipeline.train.students.shared.narrow_width import factors, narrow_width, strengths

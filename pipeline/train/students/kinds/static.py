@@ -29,6 +29,7 @@ from pipeline.train.students.shared.corpus_words import (
 )
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.word_vectors import SPECIAL, read_word_vectors, table_of, word_tokenizer
 
 COUNTED_AT_A_TIME = 1 << 22
 """Tokens."""
@@ -38,17 +39,26 @@ def build(params: StaticStudent, teacher_folder: Path) -> "Static":
     """The student before training: the vocabulary's vectors, reduced by PCA, weighted by rank (model2vec).
 
     Raises:
-        UserError: the vocabulary is too small for a student of this dimension.
+        UserError: the vocabulary is too small for a student of this dimension, or the file of word vectors
+            cannot be read.
     """
     from model2vec.distill.inference import apply_pca, compute_weights
 
-    vocabulary = teacher_parts.read_vocabulary(teacher_folder)
-    tokenizer = teacher_parts.read_tokenizer(teacher_folder)
+    init = params.init
+    if init.path:
+        words, vectors = read_word_vectors(Path(init.path), init.max_words, lowercase=init.lowercase)
+        vocabulary = table_of(vectors)
+        tokenizer = word_tokenizer(words, lowercase=init.lowercase).backend_tokenizer
+    else:
+        vocabulary = teacher_parts.read_vocabulary(teacher_folder)
+        tokenizer = teacher_parts.read_tokenizer(teacher_folder)
     used = used_tokens(tokenizer, len(vocabulary))
-    _check_dim(params.width, most_dimensions(vocabulary.shape[1], used.sum()))
+    whole = init.path is not None and params.width == vocabulary.shape[1]
+    if not whole:
+        _check_dim(params.width, most_dimensions(vocabulary.shape[1], used.sum()))
     table = np.zeros((len(vocabulary), params.width), np.float32)
-    table[used] = apply_pca(vocabulary[used], params.width)
-    table[used] *= compute_weights(int(used.sum()), params.init.sif)[:, None]
+    table[used] = vocabulary[used] if whole else apply_pca(vocabulary[used], params.width)
+    table[used] *= compute_weights(int(used.sum()), init.sif)[:, None]
     return Static(params, table, tokenizer)
 
 
@@ -58,6 +68,8 @@ def weigh(params: StaticStudent, teacher: TeacherFacts) -> int:
     Raises:
         UserError: the vocabulary is too small for a student of this dimension.
     """
+    if params.init.path:
+        return (params.init.max_words + len(SPECIAL)) * params.width
     _check_dim(params.width, most_dimensions(teacher.token_dim, teacher.used))
     rows = teacher.tokens + params.init.words
     return min(rows, params.init.tokens or rows) * params.width
@@ -66,8 +78,7 @@ def weigh(params: StaticStudent, teacher: TeacherFacts) -> int:
 def _check_dim(dim: int, most: int) -> None:
     if dim > most:
         raise UserError(
-            f"dim is {dim}, the teacher's vocabulary vectors allow {most} or less; lower it, or set it to "
-            "auto"
+            f"dim is {dim}, the vocabulary's vectors allow {most} or less; lower it, or set it to auto"
         )
 
 

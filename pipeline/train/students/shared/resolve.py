@@ -10,6 +10,7 @@ from pipeline.data.models.locate import find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.layers import CutInit, LastLayers, LayeredInit, Layers, SpreadLayers
 from pipeline.params.students import CompactInit, StaticStudent, Student, TransformerInit
+from pipeline.train.students.shared.word_vectors import read_word_vectors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -81,6 +82,9 @@ def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | No
                 f"of the teacher's {student.view!r} view; set it to ridge"
             )
         return hidden
+    if isinstance(student, StaticStudent) and student.init.path:
+        _, vectors = read_word_vectors(Path(student.init.path), 1, lowercase=student.init.lowercase)
+        return vectors.shape[1] if student.train is None else min(width or vectors.shape[1], vectors.shape[1])
     if width is None:
         raise UserError(
             f"dim is auto, and the dimension of the teacher's {student.view!r} vectors is not known before "

@@ -5,7 +5,8 @@ from typing import NamedTuple
 from pipeline.core.errors import UserError, under
 from pipeline.core.registry import implementation
 from pipeline.data.models.teacher_facts import TeacherFacts
-from pipeline.params.students import Student, student_faults
+from pipeline.params.student_faults import student_faults
+from pipeline.params.students import Student
 from pipeline.train.students.shared.resolve import check_places, resolved
 from pipeline.train.students.shared.target import check_target
 
