@@ -29,6 +29,7 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests")]
 from flipped import flip  # noqa: E402
 from project import Project  # noqa: E402
 
+from pipeline.augment.transfer_set import rows as transfer_rows  # noqa: E402
 from pipeline.cli import dvc_cache, store_files  # noqa: E402
 from pipeline.cli.__main__ import app  # noqa: E402
 from pipeline.cli.encoders import open_encoders  # noqa: E402
@@ -155,10 +156,17 @@ def _kinds() -> dict[str, tuple[list[Path], Read]]:
     return {
         "corpus": ([corpus / "corpus.parquet"], lambda path: texts.read_corpus(path).rows()),
         "labelled texts": (
-            [corpus / "eval.parquet", corpus / "finetune.parquet"],
+            [corpus / "eval.parquet", corpus / "finetune.parquet", DATA / "augmented/transfer.parquet"],
             lambda path: texts.read_labelled(path).rows(),
         ),
-        "augmented texts": (_in("augmented"), lambda path: texts.read_augmented(path).rows()),
+        "augmented texts": (
+            [path for path in _in("augmented") if not path.stem.startswith("transfer")],
+            lambda path: texts.read_augmented(path).rows(),
+        ),
+        "transfer set": (
+            [DATA / "augmented/transfer_rows.parquet"],
+            lambda path: transfer_rows.read(path).rows(),
+        ),
         "gated texts": (_in("gated"), lambda path: list(texts.stream(path, None))),
         "tasks": (
             [corpus / "tasks.parquet", corpus / "triplets.parquet", *_in("mined")],

@@ -140,11 +140,10 @@ def a_dev_task(project: Project) -> None:
 
 @row("a classifier added or changed")
 def a_classifier(project: Project) -> None:
-    add_task(project, 80_000)
-    path = project.root / "data/raw/more.tsv"
-    lines = [f"{sentence(90_000 + i)}\t{i % 2}" for i in range(40)]
-    path.write_text("\n".join(["text\tlabel", *lines]))
-    files = {"train": "data/raw/more.tsv", "test": "data/raw/more.tsv"}
+    files = {"train": "data/raw/more.tsv", "test": "data/raw/most.tsv"}
+    for number, file in enumerate(files.values()):
+        lines = [f"{sentence(1000 * (70 + number) + i)}\t{i % 2}" for i in range(40)]
+        (project.root / file).write_text("\n".join(["text\tlabel", *lines]))
     project.params["evaluate"]["tasks"]["more"] = {"kind": "classification", **files}
     project.repro("look", "evaluate@hpd", "evaluate@potion", "finetune@hpd", "transfer", "encode@transfer")
     block = {
