@@ -22,16 +22,29 @@ def write_slices(data: Path, folder: Path, params: str) -> None:
     for name, sources in WITHOUT.items():
         if f"slices/without_{name}" in params:
             sentences_without(data / "unlabelled", sources, folder / f"without_{name}.txt")
-    if "slices/sst2" in params:
+    if "slices/sst2_t" in params:
         reviews = _read(data / "classification" / "SST2_train.parquet")
         reviews = reviews.filter(pl.col("text").str.len_chars() > 40)  # the others are parts of sentences
         reviews[:2000].write_parquet(folder / "sst2_train.parquet")
         reviews[2000:3000].write_parquet(folder / "sst2_test.parquet")
+    if "slices/sst2_phrases" in params:
+        sst2_phrases(_read(data / "classification" / "SST2_train.parquet"), folder)
     if "slices/entities" in params:
         entities = _read(data / "er" / "er_pairs.parquet").filter(split="test")
         entities.group_by("dataset", maintain_order=True).head(400).write_parquet(folder / "entities.parquet")
     if "slices/pairs" in params:
         pair_retrieval(_read(data / "pairs" / "positive_pairs.parquet"), folder / "pairs")
+
+
+def sst2_phrases(reviews: pl.DataFrame, folder: Path) -> None:
+    """1,000 sentences to test, and phrases to train on: none is a part of a test sentence, or holds one."""
+    reviews = reviews.unique("text", maintain_order=True)
+    test = reviews.filter(pl.col("text").str.split(" ").list.len() >= 15).sample(1000, seed=0)
+    whole = "\n".join(test["text"])
+    inner = pl.Series([text in whole for text in reviews["text"]])
+    outer = pl.col("text").str.contains_any(test["text"].implode())
+    test.write_parquet(folder / "sst2_phrases_test.parquet")
+    reviews.filter(~inner & ~outer).write_parquet(folder / "sst2_phrases_train.parquet")
 
 
 def sentences_without(unlabelled: Path, sources: tuple[str, ...], out: Path) -> None:

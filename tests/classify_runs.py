@@ -52,15 +52,17 @@ def pair_rows() -> list[tuple[str, str, str, str]]:
     return found
 
 
-def write_inputs(folder: Path, kind: str, rows: list[tuple], made: list[tuple] = (), **block: object) -> None:
-    """A student of a kind, and a task of these rows, in a folder."""
+def write_inputs(
+    folder: Path, kind: str, rows: list[tuple], made: list[tuple] = (), prompt: str = "", **block: object
+) -> None:
+    """A student of a kind, with a prompt for texts, and a task of these rows, in a folder."""
     module, make = KINDS[kind]
     student = make()
     parts = folder / "parts"
     parts.mkdir(parents=True)
     write_parts(parts)
     write_facts(folder / "facts.json")
-    student_folder.write(module.build(student, parts), "start", folder / "start/tiny")
+    student_folder.write(module.build(student, parts), "start", folder / "start/tiny", {"text": prompt})
     pair = rows[0][1] is not None
     task = {"kind": "pair_classification" if pair else "classification", "train": "a.tsv", "test": "b.tsv"}
     given = {"student": "tiny", "start": "finetuned", "task": "said", "train": {"lr": [0.01]}, **block}

@@ -11,7 +11,6 @@ from pipeline.classifiers import head as head_file
 from pipeline.classifiers.said import Said
 from pipeline.classifiers.training.task import Cached, ClassifierTask, Transfer, read_task
 from pipeline.classifiers.training.trainings import Found, Trainings
-from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
@@ -49,9 +48,7 @@ def main(
     if processes() > 1:
         raise UserError("one process trains a classifier: run it with `python`, not with `torchrun`")
     params = spelled_out(load(params_file))
-    if name not in params.classifiers:
-        raise UserError(f"classifiers has no {name!r}; it has {', '.join(params.classifiers) or 'none'}")
-    block = params.classifiers[name]
+    block = params.classifier(name)
     if refused := student_folder.refusal(start):
         student_folder.write_refusal(refused, out)
         curves.write([], "dev_score", -1, curve)
@@ -63,19 +60,12 @@ def main(
     if rows.is_empty():
         raise UserError(f"{tasks} has no task {block.task!r}; run `dvc repro -f prepare`")
     vectors, transfer = Cached(eval_vectors, teacher_view), None
-    inputs = [tasks, eval_texts, *([vectors.manifest] if block.kd else [])]
     if block.transfer:
         made = Cached(transfer_vectors, teacher_view)
         transfer = Transfer.read(transfer_rows, transfer_texts, made, block)
-        inputs += [transfer_rows, transfer_texts, made.manifest]
     metric = evaluation.main_metrics(params.evaluate.tasks)[block.task]
     task = read_task(rows, texts.read_labelled(eval_texts), transfer, block, metric, vectors)
-    identity: dict[str, Any] = {
-        "block": block.model_dump(mode="json"),
-        "start": fingerprint.of_folder(start),
-        "inputs": {"/".join(path.parts[-3:]): fingerprint.of_file(path) for path in inputs},
-    }
-    trainings = Trainings(name, block, student, start, task, params.runtime, identity)
+    trainings = Trainings(name, block, student, start, task, params.runtime)
     with under(f"classifiers.{name}"):
         found = trainings.run()
     joint, said = found.shipped.joint.cpu(), Said(block.task, tuple(task.labels), pairs=task.pairs)
@@ -124,6 +114,7 @@ def _told(block: Classifier, task: ClassifierTask, found: Found, joint: nn.Modul
         "seeds": block.seeds,
         "task_teacher": task.teacher,
         "untuned": found.untuned,
+        "settings": block.train.model_dump(mode="json") | {"hidden": block.hidden},
         "parameters": total,
         "parameters_without_embeddings": total - embedded,
     }

@@ -23,6 +23,8 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import student_folder
+from pipeline.export import terms
+from pipeline.export.header import LICENCES
 from pipeline.export.ledger import origins
 from pipeline.export.onnx_folder import CONFIG, GRAPHS, complete
 from pipeline.export.session import OnnxEncoder
@@ -50,7 +52,7 @@ def main(
 ) -> None:
     """Export one classifier; fail where its graph is not the classifier that was trained."""
     params = spelled_out(load(params_file))
-    block = params.classifiers[name]
+    block = params.classifier(name)
     if refused := student_folder.refusal(classified):
         student_folder.write_refusal(refused, out)
         return
@@ -73,8 +75,10 @@ def main(
         apart = check_logits(found, expected, name)
         made_of = origins.of_classifier(name, params, origins.read(cards, origins_file, block.student))
         told = metrics.read(scores, f"classify@{name}")
-        readme = card(name, params, said, told, made_of, apart)
+        readme = card(name, block, said, told, made_of, apart, student_folder.prompts(classified))
         (folder / student_folder.CARD).write_text(readme, encoding="utf-8")
+        if licence := terms.licence_file(name, made_of):
+            (folder / LICENCES).write_text(licence, encoding="utf-8")
     megabytes = (out / PLACE).stat().st_size / 1e6
     say(
         f"export_classifier {name}: {megabytes:.1f} MB of ONNX, logits within {apart:.1e} of the trained ones"

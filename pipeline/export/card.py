@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.export import terms
 from pipeline.export.header import header
-from pipeline.export.ledger.licences import OTHER, strictest
 from pipeline.export.ledger.origins import TEACHER, Origin
 from pipeline.export.markdown import code, plain
 from pipeline.export.onnx_folder import GRAPHS
@@ -79,7 +79,7 @@ def card(
         "## What it is made of\n",
         _made_of(made_of, block.train.texts if block.train else {}),
         "## Licence\n",
-        said(made_of),
+        terms.said(made_of),
         *(["## Prompts\n", _prompts(prompts, graphs)] if prompts else []),
         "## How to load it\n",
         "Each program is complete and runs in the folder of this card.\n",
@@ -94,29 +94,6 @@ def _made(block: StudentBlock, teachers: str) -> str:
     if block.train:
         return f"distilled from {teachers} (its `{block.view}` vectors){white}"
     return f"not distilled, and scored beside {teachers}{white}"
-
-
-def licence_file(name: str, made_of: Sequence[Origin]) -> str | None:
-    """LICENSE.md, to which the head of the card links; None where the head names a licence of the hub."""
-    if strictest(one.licence for one in made_of).identifier != OTHER:
-        return None
-    rows = [f"- {one.what}: {_name(one)}: {plain(one.licence.said)}" for one in made_of]
-    return "\n".join([f"# The licence of {name}\n", said(made_of), "It is made of:\n", *rows, ""])
-
-
-def said(made_of: Sequence[Origin]) -> str:
-    """What the licences of all that a student is made from come to."""
-    found = strictest(one.licence for one in made_of)
-    unknown = [_name(one) for one in made_of if one.licence.unknown]
-    if found.identifier is None:
-        return "Nothing that it is made of has a licence.\n"
-    named = code(found.name or found.identifier)
-    told = f"The head of this card names {named}: the strictest licence of all that it is made of"
-    if unknown:
-        told += (
-            f", and that some is unknown. **Unknown: {', '.join(unknown)}.** Find out before you pass it on"
-        )
-    return f"{told}. The terms of all of them hold.\n"
 
 
 def _formats(exports: dict[Format, Exported], measure: dict[str, Any]) -> str:
@@ -184,14 +161,8 @@ def _made_of(made_of: Sequence[Origin], read: Mapping[TextSet, float]) -> str:
         what = mixture.said(one.what, proportion)
         count, of = one.rows, one.prepared.get("rows_in")
         counted = "" if count is None else f"{count:,}" + ("" if of is None else f" of {of:,}")
-        rows.append(f"| {what} | {_name(one)} | {counted} | {plain(one.licence.said)} |")
+        rows.append(f"| {what} | {terms.named(one)} | {counted} | {plain(one.licence.said)} |")
     return "\n".join(rows) + "\n"
-
-
-def _name(origin: Origin) -> str:
-    known = origin.licence.nothing or origin.wordnet
-    revision = f" at {code(origin.revision)}" if origin.revision else ""
-    return (origin.name if known else code(origin.name)) + revision
 
 
 def _prompts(prompts: Mapping[str, str], graphs: Sequence[Format]) -> str:

@@ -17,8 +17,8 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import layout, student_folder
-from pipeline.export import calibration, parity
-from pipeline.export.card import Exported, card, licence_file
+from pipeline.export import calibration, parity, terms
+from pipeline.export.card import Exported, card
 from pipeline.export.header import LICENCES
 from pipeline.export.ledger import origins
 from pipeline.export.onnx_folder import CONFIG, GRAPHS, TOKENIZER, complete
@@ -124,8 +124,8 @@ def main(
         finetuned_ships = origins.ships_finetuned(told["scores"])
         made_of = origins.of_student(name, params, facts, finetuned=finetuned_ships)
         readme = card(name, params, exports, measure.said, told, made_of, prompts)
-        if terms := licence_file(name, made_of):
-            (folder / LICENCES).write_text(terms, encoding="utf-8")
+        if licence := terms.licence_file(name, made_of):
+            (folder / LICENCES).write_text(licence, encoding="utf-8")
         readme += student_folder.compared_by(similarity)
         (folder / student_folder.CARD).write_text(readme, encoding="utf-8")
     summary: dict[str, Any] = {"parity_texts": len(compared), "score": trained_score, **measure.said}

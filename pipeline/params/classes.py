@@ -6,6 +6,9 @@ from pydantic import Field, model_validator
 
 from pipeline.params.base import Block, Count, PathOrGlob, distinct
 
+Genres = Literal["matched", "mismatched"]
+GENRES: tuple[Genres, ...] = ("matched", "mismatched")
+"""Of MNLI's rows to score: those of the training rows' genres, and others."""
 Split = Literal["dev", "test"]
 ClassMetric = Literal["accuracy", "f1"]
 
@@ -138,5 +141,5 @@ class MnliTask(_Glue):
     """
 
     kind: Literal["mnli"]
-    genres: Literal["matched", "mismatched"] | None = None
+    genres: Genres | None = None
     """Score one of the two alone, as the task NAME; null: both."""

@@ -1,12 +1,15 @@
 """`classifiers:`: students that are trained on a task with labels, together with a head."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from pipeline.core.machine import Precision
 from pipeline.params.base import Auto, Block, Count, Fraction, Name, Positive, Seed, allowed
+from pipeline.params.classes import GENRES, MnliTask, Probe
+from pipeline.params.evaluate import Task
+from pipeline.params.phrases import PARAPHRASES, PearlSets
 
 LearningRates = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1)]
 
@@ -57,10 +60,32 @@ class Classifier(Block):
     """Whether it is also trained on the texts that `augment.transfer` makes of the task's (TS); the task
     teacher of `kd` labels them."""
     fractions: Annotated[tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...], Field(strict=False)] = (1.0,)
-    """Learning curve: it is also trained on these shares of the training rows."""
+    """Learning curve: it is also trained on these shares of the training rows, and with `kd` the task
+    teacher too. Not with `transfer`, whose texts are made of all rows."""
     seeds: Count = 1
     """Classifiers whose scores are averaged, by seeds from `train.seed` on. The first one ships."""
     train: ClassifierTrain = ClassifierTrain()
+
+
+def with_labels(tasks: Mapping[str, Task]) -> dict[str, str]:
+    """Names of the tasks with labels, as tables have them, and that of the entry which each one is of.
+
+    Args:
+        tasks: `evaluate.tasks`, by name; of these `mnli` and `pearl` are several.
+    """
+    found: dict[str, str] = {}
+    for name, task in tasks.items():
+        match task:
+            case MnliTask(genres=None):
+                names = [f"{name}_{genres}" for genres in GENRES]
+            case PearlSets():
+                names = [f"{name}_{one}" for one in task.sets if one in PARAPHRASES]
+            case Probe():
+                names = [name]
+            case _:
+                names = []
+        found |= dict.fromkeys(names, name)
+    return found
 
 
 def classifier_faults(name: str, block: Classifier) -> Iterator[str]:
@@ -69,4 +94,9 @@ def classifier_faults(name: str, block: Classifier) -> Iterator[str]:
         yield (
             f"classifiers.{name}.transfer: texts of the transfer set have the task teacher's labels alone; "
             "add kd: {alpha: 0.0}, or set transfer to false"
+        )
+    if block.transfer and min(block.fractions) < 1:
+        yield (
+            f"classifiers.{name}.fractions: the transfer set is made of all training rows, so no share of "
+            "them says what few give; set fractions to [1.0], or transfer to false"
         )

@@ -10,8 +10,7 @@ from pipeline.core.errors import UserError
 from pipeline.params import yaml_file
 from pipeline.params.augment import Augment
 from pipeline.params.base import HUB, Block, Name
-from pipeline.params.classes import Probe
-from pipeline.params.classifiers import Classifier, classifier_faults
+from pipeline.params.classifiers import Classifier, classifier_faults, with_labels
 from pipeline.params.corpus import Corpus, FinetuneData
 from pipeline.params.evaluate import Evaluate, selects_weights
 from pipeline.params.export import Export
@@ -51,6 +50,16 @@ class Params(Block):
         if name not in self.students:
             raise UserError(f"students has no {name!r}; it has {', '.join(self.students)}")
         return self.students[name]
+
+    def classifier(self, name: str) -> Classifier:
+        """The block of a classifier.
+
+        Raises:
+            UserError: there is no such classifier.
+        """
+        if name not in self.classifiers:
+            raise UserError(f"classifiers has no {name!r}; it has {', '.join(self.classifiers) or 'none'}")
+        return self.classifiers[name]
 
     def user_files(self) -> Iterator[tuple[str, str]]:
         """Key and path, file or glob, of all that the user brings; a dataset of the hub is no file."""
@@ -145,14 +154,14 @@ class Params(Block):
     def _misfits_of_the_transfer_set(self) -> Iterator[str]:
         """What `augment.transfer` names that is no task with labels."""
         tasks = self.evaluate.tasks
-        labelled = ", ".join(name for name, task in tasks.items() if isinstance(task, Probe))
+        labelled = [*dict.fromkeys(with_labels(tasks).values())]
         for name in self.augment.transfer.tasks if self.augment.transfer else ():
-            if name in tasks and isinstance(tasks[name], Probe):
+            if name in labelled:
                 continue
             fault = f"a task of kind {tasks[name].kind}, without labels" if name in tasks else "no task"
             yield (
                 f"augment.transfer.tasks names {name!r}, which is {fault}; evaluate.tasks with labels are "
-                f"{labelled or 'none'}: name one of them, or set augment.transfer to null"
+                f"{', '.join(labelled) or 'none'}: name one of them, or set augment.transfer to null"
             )
 
     def _misses(self, name: str, student: Student) -> Iterator[str]:
@@ -198,12 +207,7 @@ class Params(Block):
         if classifier.student not in self.students:
             known = ", ".join(self.students)
             yield f"{where}.student names {classifier.student!r}; students has {known}"
-        labelled = [
-            f"{key}{suffix}"
-            for key, task in self.evaluate.tasks.items()
-            if isinstance(task, Probe)
-            for suffix in (("_matched", "_mismatched") if getattr(task, "genres", "") is None else ("",))
-        ]
+        labelled = with_labels(self.evaluate.tasks)
         if classifier.task not in labelled:
             known = ", ".join(labelled) or "none"
             yield (
@@ -211,14 +215,10 @@ class Params(Block):
                 "name one of them, or add it there"
             )
         made = self.augment.transfer.tasks if self.augment.transfer else ()
-        if (
-            classifier.transfer
-            and classifier.task not in made
-            and classifier.task.rpartition("_")[0] not in made
-        ):
+        if classifier.transfer and labelled.get(classifier.task) not in made:
             yield (
-                f"{where}.transfer: augment.transfer makes no texts of {classifier.task}; name it in "
-                "augment.transfer.tasks, or set transfer to false"
+                f"{where}.transfer: augment.transfer makes no texts of {classifier.task}; name "
+                f"{labelled.get(classifier.task, 'it')} in augment.transfer.tasks, or set transfer to false"
             )
 
 

@@ -34,6 +34,8 @@ POTION_SETS: tuple[WordSet, ...] = (
 )
 """The sets of the column WordSim in POTION's tables."""
 PearlSet = Literal["bird", "turney", "ppdb", "ppdb_filtered", "autofj", "yago", "umls", "conll", "bc5cdr"]
+PARAPHRASES: tuple[PearlSet, ...] = ("ppdb", "ppdb_filtered")
+"""Those with labels."""
 PEARL_SETS: tuple[PearlSet, ...] = (
     "bird",
     "turney",

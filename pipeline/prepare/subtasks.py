@@ -4,10 +4,9 @@
 """
 
 from collections.abc import Mapping
-from typing import Literal
 
 from pipeline.core.errors import UserError
-from pipeline.params.classes import MnliTask
+from pipeline.params.classes import GENRES, MnliTask
 from pipeline.params.evaluate import EntityResolutionTask, StsSets, StsTask, Task
 from pipeline.params.load import Params
 from pipeline.params.phrases import (
@@ -29,7 +28,6 @@ STS_SETS = {
 """The seven sets of the papers in SentEval's folder data/downstream."""
 SEVERAL = ("sts_sets", "word_similarity_sets", "pearl or mnli")
 """Kinds that stand for others, for messages."""
-GENRES: tuple[Literal["matched", "mismatched"], ...] = ("matched", "mismatched")
 
 
 def spelled_out(params: Params) -> Params:

@@ -81,9 +81,9 @@ def _gained(one: ClassifierMetrics, others: Mapping[str, ClassifierMetrics]) -> 
     return next((one.scores[one.metric] - other.scores[one.metric] for other in alike), None)
 
 
-def _way(one: ClassifierMetrics) -> tuple[str, bool, float | None, bool]:
+def _way(one: ClassifierMetrics) -> tuple[object, ...]:
     """What two classifiers have in common that differ in their start alone."""
-    return one.student, one.kd, one.alpha, one.transfer_rows > 0
+    return one.student, one.kd, one.alpha, one.transfer_rows, one.settings
 
 
 def _by_share(one: ClassifierMetrics) -> str:

@@ -140,6 +140,8 @@ class ClassifierMetrics(_Read):
     seeds: int = 1
     task_teacher: dict[str, float] | None = None
     untuned: dict[str, float] | None = None
+    settings: dict[str, object] = {}
+    """How it was trained, and its head."""
     parameters_without_embeddings: int
 
 

@@ -26,8 +26,6 @@ MAX_ITERATIONS = 1000
 
 Features = NDArray[np.float32]
 Classes = NDArray[np.int64]
-Predict = Callable[[Features], Classes]
-"""Features (n, f) to classes (n,)."""
 Logits = Callable[[Features], NDArray[np.float32]]
 """Features (n, f) to one number a class (n, c), whose softmax is the classes' probabilities."""
 
@@ -35,10 +33,13 @@ Logits = Callable[[Features], NDArray[np.float32]]
 class Classifier(NamedTuple):
     """A trained head."""
 
-    predict: Predict
+    logits: Logits
     fits_dev: float
     """How well it fits the dev rows: the higher, the better its setting."""
-    logits: Logits
+
+    def predict(self, features: Features) -> Classes:
+        """The classes of features (n, f), (n,)."""
+        return self.logits(features).argmax(axis=1)
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,7 @@ def mlp(train: Data, dev: Data, learning_rate: float, seed: int) -> Classifier:
             elif number - best_round >= PATIENCE:
                 break
         model.load_state_dict(kept)
-    return Classifier(
-        lambda features: _logits(model, features).argmax(axis=1),
-        best,
-        lambda features: _logits(model, features),
-    )
+    return Classifier(lambda features: _logits(model, features), best)
 
 
 def linear(train: Data, dev: Data, inverse_penalty: float, seed: int) -> Classifier:
@@ -105,10 +102,11 @@ def linear(train: Data, dev: Data, inverse_penalty: float, seed: int) -> Classif
     loss = log_loss(dev.classes, model.predict_proba(dev.features), labels=model.classes_)
 
     def logits(features: Features) -> NDArray[np.float32]:
-        # The log of its probabilities: of two classes it has one score alone.
-        return model.predict_log_proba(features).astype(np.float32)
+        found = model.decision_function(features).astype(np.float32)
+        # Of two classes it has one score, of the second one.
+        return found if found.ndim == 2 else np.stack([np.zeros_like(found), found], axis=1)
 
-    return Classifier(model.predict, -float(loss), logits)
+    return Classifier(logits, -float(loss))
 
 
 def _logits(model: "nn.Module", features: Features) -> NDArray[np.float32]:

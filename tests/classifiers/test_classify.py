@@ -11,13 +11,19 @@ import polars as pl
 import pytest
 from classify_runs import BAD, GOOD, THINGS, classify, pair_rows, single_rows, write_inputs
 from ruamel.yaml import YAML
+from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score, f1_score
 
 from pipeline.classifiers import head as head_file
 from pipeline.classifiers import said as said_file
 from pipeline.classifiers.training import joint
+from pipeline.classifiers.training.task import Cached, read_task
+from pipeline.core import seal
 from pipeline.core.errors import UserError
+from pipeline.data.common import texts
 from pipeline.data.student import student_folder
+from pipeline.params.load import load
+from pipeline.tasks import classification, pairs
 
 LEARNS = {"lr": [0.01], "epochs": 8.0, "batch_size": 8, "precision": "float32"}
 
@@ -95,6 +101,27 @@ def test_a_task_teacher_takes_the_place_of_labels(tmp_path):
     assert told["scores"]["accuracy"] >= 0.75
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_task_teacher_of_a_share_has_learned_from_it_alone(tmp_path, seed):
+    write_inputs(tmp_path, "static", single_rows(), kd={"alpha": 0.0})
+    rows = pairs.read(tmp_path / "tasks.parquet")
+    cached = Cached(tmp_path / "eval", "sentence")
+    table = texts.read_labelled(tmp_path / "eval.parquet")
+    block = load(tmp_path / "params.yaml").classifier("one")
+    task = read_task(rows, table, None, block, "accuracy", cached)
+    own = cached.of(table["text_id"].to_numpy())
+    part = task.share(0.25, seed)
+    assert len(part) == 12
+    ids = table["text_id"][part.texts[:, 0]].implode()
+    training = (pl.col("subset") != "train") | pl.col("left_id").is_in(ids)
+    ask, _ = classification.task_teacher(rows.filter(training), own)
+    chosen = rows.filter(training, subset="train")
+    assert chosen["left_id"].to_list() == table["text_id"][part.texts[:, 0]].to_list()
+    np.testing.assert_array_equal(part.logits, ask(chosen, own))
+    of_all, _ = classification.task_teacher(rows, own)
+    assert np.abs(part.logits - of_all(chosen, own)).max() > 0.01
+
+
 def test_texts_of_the_transfer_set_are_labelled_by_the_task_teacher(tmp_path):
     """Training rows have one word of each label; the transfer set has the others, and no labels."""
     rows = [row for row in single_rows() if row[3] != "train" or row[0].split()[1] in (GOOD[0], BAD[0])]
@@ -121,6 +148,14 @@ def in_a_process(folder, steps):
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.count("step")
+
+
+def change(folder, **block):
+    """Change the classifier's block."""
+    yaml = YAML()
+    params = yaml.load(folder / "params.yaml")
+    params["classifiers"]["one"].update(block)
+    yaml.dump(params, folder / "params.yaml")
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
@@ -155,24 +190,70 @@ def test_a_student_that_the_teacher_cannot_give_has_no_classifier(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("block", "told"),
     [
         ({"student": "none"}, ["classifiers.one.student", "'none'", "tiny"]),
         ({"task": "none"}, ["classifiers.one.task", "'none'", "said"]),
         ({"transfer": True}, ["classifiers.one.transfer", "kd"]),
         ({"start": "exported"}, ["classifiers.one.start", "finetuned"]),
+        (
+            {"kd": {"alpha": 0.0}, "transfer": True, "fractions": [0.5]},
+            ["classifiers.one.fractions", "transfer", "[1.0]"],
+        ),
         ({"train": {"lr": []}}, ["classifiers.one.train.lr", "auto"]),
     ],
 )
-def test_bad_params_name_key_and_fix(tmp_path, change, told):
+def test_bad_params_name_key_and_fix(tmp_path, block, told):
     write_inputs(tmp_path, "static", single_rows())
-    yaml = YAML()
-    params = yaml.load(tmp_path / "params.yaml")
-    params["classifiers"]["one"].update(change)
-    yaml.dump(params, tmp_path / "params.yaml")
+    change(tmp_path, **block)
     with pytest.raises(UserError) as error:
         classify(tmp_path)
     assert [word for word in told if word not in str(error.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("block", "steps"),
+    [
+        ({"seeds": 2, "train": LEARNS}, 48),
+        ({"fractions": [0.5, 1.0], "train": LEARNS}, 24),
+        ({"train": {**LEARNS, "lr": [0.01, 0.005]}}, 48),
+    ],
+    ids=["another seed", "another share", "another rate"],
+)
+def test_a_finished_training_serves_a_block_that_asks_for_more(tmp_path, block, steps):
+    write_inputs(tmp_path, "static", single_rows(), train={**LEARNS, "lr": [0.01, 0.002]})
+    assert in_a_process(tmp_path, 50) == (9, 50)
+    change(tmp_path, **block)
+    assert in_a_process(tmp_path, 1000) == (0, steps)
+    assert not list((tmp_path / "cache/training").iterdir())
+
+
+@pytest.mark.parametrize("what", ["labels", "metric", "student"])
+def test_a_finished_training_of_something_else_is_repeated(tmp_path, what):
+    write_inputs(tmp_path, "static", single_rows(), train={**LEARNS, "lr": [0.01, 0.002]})
+    assert in_a_process(tmp_path, 50) == (9, 50)
+    if what == "labels":
+        rows = pl.read_parquet(tmp_path / "tasks.parquet")
+        flipped = pl.col("label").replace({"0": "1", "1": "0"})
+        pairs.write(rows.with_columns(label=flipped), tmp_path / "tasks.parquet")
+    elif what == "metric":
+        yaml = YAML()
+        params = yaml.load(tmp_path / "params.yaml")
+        params["evaluate"]["tasks"]["said"]["metric"] = "f1"
+        yaml.dump(params, tmp_path / "params.yaml")
+    else:
+        weights = next((tmp_path / "start/tiny").rglob("*.safetensors"))
+        tensors = load_file(weights)
+        save_file({name: tensor * 1.01 for name, tensor in tensors.items()}, weights)
+        seal.write_folder(tmp_path / "start/tiny")
+    assert in_a_process(tmp_path, 1000) == (0, 96)
+
+
+def test_a_finished_trainings_state_is_its_best_weights(tmp_path):
+    write_inputs(tmp_path, "static", single_rows(), train={**LEARNS, "lr": [0.01, 0.002]})
+    assert in_a_process(tmp_path, 50) == (9, 50)
+    [state] = (tmp_path / "cache/training").glob("*.safetensors")
+    assert {name.partition("/")[0] for name in load_file(state)} == {"best"}
 
 
 def test_the_untuned_score_is_of_the_student_before_training(tmp_path):

@@ -84,6 +84,32 @@ def test_the_cards_program_runs_and_its_head_is_whole(tmp_path, kind):
     assert "licence" in text
 
 
+def test_the_card_says_what_is_unknown_and_where_the_terms_are(tmp_path):
+    out = ship(tmp_path, "static", single_rows())
+    text = (out / "README.md").read_text()
+    head = yaml.safe_load(text.split("---")[1])
+    assert (head["license"], head["license_link"]) == ("other", "LICENSE.md")
+    assert re.search(r"\*\*Unknown: .*`a\.tsv`\.\*\*", text)
+    assert "a.tsv" in (out / "LICENSE.md").read_text()
+
+
+def test_the_cards_program_puts_the_prompt_before_a_text(tmp_path):
+    out = ship(tmp_path, "static", single_rows(), prompt="a fine ")
+    text = (out / "README.md").read_text()
+    assert '`"a fine "`' in text
+    [program] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    program = program.replace('["A first text.", "A second one."]', '["awful film", "dull song"]')
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=out, capture_output=True, text=True, check=True
+    )
+    options = ["classify", "--classifier", str(out)]
+    rows = CliRunner().invoke(app, options, input="awful film\ndull song\n").stdout.splitlines()
+    told = [line.split() for line in done.stdout.splitlines()]
+    assert [label for label, _ in told] == [json.loads(row)["label"] for row in rows]
+    found = [float(probability) for _, probability in told]
+    assert found == pytest.approx([json.loads(row)["probability"] for row in rows], abs=1e-4)
+
+
 def test_texts_are_labelled_from_the_command_line(tmp_path):
     out = ship(tmp_path, "static", single_rows())
     options = ["classify", "--classifier", "one", "--classifiers", str(out.parent)]

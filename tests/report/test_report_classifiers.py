@@ -40,6 +40,20 @@ def test_gained_is_over_the_same_student_from_its_untrained_start():
     assert column(found, "plain")["parameters"] == "1,234"
 
 
+def test_nothing_is_gained_over_another_training():
+    longer = {"epochs": 10.0, "hidden": 256}
+    found = classifiers(
+        {
+            "short": one(0.8, start="untrained", settings={**longer, "epochs": 3.0}),
+            "distilled": one(0.85, settings=longer),
+            "more_texts": one(0.85, settings=longer, transfer_rows=10),
+            "long": one(0.82, start="untrained", settings=longer),
+        }
+    )
+    assert column(found, "distilled")["gained"] == "+0.0300"
+    assert column(found, "more_texts")["gained"] == "–"
+
+
 def test_tasks_are_told_apart_and_rows_without_values_left_out():
     found = classifiers(
         {"a": one(), "b": one(task="mrpc", metric="f1", seeds=3)}, {"c": "no layers; name others"}

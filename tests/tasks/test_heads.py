@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
@@ -70,6 +70,14 @@ def test_a_penalty_is_judged_by_the_mean_log_likelihood_of_the_dev_rows():
         logits = DEV.features.astype(np.float64) @ model.coef_.T + model.intercept_
         likelihood = log_softmax(logits, axis=1)[np.arange(len(logits)), DEV.classes].mean()
         assert linear(few, DEV, strength, 0).fits_dev == pytest.approx(likelihood, rel=1e-5)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_the_softmax_of_a_regressions_logits_is_scikit_learns_probability(labels):
+    train, dev, test = data(200, labels), data(60, labels), data(50, labels)
+    model = LogisticRegression(C=0.3, max_iter=1000).fit(train.features, train.classes)
+    found = softmax(linear(train, dev, 0.3, 0).logits(test.features), axis=1)
+    np.testing.assert_allclose(found, model.predict_proba(test.features), atol=1e-5)
 
 
 def test_training_is_the_same_again_and_leaves_chance_alone():

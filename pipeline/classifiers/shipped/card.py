@@ -1,14 +1,17 @@
 """The model card of a classifier: its labels, its scores, what it is made of, how it is loaded."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.classifiers.said import Said
 from pipeline.classifiers.shipped.graph import LOGITS
+from pipeline.export import terms
+from pipeline.export.header import LICENCES, base_models, languages
 from pipeline.export.ledger.licences import OTHER, strictest
 from pipeline.export.ledger.origins import Origin
 from pipeline.export.markdown import code, plain
-from pipeline.params.load import Params
+from pipeline.params.classifiers import Classifier
 
 PROGRAM = """
 `pip install onnxruntime tokenizers numpy` (no torch)
@@ -24,8 +27,9 @@ from tokenizers import Tokenizer
 tokenizer = Tokenizer.from_file("tokenizer.json")
 tokenizer.enable_padding(pad_id=json.loads(Path("config.json").read_text())["pad_token_id"])
 labels = json.loads(Path("classifier.json").read_text())["labels"]
+prompt = {prompt}
 session = onnxruntime.InferenceSession("onnx/model.onnx", providers=["CPUExecutionProvider"])
-tokens = tokenizer.encode_batch({texts})
+tokens = tokenizer.encode_batch([prompt + text for text in {texts}])
 ids = np.array([one.ids for one in tokens], np.int64)
 mask = np.array([one.attention_mask for one in tokens], np.int64)
 inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
@@ -38,25 +42,29 @@ for row in logits:
 
 
 def card(
-    name: str, params: Params, said: Said, told: Mapping[str, Any], made_of: Sequence[Origin], apart: float
+    name: str,
+    block: Classifier,
+    said: Said,
+    told: Mapping[str, Any],
+    made_of: Sequence[Origin],
+    apart: float,
+    prompts: Mapping[str, str],
 ) -> str:
     """README.md of a classifier's folder.
 
     Args:
         name: the classifier's.
-        params: of the run that made it.
+        block: how it was made.
         said: its labels.
         told: metrics of `classify`.
         made_of: all that it is made from.
         apart: the largest difference of the graph's logits, as a share of the largest logit.
+        prompts: what its encoder has before the texts of each role.
     """
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-    block = params.classifiers[name]
     licence = strictest(one.licence for one in made_of)
-    bases = dict.fromkeys(
-        one for found in made_of if found.key.startswith("teacher") for one in found.hub_ids
-    )
+    prompt = prompts.get("text", "")
     scores = [
         EvalResult(
             task_type="text-classification",
@@ -69,10 +77,13 @@ def card(
         for metric in ("accuracy", "f1")
     ]
     data = ModelCardData(
-        base_model=list(bases) or None,
+        base_model=base_models(made_of) or None,
         eval_results=scores,
+        language=languages(made_of) or None,
         library_name="sentence-transformers",
-        license=licence.identifier if licence.identifier != OTHER else None,
+        license=licence.identifier,
+        license_name=licence.name,
+        license_link=LICENCES if licence.identifier == OTHER else None,
         model_name=name,
         pipeline_tag="text-classification",
         tags=["text-classification", "distillation", "onnx"],
@@ -82,9 +93,10 @@ def card(
     rows = [
         "| what | of | licence |",
         "|---|---|---|",
-        *(f"| {plain(one.what)} | {code(one.name)} | {plain(one.licence.said)} |" for one in made_of),
+        *(f"| {plain(one.what)} | {terms.named(one)} | {plain(one.licence.said)} |" for one in made_of),
     ]
     order = "A pair is two rows that follow each other. " if said.pairs else ""
+    before = f"Each text has {code(json.dumps(prompt, ensure_ascii=False))} before it. " if prompt else ""
     texts = '["A first text.", "A second one."]'
     parts = [
         f"---\n{data.to_yaml()}\n---\n",
@@ -95,10 +107,12 @@ def card(
         _quality(told),
         "## What it is made of\n",
         "\n".join(rows) + "\n",
+        "## Licence\n",
+        terms.said(made_of),
         "## How to load it\n",
         f"`onnx/model.onnx` gives `{LOGITS}`, within {apart:.1e} of the trained classifier's. {order}"
-        "The program runs in the folder of this card.\n",
-        PROGRAM.replace("{texts}", texts),
+        f"{before}The program runs in the folder of this card.\n",
+        PROGRAM.replace("{texts}", texts).replace("{prompt}", json.dumps(prompt)),
     ]
     return str(ModelCard("\n".join(parts)))
 

@@ -1,6 +1,8 @@
 """What a classifier is trained, chosen and scored on: a task's rows, and the task teacher's logits."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.augment.transfer_set import rows as transfer_rows
 from pipeline.classifiers.training import untuned
 from pipeline.classifiers.training.joint import Examples
+from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.params.classifiers import Classifier
@@ -27,16 +30,15 @@ class Cached:
     """vectors/SET."""
     view: str
 
-    @property
-    def manifest(self) -> Path:
-        """Says what the vectors are."""
-        return self.folder / self.view / published.MANIFEST
-
     def of(self, ids: Ids) -> Embeddings:
         """Those of these ascending ids."""
         found = published.open_set(self.folder, self.view)
         vectors = np.concatenate([*found.of(ids, self.view)]).astype(np.float32)
         return Embeddings(ids, vectors, found.similarity(self.view))
+
+
+Teach = Callable[[pl.DataFrame], NDArray[np.float32]]
+"""Training rows (n) to the logits (n, c) that a task teacher gives them which is trained on them alone."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +61,53 @@ class ClassifierTask:
     """Scores of the task teacher; None where nobody asks for it."""
     rows: pl.DataFrame
     """As in tasks.parquet."""
+    teach: Teach | None
 
     @property
     def pairs(self) -> bool:
         """Whether its rows are pairs of texts."""
         return self.test.texts.shape[1] == 2
 
-    def untuned(self, vectors: Embeddings) -> dict[str, float] | None:
-        """Scores of a threshold on the pairs' similarity; None where there are no pairs of two classes."""
-        if not self.pairs or len(self.labels) != 2:
-            return None
+    @cached_property
+    def identity(self) -> str:
+        """Digest (hex) of all that decides a training: the texts, what is asked of each row, the metric."""
+        parts = {"metric": self.metric, "labels": self.labels, "labelled": self.labelled}
+        parts["texts"] = fingerprint.of_json(self.texts.to_dict(as_series=False))
+        for name, rows in (("train", self.train), ("dev", self.dev)):
+            for field, values in vars(rows).items():
+                parts[f"{name} {field}"] = None if values is None else fingerprint.of_bytes(values.tobytes())
+        return fingerprint.of_json(parts)
+
+    @property
+    def is_of_alike(self) -> bool:
+        """Whether it asks of pairs one thing or its opposite, which a threshold can tell."""
+        return self.pairs and len(self.labels) == 2
+
+    def share(self, fraction: float, seed: int) -> Examples:
+        """Training rows of a share of the labelled ones, each class by its own share.
+
+        The logits are of a task teacher that has learned from these rows alone.
+
+        Args:
+            fraction: of the rows; 1: all, and those of the transfer set.
+            seed: of the choice.
+        """
+        if fraction == 1:
+            return self.train
+        classes: Classes = self.train.classes[: self.labelled]
+        count = max(int(np.ceil(fraction * self.labelled)), len(self.labels))
+        chosen = np.sort(classification.nested_order(classes, seed)[:count])
+        part = self.train.select(chosen)
+        if self.teach is None:
+            return part
+        return replace(part, logits=self.teach(self.rows.filter(subset="train")[chosen]))
+
+    def untuned(self, vectors: Embeddings) -> dict[str, float]:
+        """Scores of a threshold on the similarity of pairs of two classes.
+
+        Args:
+            vectors: of all texts.
+        """
         train, test = (self.rows.filter(subset=subset) for subset in ("train", "test"))
         classes = classification.classes_of(train, self.labels)
         similarity = [sts.similarity(part, vectors) for part in (train, test)]
@@ -133,8 +172,14 @@ def read_task(
     logits: NDArray[np.float32] | None = None
     teacher = None
     trained, of_trained = subsets["train"].select("left_id", "right_id"), classes["train"]
-    if block.kd:
-        own = vectors.of(table["text_id"].to_numpy())
+    own = vectors.of(table["text_id"].to_numpy()) if block.kd else None
+
+    def teach(share: pl.DataFrame) -> NDArray[np.float32]:
+        assert own is not None
+        ask, _ = classification.task_teacher(pl.concat([share, subsets["dev"], subsets["test"]]), own)
+        return ask(share, own)
+
+    if own is not None:
         ask, predicted = classification.task_teacher(rows, own)
         teacher = classification.scores_of(predicted, classes["test"], len(labels))
         logits = ask(subsets["train"], own)
@@ -157,21 +202,5 @@ def read_task(
         test=test,
         teacher=teacher,
         rows=rows,
+        teach=teach if block.kd else None,
     )
-
-
-def in_order(train: Examples, labelled: int, fraction: float, seed: int) -> Examples:
-    """The rows of a share of the labelled ones, each class by its own share, with all others.
-
-    Args:
-        train: labelled rows first.
-        labelled: how many.
-        fraction: of the labelled rows.
-        seed: of the choice.
-    """
-    if fraction == 1:
-        return train
-    classes: Classes = train.classes[:labelled]
-    count = max(int(np.ceil(fraction * labelled)), int(classes.max()) + 1)
-    chosen = classification.nested_order(classes, seed)[:count]
-    return train.select(np.concatenate([np.sort(chosen), np.arange(labelled, len(train))]))

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import normalize
 
 from pipeline.classifiers.training.joint import Joint, new_head, train
-from pipeline.classifiers.training.task import ClassifierTask, in_order
+from pipeline.classifiers.training.task import ClassifierTask
+from pipeline.core import fingerprint
 from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.data.student import layout, student_folder
@@ -66,10 +68,16 @@ class Trainings:
         start: Path,
         task: ClassifierTask,
         runtime: Runtime,
-        identity: dict[str, Any],
     ) -> None:
         self._name, self._block, self._params, self._start = name, block, student, start
-        self._task, self._runtime, self._identity = task, runtime, identity
+        self._task, self._runtime = task, runtime
+        self._identity: dict[str, Any] = {
+            "student": student.model_dump(mode="json", exclude={"finetune"}),
+            "start": fingerprint.of_folder(start),
+            "block": block.model_dump(mode="json", exclude={"seeds", "fractions", "train"}),
+            "train": block.train.model_dump(mode="json", exclude={"lr", "seed"}),
+            "task": task.identity,
+        }
         self._world = World.join(runtime.device)
         self._unit = layout.is_unit(start)
         self._checkpoints: list[Checkpoint] = []
@@ -77,7 +85,7 @@ class Trainings:
         first = self._load()
         self._tokens = first.tokenise(prompted["text"].to_list())
         self._dim = first.encode(self._tokens.select(np.arange(1))).vectors.shape[1]
-        self._untuned = task.untuned(self._vectors(first)) if task.pairs else None
+        self._untuned = task.untuned(self._vectors(first)) if task.is_of_alike else None
 
     def run(self) -> Found:
         """Train all of them."""
@@ -103,15 +111,21 @@ class Trainings:
         return Found(shipped, dev, classification.scores(told, task.metric), self._untuned)
 
     def clear(self) -> None:
-        """Remove the trainings' states."""
+        """Remove the trainings' states, those of settings that it had before too."""
         for checkpoint in self._checkpoints:
             checkpoint.clear()
+        Checkpoint.clear_all(Path(self._runtime.cache), self._beginning)
+
+    @property
+    def _beginning(self) -> str:
+        """Of its states' names; no other classifier's begin so."""
+        return f"classify-{self._name}@"
 
     def _train(self, rate: float, seed: int, fraction: float) -> Training:
         block, task, labels = self._block, self._task, len(self._task.labels)
-        identity = {**self._identity, "training": {"rate": rate, "seed": seed, "fraction": fraction}}
-        name = f"classify-{self._name}-{len(self._checkpoints)}"
-        checkpoint = Checkpoint.of(Path(self._runtime.cache), name, **identity)
+        training = {"rate": rate, "seed": seed, "fraction": fraction}
+        name = f"{self._beginning}{rate:g},{seed},{fraction:g}"
+        checkpoint = Checkpoint.of(Path(self._runtime.cache), name, **self._identity, training=training)
         checkpoint.hold()
         self._checkpoints.append(checkpoint)
         student = self._load()
@@ -119,7 +133,6 @@ class Trainings:
         joint = Joint(student, head, self._tokens, unit=self._unit).to(self._world.device)
         key = f"classifiers.{self._name}.train.precision"
         bfloat16 = takes_bfloat16(block.train.precision, student.module, self._world, checkpoint, key)
-        rows = in_order(task.train, task.labelled, fraction, seed)
 
         def score(classes: Classes, predicted: Classes) -> float:
             return classification.scores_of(predicted, classes, labels)[task.metric]
@@ -127,7 +140,7 @@ class Trainings:
         points = train(
             self._name,
             joint,
-            rows,
+            task.share(fraction, seed),
             task.dev,
             block,
             rate,
@@ -144,7 +157,10 @@ class Trainings:
 
     @torch.no_grad()
     def _vectors(self, student: Student) -> Embeddings:
-        """Of all texts, by the student as it starts."""
-        vectors = np.concatenate([student.encode(part).vectors.numpy() for part in self._tokens.in_parts()])
+        """Of all texts, by the student as it starts and as it ships."""
+        student.module.to(self._world.device)
+        parts = (student.encode(part).vectors.float() for part in self._tokens.in_parts())
+        shipped = [(normalize(part, dim=1) if self._unit else part).cpu().numpy() for part in parts]
+        vectors = np.concatenate(shipped)
         ids = self._task.texts["text_id"].to_numpy()
         return Embeddings(ids, vectors, student_folder.similarity(self._start))

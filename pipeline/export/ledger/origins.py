@@ -105,7 +105,7 @@ def of_student(name: str, params: Params, facts: Facts, *, finetuned: bool) -> l
 
 def of_classifier(name: str, params: Params, facts: Facts) -> list[Origin]:
     """All that a classifier is made from; `evaluate.tasks` of the params one by one."""
-    block = params.classifiers[name]
+    block = params.classifier(name)
     student = params.student(block.student)
     finetuned = block.start == "finetuned" and student.finetune is not None
     key, task = f"evaluate.tasks.{block.task}", params.evaluate.tasks[block.task]

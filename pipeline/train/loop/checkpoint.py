@@ -71,6 +71,15 @@ class Checkpoint:
                 other.clear()
         return cls(path)
 
+    @classmethod
+    def clear_all(cls, cache: Path, beginning: str) -> None:
+        """Remove what trainings of this checkout whose names begin so have left, whatever they were."""
+        left = {path.name.removesuffix(LOCK) for path in (cache / "training").glob(f"{beginning}*{LOCK}")}
+        for stem in left:
+            one = cls(cache / "training" / f"{stem}.safetensors")
+            if one._is_of_this_checkout():
+                one.clear()
+
     def hold(self) -> None:
         """Keep others from removing the state and the inputs until `clear`; one run of a training at a time.
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from pipeline.train.loop.schedule import schedule_factor
 from pipeline.train.loop.world import World
 
 ALONE = World()
+FINISHED = "finished"
+"""Key of a state that is the end of its training: it has the best weights alone."""
 Rows = NDArray[np.int64]
 Backward = Callable[[Rows], Mapping[str, float]]
 """Row numbers of a batch: adds its gradients to the parameters, and gives `loss` and what else the curve
@@ -142,7 +144,7 @@ def fit(
         checkpoint_seconds: how often that state is written.
         losses: what is trained along and dropped.
         world: the processes that train the same module.
-        keep: whether the state of the finished training stays, for a run that has other trainings to do.
+        keep: whether the best weights of a finished training stay, for a run that has others to do.
 
     Returns:
         The curve, one point an evaluation.
@@ -173,7 +175,7 @@ def fit(
                 run.save(checkpoint)
                 written = time.monotonic()
     if keep and world.leads:
-        run.save(checkpoint)
+        run.save_finished(checkpoint)
     module.load_state_dict(run.best)
     return run.curve
 
@@ -243,25 +245,34 @@ class _Run:
     def out_of_patience(self) -> bool:
         return self.settings.patience is not None and self.at.since_best >= self.settings.patience
 
-    def save(self, checkpoint: Checkpoint) -> None:
-        state = {
+    def state(self) -> dict[str, Any]:
+        return {
             "progress": asdict(self.at),
             "curve": [asdict(point) for point in self.curve],
             "bfloat16": self.settings.bfloat16,
         }
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        state = self.state()
         averaging = self.averaging.tensors if self.averaging else {}
         checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, averaging)
+
+    def save_finished(self, checkpoint: Checkpoint) -> None:
+        """Save what is left to know of a training that is over."""
+        checkpoint.save({}, self.best, {}, self.state() | {FINISHED: True})
+        checkpoint.before.unlink(missing_ok=True)
 
     def resume(self, checkpoint: Checkpoint) -> None:
         saved = checkpoint.load()
         if saved is None:
             return
         groups, state = saved
-        self.everything.load_state_dict(groups["weights"])
         self.best = groups["best"]
-        self.optimizers.restore(groups["optimizer"])
-        if self.averaging:
-            self.averaging.restore(groups["averaging"])
+        if not state.get(FINISHED):
+            self.everything.load_state_dict(groups["weights"])
+            self.optimizers.restore(groups["optimizer"])
+            if self.averaging:
+                self.averaging.restore(groups["averaging"])
         self.at = Progress(**state["progress"])
         self.curve = [Point(**point) for point in state["curve"]]
 
