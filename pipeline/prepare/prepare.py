@@ -98,7 +98,7 @@ def main(
         "finetune": {name: report.told() for name, report in finetune_reports.items()},
     }
     metrics_file.write(counts, metrics)
-    triplet_rows = labelled.pairs["left_id"].count()
+    triplet_rows = len(labelled.pairs.filter(pairs_file.IS_TRIPLET))
     say(f"{len(kept):,} corpus texts, {len(evaluated.pairs):,} task rows, {triplet_rows:,} triplets")
 
 
