@@ -28,8 +28,8 @@ PAIRS_SCHEMA: Schema = {
   right sides of a subset are its candidates.
 - choice: query left has the answer right; the hard negatives are the other candidates.
 - triplets: anchor left, positive right, hard negatives; no score. A row without a left is a document that
-  negatives may be mined from beside those that triplets name. A row with the score PASSED_OVER says that right
-  is also a positive of left: a limit left that triplet out, and no negative of left may be right. Stage `mine`
+  negatives may be mined from beside those that triplets name. A row with the score PASSED_OVER is a triplet
+  that a limit left out: its right is still a positive of left, and never mined as a negative. Stage `mine`
   leaves both kinds of rows out.
 - clustering: left has this label, and the subset test.
 - classes: left, or left and right, has this label. The subset says what the row is for: to train a
