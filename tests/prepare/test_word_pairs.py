@@ -140,6 +140,8 @@ def test_bird_may_be_headed_by_pearson(tmp_path):
         ("Word 1,Word 2,Human (mean)\na,b,x\n", ("x.txt, row 1 ", "Human (mean)", "'x'")),
         ("one two three\n", ("x.txt", "no columns")),
         ("", ("x.txt", "fill it")),
+        ("\n\n", ("x.txt has only blank lines", "fill it")),
+        (" \n\t\r\n", ("x.txt has only blank lines", "fill it")),
     ],
 )
 def test_faults_name_the_file_and_the_line(tmp_path, content, named):
