@@ -12,7 +12,7 @@ from pipeline.core.errors import UserError
 from pipeline.params.corpus import RetrievalTriplets, TripletFile, WordNetTriplets
 from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label, only_named
-from pipeline.prepare.labelled.searches import OF_NEGATIVES, searches
+from pipeline.prepare.labelled.searches import COLLECTION_DUPLICATE, NO_ROWS, searches
 from pipeline.prepare.readers.user_columns import VISIBLE, filled
 from pipeline.prepare.readers.user_files import expand, read_columns
 from pipeline.prepare.sampling import keep_first, ranks
@@ -31,7 +31,7 @@ class Report:
     rows_out: int
     dropped: dict[str, int]
     """Triplets by reason; under reasons that begin with `negative` negatives, which their triplets lose;
-    under `collection_is_evaluation_text` documents to mine from."""
+    under those that begin with `collection` documents to mine from."""
     collection: int | None = None
     """Documents that negatives may be mined from; None where the block has none."""
 
@@ -90,11 +90,12 @@ def _file(name: str, block: TripletFile, path: Path) -> Labelled:
 
 def _filtered(name: str, data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[Labelled, Report]:
     texts, table = data.texts, data.pairs.drop_nulls("left_id")
-    collection = data.pairs.filter(pl.col("left_id").is_null()).unique("right_id", maintain_order=True)
+    found = data.pairs.filter(pl.col("left_id").is_null())
+    collection = found.unique("right_id", maintain_order=True)
     leaked = texts.filter(fold(texts["text"]).is_in(held_out.implode()))["text_id"].implode()
     sides = ("left_id", "right_id")
     dropped = dict(data.dropped.get(name, {}))
-    rows_in = len(table) + sum(count for reason, count in dropped.items() if reason not in OF_NEGATIVES)
+    rows_in = len(table) + sum(count for reason, count in dropped.items() if reason not in NO_ROWS)
 
     def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
         dropped[reason] = dropped.get(reason, 0) + len(table) - len(kept)
@@ -113,6 +114,7 @@ def _filtered(name: str, data: Labelled, limit: int | None, held_out: pl.Series)
         score=pl.lit(PASSED_OVER, dtype=pl.Float32), negative_ids=pl.lit([], dtype=pl.List(pl.UInt64))
     )
     documents = collection.filter(~pl.col("right_id").is_in(leaked))
+    dropped[COLLECTION_DUPLICATE] = len(found) - len(collection)
     dropped["collection_is_evaluation_text"] = len(collection) - len(documents)
     told = {reason: count for reason, count in dropped.items() if count}
     report = Report(rows_in, len(table), told, len(documents) if len(collection) else None)

@@ -163,7 +163,7 @@ def test_candidates_join_every_subset_of_entity_resolution(tmp_path):
         ("en", "a", "A", []),
         ("en", None, "B", []),
     ]
-    assert found.dropped == {"mine": {"entity_not_in_candidates": 1}}
+    assert found.dropped == {"mine": {"candidate_is_empty": 1, "entity_not_in_candidates": 1}}
 
 
 def test_paraphrases_are_divided_by_hash_whatever_their_order(pearl):

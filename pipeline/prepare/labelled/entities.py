@@ -42,7 +42,11 @@ def entities(name: str, task: EntityResolutionTask) -> Labelled:
     unanswered = rows.join(matches, on=["subset", "query"], how="anti")
     dropped = {"query_without_match": len(unanswered)} if len(unanswered) else {}
     if task.candidates:
-        known = _candidates(name, task.candidates, task.candidate)
+        texts = _candidates(name, task.candidates, task.candidate)
+        there = texts.filter(is_filled(texts))
+        if empty := len(texts) - len(there):
+            dropped["candidate_is_empty"] = empty
+        known = pl.DataFrame({"entity": normalise(there)}).unique(maintain_order=True)
         inside = matches.join(known, on="entity", how="semi", maintain_order="left")
         if inside.is_empty():
             raise UserError(
@@ -81,11 +85,10 @@ def resolution(
     return replace(joined, dropped={name: dropped} if dropped else {})
 
 
-def _candidates(name: str, pattern: str, column: str) -> pl.DataFrame:
-    """The entities of all files, each once; an empty cell is none."""
+def _candidates(name: str, pattern: str, column: str) -> pl.Series:
+    """The entities of all files."""
     paths = expand(pattern, f"evaluate.tasks.{name}.candidates")
-    texts = pl.concat(read_columns(path, [column])[column] for path in paths)
-    return pl.DataFrame({"entity": normalise(texts.filter(is_filled(texts)))}).unique(maintain_order=True)
+    return pl.concat(read_columns(path, [column])[column] for path in paths)
 
 
 def _read(task: EntityResolutionTask, path: Path, subset_name: str) -> pl.DataFrame:
