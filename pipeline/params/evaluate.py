@@ -56,7 +56,8 @@ class _Ranked(Block):
     """The headline; all are reported. mrr@10: of the papers and of MS MARCO. ndcg@10: of BEIR and of MTEB."""
     depth: Annotated[int, Field(ge=DEPTH, le=DEEPEST)] = DEPTH
     """Documents that are looked at for every query. A greater one adds recall, nDCG and MAP at it, such as
-    MS MARCO's recall@1000, and changes no other score."""
+    MS MARCO's recall@1000. It changes another score only where documents tie at the last place that is looked
+    at: more of them are then found and ranked."""
 
     @property
     def scoring(self) -> Scoring:
