@@ -34,6 +34,8 @@ LEAST_HELD_OUT = 100
 DEPTH = 100
 """Documents that are looked at for every query of a retrieval task."""
 DEEPEST = 1000
+STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+"""The seven sets that a task of kind `sts_sets` stands for."""
 RESERVED = ("average", "kept", AGREEMENT)
 """What stands beside the tasks' names in the report."""
 Scoring = Literal["sts", "retrieval", "entity_resolution", "choice", "clustering", "agreement"] | Probe
