@@ -65,8 +65,8 @@ def put(folder, files):
 
 
 def read(block):
-    tasks = one_by_one(Evaluate.model_validate({"tasks": {"mine": block}}).tasks)
-    return tasks, evaluation(tasks, None)
+    blocks = Evaluate.model_validate({"tasks": {"mine": block}}).tasks
+    return one_by_one(blocks), evaluation(blocks, None)
 
 
 def texts_of(found):
