@@ -20,9 +20,8 @@ Node = Mapping[str, Any]
 """A paper, a table or a row of papers.yaml."""
 HERE = Path(__file__).resolve().parent
 ROWS, PAGE, RECIPES = HERE / "papers.yaml", HERE.parent / "docs/papers.md", HERE.parent / "recipes"
-PARTS = ("student", "classifier", "task")
-"""What of a recipe a row may name, with the command that makes its figure."""
 COMMANDS = {"student": "evaluate", "classifier": "classify"}
+"""What of a recipe a row may name, with the stage that makes its figure."""
 RUNS, DATA, NOT_YET = "has a figure of ours", "runs, and needs data or models", "not yet"
 PLAIN = r"[\w./:@-]*[A-Za-z/][\w./:@-]*"
 """Texts that YAML reads as such without quotes, if they are no word for a truth value or for nothing."""
@@ -53,7 +52,7 @@ def status(row: Node) -> str:
 
 def part(row: Node) -> tuple[str, str]:
     """What a row names of its recipe, and its name."""
-    return next((kind, row[kind]) for kind in PARTS if kind in row)
+    return next((kind, row[kind]) for kind in COMMANDS if kind in row)
 
 
 def edits(paper: Node, table: Node, row: Node) -> list[Node]:
@@ -98,7 +97,7 @@ def targets(row: Node) -> list[str]:
     if kind == "classifier":
         places = (path.split(".") for path in row.get("change", {}))
         names += [place[1] for place in places if place[0] == "classifiers"]
-    return [f"{COMMANDS.get(kind, 'evaluate')}@{one}" for one in dict.fromkeys(names)]
+    return [f"{COMMANDS[kind]}@{one}" for one in dict.fromkeys(names)]
 
 
 def line(data: Mapping[str, Sequence[str]], paper: Node, table: Node, row: Node) -> list[str]:

@@ -33,9 +33,6 @@ from small_students import TEACHER_DIM, static_block
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
-from pipeline.params.corpus import RetrievalTriplets
-from pipeline.prepare.cleaning import fold
-from pipeline.prepare.triplets import finetuning
 from pipeline.score import evaluate, significance
 from pipeline.select import mine
 from pipeline.tasks import pairs
@@ -260,40 +257,3 @@ def test_faults_of_the_block():
     write_params({"qrels": "dev"})
     with refuses(RAW / "qrels.dev.tsv", "`qrels` can be: dev.small, train"):
         prepare_tasks()
-
-
-def test_beirs_judgements_are_triplets_and_what_is_left_out_is_counted(tmp_path):
-    documents = [{"_id": f"d{n}", "title": "", "text": f"document {n}" if n else ""} for n in range(4)]
-    queries = [{"_id": f"q{n}", "text": f"what is {n}"} for n in range(3)]
-    for name, rows in (("corpus", documents), ("queries", queries)):
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    judged = [("q0", "d1", 1), ("q1", "d2", 0), ("q1", "d9", 1), ("q9", "d1", 1), ("q2", "d0", 1)]
-    (tmp_path / "qrels").mkdir()
-    lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in judged)]
-    (tmp_path / "qrels/train.tsv").write_text("\n".join(lines))
-    block = RetrievalTriplets(kind="retrieval", path=str(tmp_path), collection=True)
-    found, reports = finetuning({"ours": block}, lambda: None, fold(pl.Series(["document 3"])))
-    known = dict(found.texts.select("text_id", "text").iter_rows())
-    rows = found.pairs.select("left_id", "right_id").iter_rows()
-    assert {(known.get(left), known[right]) for left, right in rows} == {
-        ("what is 0", "document 1"),
-        (None, "document 1"),
-        (None, "document 2"),
-    }
-    assert set(found.texts.select("text", "role").iter_rows()) == {
-        ("what is 0", "query"),
-        ("document 1", "document"),
-        ("document 2", "document"),
-    }
-    assert reports["ours"].told() == {
-        "rows_in": 5,
-        "rows_out": 1,
-        "collection": 2,
-        "dropped": {
-            "query_is_missing": 1,
-            "document_is_missing": 1,
-            "judged_not_relevant": 1,
-            "empty_document": 1,
-            "collection_is_evaluation_text": 1,
-        },
-    }

@@ -197,7 +197,8 @@ class RetrievalTriplets(Block):
     """Whether `mine` looks at all documents of the folder, not at those alone that triplets name. All of them
     are then encoded."""
     limit: Count | None = None
-    """Keep this many pairs of a query and a document, chosen by hash; null: all."""
+    """Keep this many pairs of a query and a document, chosen by hash; null: all. Another document that is
+    relevant to a query that is kept is never mined as its negative."""
     licence: LicenceName | None = None
     """Of the data, as of a corpus's source."""
 

@@ -34,6 +34,8 @@ LEAST_HELD_OUT = 100
 DEPTH = 100
 """Documents that are looked at for every query of a retrieval task."""
 DEEPEST = 1000
+STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+"""The seven sets that a task of kind `sts_sets` stands for."""
 RESERVED = ("average", "kept", AGREEMENT)
 """What stands beside the tasks' names in the report."""
 Scoring = Literal["sts", "retrieval", "entity_resolution", "choice", "clustering", "agreement"] | Probe
@@ -56,7 +58,8 @@ class _Ranked(Block):
     """The headline; all are reported. mrr@10: of the papers and of MS MARCO. ndcg@10: of BEIR and of MTEB."""
     depth: Annotated[int, Field(ge=DEPTH, le=DEEPEST)] = DEPTH
     """Documents that are looked at for every query. A greater one adds recall, nDCG and MAP at it, such as
-    MS MARCO's recall@1000, and changes no other score."""
+    MS MARCO's recall@1000. It changes another score only where documents tie at the last place that is looked
+    at: more of them are then found and ranked."""
 
     @property
     def scoring(self) -> Scoring:

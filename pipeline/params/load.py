@@ -16,6 +16,7 @@ from pipeline.params.evaluate import Evaluate, selects_weights
 from pipeline.params.export import Export
 from pipeline.params.faults import describe
 from pipeline.params.gates import Gate
+from pipeline.params.graded import pairs_fault
 from pipeline.params.runtime import Footprint, Runtime
 from pipeline.params.significance import Significance
 from pipeline.params.student_faults import student_faults
@@ -100,7 +101,7 @@ class Params(Block):
                 "finetune.mine compares the view 'sentence', which is not encoded; add it to encode.views "
                 f"({', '.join(self.encode.views)}), or set finetune.mine to null"
             )
-        faults += self._pairs_without_scores()
+        faults += pairs_fault(self.footprint.pairs, self.evaluate.tasks)
         for name, student in self.students.items():
             faults += [*student_faults(name, student), *self._misses(name, student)]
         for name, classifier in self.classifiers.items():
@@ -108,25 +109,6 @@ class Params(Block):
         if faults:
             raise ValueError("\n".join(faults))
         return self
-
-    def _pairs_without_scores(self) -> Iterator[str]:
-        """Whether `footprint.pairs` names pairs; which tasks one of kind sts_sets is, `prepare` knows."""
-        wanted, tasks = self.footprint.pairs, self.evaluate.tasks
-        graded = {
-            name: task.kind == "sts_sets"
-            for name, task in tasks.items()
-            if task.scoring == "sts" and getattr(task, "split", "test") == "test"
-        }
-        fitting = (
-            str(wanted).startswith(f"{name}_") if many else name == wanted for name, many in graded.items()
-        )
-        if wanted is None or any(fitting):
-            return
-        known = [f"{name}_stsb" if many else name for name, many in graded.items()]
-        yield (
-            f"footprint.pairs is {wanted!r}, no test task of graded pairs (kind sts, sts_sets); "
-            + (f"name one ({', '.join(known)}), or set it to null" if known else "set it to null")
-        )
 
     def _misfits_of_an_api(self) -> Iterator[str]:
         """What the other blocks ask of a teacher behind an API that it does not do."""

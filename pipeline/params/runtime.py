@@ -20,8 +20,9 @@ class Footprint(Block):
     threads: Count = 2
     """Threads of every model."""
     pairs: Name | None = None
-    """A test task of graded pairs, NAME_stsb where a task NAME is of kind sts_sets: in each round all texts
-    of its pairs are encoded one at a time, for the time of a pair (SimTDE's table 4). null: they are not."""
+    """A test task of graded pairs: in each round all texts of its pairs are encoded one at a time, for the
+    time of a pair (SimTDE's table 4). Where a task NAME stands for several, name one of its sets: NAME_stsb
+    of kind sts_sets, NAME_men of word_similarity_sets, NAME_bird of pearl. null: they are not."""
 
 
 class Api(Block):

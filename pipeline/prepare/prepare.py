@@ -47,15 +47,16 @@ def main(
     params: Annotated[Path, typer.Option(help="params.yaml")] = Path("params.yaml"),
 ) -> None:
     """Write the corpus, the evaluation tasks and the fine-tuning data."""
-    settings = spelled_out(load(params))
+    given = load(params)
+    settings = spelled_out(given)
     wordnet.mkdir(parents=True, exist_ok=True)  # augment depends on the folder, used or not
-    for key, path in settings.user_files():
+    for key, path in given.user_files():
         if key.startswith("students."):
             again = f"dvc repro -f -s distill@{key.split('.')[1]}"
             say(f"{params}: {key}: DVC does not see when {path} changes; run `{again}` then")
         elif not _sees(raw, path):
             say(f"{params}: {key} is not all in {raw}: DVC does not see when {path} changes")
-    for key in dict.fromkeys(settings.hub_datasets()):
+    for key in dict.fromkeys(given.hub_datasets()):
         say(
             f"{params}: {key}: DVC does not see when a folder changes, or a dataset of the hub without a "
             "fixed commit; run `dvc repro -f -s prepare` then"
@@ -66,7 +67,7 @@ def main(
         say("reading WordNet")
         return families(open_wordnet(wordnet))
 
-    evaluated = evaluation(settings.evaluate.tasks, opened)
+    evaluated = evaluation(given.evaluate.tasks, opened)
     apart = held_out(evaluated, settings.evaluate.tasks)
     read = read_sources(settings.corpus.sources, opened, cache(lambda: window_file.read(tokenizer)))
     kept, reports = build(read, settings.corpus, apart)
@@ -98,7 +99,7 @@ def main(
         "finetune": {name: report.told() for name, report in finetune_reports.items()},
     }
     metrics_file.write(counts, metrics)
-    triplet_rows = labelled.pairs["left_id"].count()
+    triplet_rows = len(labelled.pairs.filter(pairs_file.IS_TRIPLET))
     say(f"{len(kept):,} corpus texts, {len(evaluated.pairs):,} task rows, {triplet_rows:,} triplets")
 
 

@@ -36,10 +36,12 @@ from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.classification import classification, paraphrases
 from pipeline.prepare.labelled.entities import entities
 from pipeline.prepare.labelled.glue import glue
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, join, only_named
 from pipeline.prepare.labelled.phrases import choice, clustering, fuzzy_join
 from pipeline.prepare.labelled.retrieval import retrieval
 from pipeline.prepare.labelled.similarity import similarity
+from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.wordnet.families import Families, Split
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
 from pipeline.tasks import pairs as pairs_file
@@ -52,13 +54,18 @@ def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> La
     """The pairs of all tasks and their texts.
 
     Args:
-        tasks: `evaluate.tasks` of params, one by one (`subtasks.one_by_one`).
+        tasks: `evaluate.tasks` of params. Messages name the keys of these, so they are better not one by one.
         wordnet: opens WordNet; called only if a task needs it.
 
     Raises:
         UserError: a task's files are at fault.
     """
-    return join(part for name, task in tasks.items() for part in _parts(name, task, wordnet))
+    return join(
+        part
+        for name, block in tasks.items()
+        for one, task in one_by_one({name: block}).items()
+        for part in _parts(Keys.of(one, block, name), task, wordnet)
+    )
 
 
 def held_out(found: Labelled, tasks: Mapping[str, Task]) -> pl.Series:
@@ -104,45 +111,45 @@ def sizes(
     return by_task
 
 
-def _parts(name: str, task: Task, wordnet: Callable[[], Families]) -> Iterable[Labelled]:
+def _parts(keys: Keys, task: Task, wordnet: Callable[[], Families]) -> Iterable[Labelled]:
     match task:
         case StsSets() | WordSimilaritySets() | PearlSets() | MnliTask(genres=None):
-            raise ValueError(f"{name} stands for other tasks; read them one by one")
+            raise ValueError(f"{keys.task} stands for other tasks; read them one by one")
         case WordNetRelatedness() | WordNetReverseDictionary() | WordNetSupersense():
-            return _proxy(name, task, wordnet())
+            return _proxy(keys, task, wordnet())
         case StsTask() | WordSimilarityTask():
-            return [similarity(name, task)]
+            return [similarity(keys, task)]
         case RetrievalTask():
-            return [retrieval(name, task)]
+            return [retrieval(keys.task, task)]
         case EntityResolutionTask():
-            return [entities(name, task)]
+            return [entities(keys, task)]
         case ChoiceTask() | ClusteringTask() | FuzzyJoinTask() | ParaphraseTask():
-            return [_phrases(name, task)]
+            return [_phrases(keys, task)]
         case ClassificationTask() | PairClassificationTask():
-            return [classification(name, task)]
+            return [classification(keys, task)]
         case Sst2Task() | MrpcTask() | QqpTask() | MnliTask():
-            return [glue(name, task)]
+            return [glue(keys, task)]
 
 
-def _phrases(name: str, task: ChoiceTask | ClusteringTask | FuzzyJoinTask | ParaphraseTask) -> Labelled:
+def _phrases(keys: Keys, task: ChoiceTask | ClusteringTask | FuzzyJoinTask | ParaphraseTask) -> Labelled:
     match task:
         case ChoiceTask():
-            return choice(name, task)
+            return choice(keys, task)
         case ClusteringTask():
-            return clustering(name, task)
+            return clustering(keys, task)
         case FuzzyJoinTask():
-            return fuzzy_join(name, task)
+            return fuzzy_join(keys, task)
         case ParaphraseTask():
-            return paraphrases(name, task)
+            return paraphrases(keys, task)
 
 
 def _proxy(
-    name: str, task: WordNetRelatedness | WordNetReverseDictionary | WordNetSupersense, of: Families
+    keys: Keys, task: WordNetRelatedness | WordNetReverseDictionary | WordNetSupersense, of: Families
 ) -> list[Labelled]:
     match task:
         case WordNetRelatedness():
-            return [relatedness(of, name, task.pairs, split) for split in HELD_OUT_SPLITS]
+            return [relatedness(of, keys.task, task.pairs, split) for split in HELD_OUT_SPLITS]
         case WordNetReverseDictionary():
-            return [reverse_dictionary(of, name, task.queries, split) for split in HELD_OUT_SPLITS]
+            return [reverse_dictionary(of, keys.task, task.queries, split) for split in HELD_OUT_SPLITS]
         case WordNetSupersense():
-            return [supersense(of, name, task.max_train, task.max_test)]
+            return [supersense(of, keys, task.max_train, task.max_test)]

@@ -12,12 +12,13 @@ from pipeline.core.errors import UserError
 from pipeline.params.corpus import RetrievalTriplets, TripletFile, WordNetTriplets
 from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label, only_named
-from pipeline.prepare.labelled.searches import OF_NEGATIVES, searches
+from pipeline.prepare.labelled.searches import COLLECTION_DUPLICATE, NO_ROWS, searches
 from pipeline.prepare.readers.user_columns import VISIBLE, filled
 from pipeline.prepare.readers.user_files import expand, read_columns
 from pipeline.prepare.sampling import keep_first, ranks
 from pipeline.prepare.wordnet.families import Families
 from pipeline.prepare.wordnet.triplets import triplets
+from pipeline.tasks.pairs import IS_TRIPLET, PASSED_OVER
 
 FinetuneBlock = WordNetTriplets | TripletFile | RetrievalTriplets
 
@@ -30,7 +31,7 @@ class Report:
     rows_out: int
     dropped: dict[str, int]
     """Triplets by reason; under reasons that begin with `negative` negatives, which their triplets lose;
-    under `collection_is_evaluation_text` documents to mine from."""
+    under those that begin with `collection` documents to mine from."""
     collection: int | None = None
     """Documents that negatives may be mined from; None where the block has none."""
 
@@ -62,7 +63,7 @@ def finetuning(
                 f"give it other files, or remove it{hint if isinstance(block, RetrievalTriplets) else ''}"
             )
         parts.append(kept)
-    return join(parts), reports
+    return _with_known_positives(join(parts)), reports
 
 
 def _read(name: str, block: FinetuneBlock, wordnet: Callable[[], Families]) -> Labelled:
@@ -89,11 +90,12 @@ def _file(name: str, block: TripletFile, path: Path) -> Labelled:
 
 def _filtered(name: str, data: Labelled, limit: int | None, held_out: pl.Series) -> tuple[Labelled, Report]:
     texts, table = data.texts, data.pairs.drop_nulls("left_id")
-    collection = data.pairs.filter(pl.col("left_id").is_null()).unique("right_id", maintain_order=True)
+    found = data.pairs.filter(pl.col("left_id").is_null())
+    collection = found.unique("right_id", maintain_order=True)
     leaked = texts.filter(fold(texts["text"]).is_in(held_out.implode()))["text_id"].implode()
     sides = ("left_id", "right_id")
     dropped = dict(data.dropped.get(name, {}))
-    rows_in = len(table) + sum(count for reason, count in dropped.items() if reason not in OF_NEGATIVES)
+    rows_in = len(table) + sum(count for reason, count in dropped.items() if reason not in NO_ROWS)
 
     def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
         dropped[reason] = dropped.get(reason, 0) + len(table) - len(kept)
@@ -106,12 +108,31 @@ def _filtered(name: str, data: Labelled, limit: int | None, held_out: pl.Series)
     table = table.with_columns(pl.col("negative_ids").list.filter(~pl.element().is_in(leaked)))
     dropped["negative_is_evaluation_text"] = before - _negatives(table)
     pair = pl.Series("pair", ranks(table["left_id"], "left") ^ ranks(table["right_id"], "right"))
+    whole = table
     table = keep("over_limit", keep_first(table.with_columns(pair), "pair", limit, "limit").drop("pair"))
+    over_limit = whole.join(table, on=sides, how="anti", maintain_order="left").with_columns(
+        score=pl.lit(PASSED_OVER, dtype=pl.Float32), negative_ids=pl.lit([], dtype=pl.List(pl.UInt64))
+    )
     documents = collection.filter(~pl.col("right_id").is_in(leaked))
+    dropped[COLLECTION_DUPLICATE] = len(found) - len(collection)
     dropped["collection_is_evaluation_text"] = len(collection) - len(documents)
     told = {reason: count for reason, count in dropped.items() if count}
     report = Report(rows_in, len(table), told, len(documents) if len(collection) else None)
-    return only_named(Labelled(pl.concat([table, documents]), texts)), report
+    kept = only_named(Labelled(pl.concat([table, documents]), texts))
+    return Labelled(pl.concat([kept.pairs, over_limit]), kept.texts), report
+
+
+def _with_known_positives(found: Labelled) -> Labelled:
+    """Of the rows over a limit those alone that `mine` can use: an anchor and a text that stay.
+
+    Without them, it would take a positive of an anchor for its negative, as soon as another triplet or the
+    collection has that text.
+    """
+    anchors = found.pairs.filter(IS_TRIPLET)["left_id"].unique().implode()
+    texts = found.texts["text_id"].implode()
+    usable = pl.col("left_id").is_in(anchors) & pl.col("right_id").is_in(texts)
+    over_limit = pl.col("score").eq_missing(PASSED_OVER)
+    return Labelled(found.pairs.filter(~over_limit | usable), found.texts, found.dropped)
 
 
 def _merged(table: pl.DataFrame, sides: tuple[str, str]) -> pl.DataFrame:

@@ -25,7 +25,7 @@ def main(
     params = load(params_file)
     table, counts = pairs.read(triplets), Counts()
     if params.finetune.mine is None:
-        table = table.drop_nulls("left_id")  # others are documents to mine from
+        table = table.filter(pairs.IS_TRIPLET)
         counts.triplets = len(table)
     else:
         vector_set = published.open_set(finetune_vectors, VIEW)

@@ -100,9 +100,9 @@ class Miner:
     """Finds hard negatives for triplets of all tasks.
 
     Args:
-        triplets: all of them; what any of them calls an anchor's positive is no negative of that anchor. Rows
-            without a left are documents that negatives of their task may be, beside the positives and given
-            negatives of its triplets.
+        triplets: all of them; what any of them calls an anchor's positive is no negative of that anchor, and
+            so it is with rows that have the score PASSED_OVER. Rows without a left are documents that
+            negatives of their task may be, beside the positives and given negatives of its triplets.
         ids: (n,) ascending, of all texts.
         vectors: (n, d) the teacher's, at length 1.
         path: the vectors' folder, for messages.
@@ -113,10 +113,10 @@ class Miner:
 
     def __init__(self, triplets: pl.DataFrame, ids: Ids, vectors: Unit, params: Mine, path: Path) -> None:
         self._documents = triplets.filter(pl.col("left_id").is_null())
-        triplets = triplets.drop_nulls("left_id")
-        self._triplets = triplets.sort(pairs.SORT, nulls_last=False)
+        self._triplets = triplets.filter(pairs.IS_TRIPLET).sort(pairs.SORT, nulls_last=False)
         self._ids, self._vectors, self._params, self._path = ids, vectors, params, path
-        anchors, positives = (self._rows(triplets[side]) for side in ("left_id", "right_id"))
+        known = triplets.drop_nulls("left_id")
+        anchors, positives = (self._rows(known[side]) for side in ("left_id", "right_id"))
         self._known = np.unique(self._pair(anchors, positives))
 
     def mine(self) -> tuple[pl.DataFrame, Counts]:

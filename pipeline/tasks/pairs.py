@@ -28,13 +28,17 @@ PAIRS_SCHEMA: Schema = {
   right sides of a subset are its candidates.
 - choice: query left has the answer right; the hard negatives are the other candidates.
 - triplets: anchor left, positive right, hard negatives; no score. A row without a left is a document that
-  negatives may be mined from beside those that triplets name; stage `mine` leaves such rows out.
+  negatives may be mined from beside those that triplets name. A row with the score PASSED_OVER is a triplet
+  that a limit left out: its right is still a positive of left, and never mined as a negative. Stage `mine`
+  leaves both kinds of rows out.
 - clustering: left has this label, and the subset test.
 - classes: left, or left and right, has this label. The subset says what the row is for: to train a
   classifier, to choose its settings or to score it (train, dev, test); the split, where that score counts.
 """
 PASSED_OVER = -1.0
-"""The score of a query's own document."""
+"""The score of a query's own document, and of a positive whose triplet a limit left out."""
+IS_TRIPLET = pl.all_horizontal(pl.col("left_id").is_not_null(), pl.col("score").is_null())
+"""Whether a row of triplets is trained on; the others are for `mine`."""
 HAS_CLASS = pl.all_horizontal(pl.col("label", "left_id").is_not_null(), pl.col("score").is_null())
 """Whether a row's label is a class, and no document's own id."""
 SORT = ["task", "split", "subset", "left_id", "right_id", "label"]

@@ -39,13 +39,23 @@ def split_of(pairs: pl.DataFrame, split: str) -> dict[str, pl.DataFrame]:
 
 def text_ids(tasks: Mapping[str, pl.DataFrame]) -> np.ndarray:
     """Every text that these tasks name, ascending, (n,) uint64."""
-    sides = [group[side].drop_nulls() for group in tasks.values() for side in ("left_id", "right_id")]
-    sides += [
-        group["negative_ids"].explode().drop_nulls()
-        for group in tasks.values()
-        if "negative_ids" in group.columns  # choices have them
-    ]
+    sides = [side for group in tasks.values() for side in (group["left_id"].drop_nulls(), _stored(group))]
     return np.unique(pl.concat(sides).to_numpy()) if sides else np.empty(0, np.uint64)
+
+
+def stored_ids(pairs: pl.DataFrame) -> np.ndarray:
+    """What a task's left texts are compared with, ascending, (n,) uint64; empty for single texts.
+
+    These are its documents, entities or other sides; of a choice, the answers and all other candidates.
+    """
+    return np.unique(_stored(pairs).to_numpy())
+
+
+def _stored(pairs: pl.DataFrame) -> pl.Series:
+    right = pairs["right_id"].drop_nulls()
+    if "negative_ids" not in pairs.columns:
+        return right
+    return pl.concat([right, pairs["negative_ids"].explode().drop_nulls()])
 
 
 def score_tasks(

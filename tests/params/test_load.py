@@ -4,7 +4,10 @@ import pytest
 from refusals import refuses
 from small_params import small_params
 
+from pipeline.params.evaluate import Evaluate
+from pipeline.params.graded import graded_tasks
 from pipeline.params.load import check
+from pipeline.prepare.subtasks import one_by_one
 
 TINY = small_params()["students"]["tiny"]
 LONG = 65 * "a"
@@ -66,9 +69,14 @@ DEV = {"kind": "sts", "path": "dev.tsv", "split": "dev"}
 SEARCH = {"kind": "retrieval", "path": "beir"}
 
 
-@pytest.mark.parametrize("pairs", ["pairs", "sets_stsb", None])
+WORDS = {"kind": "word_similarity_sets", "path": "words", "sets": ["men", "simlex"]}
+PEARL = {"kind": "pearl", "path": "pearl"}
+
+
+@pytest.mark.parametrize("pairs", ["pairs", "sets_stsb", "words_simlex", "pearl_bird", "word", None])
 def test_footprint_pairs_are_those_of_a_task(pairs):
-    tasks = {"pairs": {"kind": "sts", "path": "pairs.tsv"}, "sets": SETS}
+    tasks = {"pairs": {"kind": "sts", "path": "pairs.tsv"}, "sets": SETS, "words": WORDS, "pearl": PEARL}
+    tasks["word"] = {"kind": "word_similarity", "path": "pairs.tsv"}
     check(small_params(evaluate={"tasks": tasks}, footprint={"pairs": pairs}), Path("params.yaml"))
 
 
@@ -78,9 +86,15 @@ def test_footprint_pairs_are_those_of_a_task(pairs):
         (
             "stsb",
             {"pairs": {"kind": "sts", "path": "pairs.tsv"}, "sets": SETS},
-            "name one (pairs, sets_stsb)",
+            "name one (pairs, sets_sts12, ",
         ),
-        ("sets", {"sets": SETS}, "name one (sets_stsb)"),
+        ("sets", {"sets": SETS}, "name one (sets_sts12, "),
+        ("sets_stb", {"sets": SETS}, "sets_stsb, sets_sickr)"),
+        ("words", {"words": WORDS}, "name one (words_men, words_simlex)"),
+        ("words_rareword", {"words": WORDS}, "name one (words_men, words_simlex)"),
+        ("pearl", {"pearl": PEARL}, "name one (pearl_bird)"),
+        ("pearl_turney", {"pearl": PEARL}, "name one (pearl_bird)"),
+        ("pearl_bird", {"pearl": PEARL | {"sets": ["turney"]}}, "; set it to null"),
         ("dev", {"dev": DEV, "search": SEARCH}, "; set it to null"),
         ("search", {"search": SEARCH}, "; set it to null"),
     ],
@@ -88,3 +102,16 @@ def test_footprint_pairs_are_those_of_a_task(pairs):
 def test_footprint_pairs_of_no_task(pairs, tasks, fix):
     with refuses("params.yaml: footprint.pairs", repr(pairs), fix):
         check(small_params(evaluate={"tasks": tasks}, footprint={"pairs": pairs}), Path("params.yaml"))
+
+
+def test_the_tasks_of_graded_pairs_are_those_that_prepare_makes():
+    tasks = {"sets": SETS, "words": WORDS, "pearl": PEARL, "dev": DEV, "search": SEARCH}
+    tasks |= {"mnli": {"kind": "mnli", "path": "mnli"}, "near": {"kind": "wordnet_relatedness"}}
+    blocks = Evaluate.model_validate({"tasks": tasks}).tasks
+    made = {
+        name
+        for name, task in one_by_one(blocks).items()
+        if task.scoring == "sts" and getattr(task, "split", "test") == "test"
+    }
+    assert {*graded_tasks(blocks)} == made
+    assert len(made) == 7 + 2 + 1 + 1

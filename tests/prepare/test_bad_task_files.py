@@ -8,10 +8,10 @@ import pytest
 from bad_glue_files import MNLI, MRPC, QQP, SST2
 from bad_labelled_files import CLASS, PAIR
 from bad_retrieval_files import BEIR, MARCO
+from named_keys import named_keys
 from refusals import refuses
 
 from pipeline.params.evaluate import Evaluate
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
 
 CASES = (
@@ -33,7 +33,7 @@ def read(tmp_path, monkeypatch, block, files):
             path = tmp_path / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return evaluation(one_by_one(Evaluate.model_validate({"tasks": {"mine": block}}).tasks), None)
+    return evaluation(Evaluate.model_validate({"tasks": {"mine": block}}).tasks, None)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -42,6 +42,7 @@ def test_one_line_names_the_file_and_the_row(tmp_path, monkeypatch, case):
     with refuses(*named) as error:
         read(tmp_path, monkeypatch, block, whole(block) | files)
     assert "\n" not in str(error.value)
+    named_keys(error.value, {"mine": block})
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def put(folder, files):
 
 
 def read(block):
-    tasks = one_by_one(Evaluate.model_validate({"tasks": {"mine": block}}).tasks)
-    return tasks, evaluation(tasks, None)
+    blocks = Evaluate.model_validate({"tasks": {"mine": block}}).tasks
+    return one_by_one(blocks), evaluation(blocks, None)
 
 
 def texts_of(found):
@@ -163,7 +163,7 @@ def test_candidates_join_every_subset_of_entity_resolution(tmp_path):
         ("en", "a", "A", []),
         ("en", None, "B", []),
     ]
-    assert found.dropped == {"mine": {"entity_not_in_candidates": 1}}
+    assert found.dropped == {"mine": {"candidate_is_empty": 1, "entity_not_in_candidates": 1}}
 
 
 def test_paraphrases_are_divided_by_hash_whatever_their_order(pearl):

@@ -2,6 +2,7 @@ import pytest
 from refusals import refuses
 
 from pipeline.params.evaluate import Evaluate, StsTask
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.similarity import similarity
 from pipeline.prepare.subtasks import one_by_one
 
@@ -16,7 +17,8 @@ def semeval(folder, name, scores):
 
 
 def read(path, **settings):
-    return similarity("mine", StsTask(kind="sts", path=str(path), **settings))
+    task = StsTask(kind="sts", path=str(path), **settings)
+    return similarity(Keys.of("mine", task), task)
 
 
 def rows(found):
@@ -81,7 +83,7 @@ def test_the_seven_sets_are_seven_tasks_that_can_be_read(tmp_path):
     (tmp_path / "SICK").mkdir()
     sick = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n6\tone\tother\t3.3\n7\tone\tother\t1\n"
     (tmp_path / "SICK" / "SICK_test_annotated.txt").write_text(sick)
-    scores = [similarity(name, task).pairs["score"].to_list() for name, task in tasks.items()]
+    scores = [similarity(Keys.of(name, task), task).pairs["score"].to_list() for name, task in tasks.items()]
     first = [[year / 4, 0] for year in range(12, 17)]
     assert scores == [*first, [4.5, 1], pytest.approx([3.3, 1])]
 

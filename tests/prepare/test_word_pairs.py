@@ -68,8 +68,7 @@ def put(folder, *names):
 
 def read(block):
     """The pairs of the tasks of a block, by task: left, right, score."""
-    tasks = one_by_one(Evaluate.model_validate({"tasks": {"words": block}}).tasks)
-    found = evaluation(tasks, None)
+    found = evaluation(Evaluate.model_validate({"tasks": {"words": block}}).tasks, None)
     texts = dict(found.texts.select("text_id", "text").iter_rows())
     rows = {}
     for task, left, right, score in found.pairs.select("task", "left_id", "right_id", "score").iter_rows():
@@ -140,6 +139,8 @@ def test_bird_may_be_headed_by_pearson(tmp_path):
         ("Word 1,Word 2,Human (mean)\na,b,x\n", ("x.txt, row 1 ", "Human (mean)", "'x'")),
         ("one two three\n", ("x.txt", "no columns")),
         ("", ("x.txt", "fill it")),
+        ("\n\n", ("x.txt has only blank lines", "fill it")),
+        (" \n\t\r\n", ("x.txt has only blank lines", "fill it")),
     ],
 )
 def test_faults_name_the_file_and_the_line(tmp_path, content, named):
@@ -150,7 +151,7 @@ def test_faults_name_the_file_and_the_line(tmp_path, content, named):
 
 def test_a_set_that_is_not_in_the_folder(tmp_path):
     put(tmp_path, "men")
-    with refuses("evaluate.tasks.words_simlex.path", "SimLex-999.txt", "leave the set out"):
+    with refuses("evaluate.tasks.words.path", "SimLex-999.txt", "leave the set out"):
         read({"kind": "word_similarity_sets", "path": str(tmp_path), "sets": ["men", "simlex"]})
     with refuses("evaluate.tasks.words.path", "no folder", "men"):
         read(word_similarity(tmp_path / PUBLISHED["men"][0], set="men"))

@@ -4,10 +4,14 @@ import polars as pl
 import pytest
 
 from pipeline.data.common.texts import text_id
+from pipeline.params.evaluate import WordNetSupersense
 from pipeline.prepare.cleaning import ids
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.wordnet.families import examples, gloss, lemma_text, members
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
 from pipeline.prepare.wordnet.triplets import triplets
+
+SENSES = Keys.of("senses", WordNetSupersense(kind="wordnet_supersense"))
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,7 @@ def mined(grouped):
 
 @pytest.fixture(scope="module")
 def senses(grouped):
-    return supersense(grouped, "senses", 900, 300)
+    return supersense(grouped, SENSES, 900, 300)
 
 
 def words(labelled):
@@ -109,7 +113,7 @@ def test_supersenses_are_trained_on_other_held_out_families_than_they_are_scored
 
 @pytest.mark.parametrize("limit", [100, 300])
 def test_few_training_rows_leave_supersenses_out_and_count_them(grouped, limit):
-    few = supersense(grouped, "senses", limit, 300)
+    few = supersense(grouped, SENSES, limit, 300)
     rows = few.pairs.group_by("subset").agg("label")
     labels = {subset: labels for subset, labels in rows.iter_rows()}
     assert len(labels["train"]) + len(labels["dev"]) == limit

@@ -1,3 +1,6 @@
+import tracemalloc
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
@@ -87,6 +90,26 @@ def test_a_resampled_mutual_information_is_scikit_learns_of_the_rows_drawn():
     each = [[normalized_mutual_info_score(classes[row], one[row]) for row in rows] for one in runs]
     np.testing.assert_allclose(found, np.mean(each, axis=0), rtol=0, atol=1e-12)
     assert 0.1 < found.min() < found.max() < 0.9
+
+
+@pytest.mark.parametrize("measure", ["cluster", "class"])
+def test_memory_is_that_of_the_items_however_many_classes_they_have(measure):
+    many = 3000
+    classes, found = np.arange(many), RNG.permutation(many)
+    found[::2] = classes[::2]
+    rows, counts = drawn(many, 4)
+    statistics = bootstrap.statistics(table(measure, found, classes), many)
+    tracemalloc.start()
+    scores = statistics["nmi" if measure == "cluster" else "f1"](counts)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    theirs = (
+        normalized_mutual_info_score
+        if measure == "cluster"
+        else partial(f1_score, average="macro", zero_division=0.0)
+    )
+    np.testing.assert_allclose(scores, [theirs(classes[row], found[row]) for row in rows], atol=1e-12)
+    assert most < 20 * counts.nbytes
 
 
 @pytest.mark.parametrize(("clusters", "classes"), [([0, 0, 0], [0, 1, 1]), ([0, 1, 1], [0, 0, 0])])

@@ -11,7 +11,7 @@ from pipeline.params.evaluate import Probe
 from pipeline.params.search import Budget
 from pipeline.params.students import StaticStudent
 from pipeline.score.evaluation import budget
-from pipeline.tasks import retrieval, sts
+from pipeline.tasks import choice, pairs, retrieval, sts
 from pipeline.tasks.embeddings import Embeddings
 
 MAIN = {"alike": "spearman", "find": "mrr@10"}
@@ -137,6 +137,39 @@ def test_int8_is_fitted_on_the_documents(monkeypatch):
     assert cells({"find": pairs}, embeddings)[8, "int8"]["scores"]["find"] == pytest.approx(
         expected, abs=0.005
     )
+
+
+@pytest.mark.parametrize("answers_first", [True, False])
+def test_int8_of_a_choice_is_fitted_on_all_its_candidates(answers_first):
+    """Answers lie close together: a fit on them alone brings all other candidates to their bounds."""
+    rng = np.random.default_rng(0)
+    queries, candidates = (rng.normal(size=(count, 8)) for count in (60, 240))
+    near, far = (slice(60), slice(60, 240)) if answers_first else (slice(180, 240), slice(180))
+    candidates[near] = 0.05 * candidates[near] + np.eye(8)[0]
+    unit = np.concatenate([queries, candidates])
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    answers, others = (np.arange(60, 300)[part] for part in (near, far))
+    columns = {
+        "left_id": np.arange(60),
+        "right_id": answers,
+        "negative_ids": [[int(one) for one in others[row::60]] for row in range(60)],
+    }
+    task = pairs.make("choose", "test", columns)
+    embeddings = Embeddings(np.arange(300, dtype=np.uint64), unit)
+
+    def score_if_fitted_on(rows):
+        low, high = unit[rows].min(axis=0), unit[rows].max(axis=0)
+        step = (high - low) / 255
+        decoded = low + (np.clip(np.floor((unit - low) / step), 0, 255) + 0.5) * step
+        return choice.score(task, Embeddings(embeddings.ids, decoded))["accuracy"]
+
+    [found] = budget.score_tasks(
+        {"choose": task}, {"choose": "choice"}, {"choose": "accuracy"}, embeddings, student(),
+        Budget(types=("int8",), dims=()),
+    )  # fmt: skip
+    expected = score_if_fitted_on(slice(60, 300))
+    assert abs(score_if_fitted_on(answers) - expected) > 0.05
+    assert found["scores"]["choose"] == pytest.approx(expected, abs=0.02)
 
 
 def test_bytes_of_a_million_vectors():

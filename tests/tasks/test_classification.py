@@ -8,6 +8,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 from pipeline.params.evaluate import Probe
 from pipeline.prepare.labelled.classification import divide, examples
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.tasks import classification, pairs
 from pipeline.tasks.classification import nested_order, pair_features, score
 from pipeline.tasks.embeddings import Embeddings
@@ -223,7 +224,7 @@ def test_real_tasks_with_the_real_teacher(shared_data, teacher, file, sides, flo
     columns = [table[side].to_list() for side in sides] + [[None] * 150] * (2 - len(sides))
     labels = table[table.columns[-1]].cast(pl.Int64).cast(pl.String).to_list()
     rows = examples(*columns, labels, [""] * 150)
-    found = divide("real", "test", train=rows[:100], test=rows[100:], dev=None, limit=None)
+    found = divide(Keys.of("real", LINEAR), "test", train=rows[:100], test=rows[100:], dev=None, limit=None)
     texts = found.texts.sort("text_id")
     vectors = teacher.encode(texts["text"].to_list(), ["sentence"])["sentence"].astype(np.float64)
     embeddings = Embeddings(texts["text_id"].to_numpy(), vectors)

@@ -78,6 +78,16 @@ def test_a_greater_depth_adds_scores_and_changes_none(task):
     assert deep["recall@1000"] > usual["recall@100"]
 
 
+@pytest.mark.parametrize(("relevant", "usual", "deep"), [(390, 0, 1), (190, 1, 0)])
+def test_a_greater_depth_ranks_more_of_the_documents_that_tie_at_the_last_place(relevant, usual, deep):
+    """All tie and rank by falling names: 101 of them, 100 to 200, are found first."""
+    embeddings = Embeddings(np.arange(400, dtype=np.uint64), np.ones((400, 4), np.float32))
+    rows = [(0, relevant, 1.0), *((None, document, None) for document in range(100, 400))]
+    pairs = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    assert retrieval.score(pairs, embeddings)["recall@100"] == usual
+    assert retrieval.score(pairs, embeddings, DEEPEST)["recall@100"] == deep
+
+
 @pytest.mark.parametrize("at_a_time", [1, 3000])
 def test_scores_of_some_queries_at_a_time_are_those_of_all(task, monkeypatch, at_a_time):
     whole = retrieval.score(*task, 250)
@@ -108,6 +118,24 @@ def test_blocks_of_documents_find_what_all_at_once_do(task, monkeypatch, how, si
     found = ranking.exact(ranking.in_blocks(embeddings, documents), queries, 300, how)
     np.testing.assert_array_equal(found.rows, whole.rows)
     np.testing.assert_allclose(found.scores, whole.scores, rtol=1e-5, atol=1e-6)
+    assert found.tie == whole.tie
+
+
+@pytest.mark.parametrize("how", ["cosine", "dot", "euclidean", "manhattan"])
+@pytest.mark.parametrize("documents", [3 * 1024, 3 * 1024 + 77])
+def test_blocks_of_faiss_own_size_give_the_very_scores_of_all_at_once(monkeypatch, how, documents):
+    """Of 20 queries on, faiss multiplies matrices, 1,024 documents at a time."""
+    _, plain = retrieval_task(documents, dim=384, queries=30)
+    embeddings = Embeddings(plain.ids, plain.vectors, how)
+    queries = ranking.searchable(embeddings, embeddings.ids[:30])
+    whole = ranking.exact([ranking.searchable(embeddings, embeddings.ids[30:])], queries, 300, how)
+    assert ranking.ROWS_AT_A_TIME % 1024 == 0
+    monkeypatch.setattr(ranking, "ROWS_AT_A_TIME", 1024)
+    blocks = [*ranking.in_blocks(embeddings, embeddings.ids[30:])]
+    assert [len(block) for block in blocks[:3]] == [1024] * 3
+    found = ranking.exact(blocks, queries, 300, how)
+    np.testing.assert_array_equal(found.rows, whole.rows)
+    np.testing.assert_array_equal(found.scores, whole.scores)
     assert found.tie == whole.tie
 
 

@@ -12,6 +12,7 @@ from pipeline.core.errors import UserError
 from pipeline.params.classes import ClassificationTask, PairClassificationTask
 from pipeline.params.phrases import ParaphraseTask
 from pipeline.prepare.cleaning import fold, ids, normalise
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.readers.official_glue import NLI
 from pipeline.prepare.readers.user_columns import filled, is_filled, truth
@@ -33,11 +34,11 @@ Examples = pl.DataFrame
 """Columns `left`, `right` (null for a single text), `label`, and `where`: file and row, for messages."""
 
 
-def classification(task: str, block: ClassificationTask | PairClassificationTask) -> Labelled:
+def classification(keys: Keys, block: ClassificationTask | PairClassificationTask) -> Labelled:
     """The rows of a task in files; those without a label are left out and counted.
 
     Args:
-        task: its name in params.
+        keys: the task's place in params.
         block: its params.
 
     Raises:
@@ -45,10 +46,10 @@ def classification(task: str, block: ClassificationTask | PairClassificationTask
             `divide`.
     """
     named = {"train": block.train, "test": block.test, **({"dev": block.dev} if block.dev else {})}
-    files = {part: _read(path, f"evaluate.tasks.{task}.{part}", block) for part, path in named.items()}
+    files = {part: _read(path, keys.key(part), block) for part, path in named.items()}
     parts, dropped = _with_labels(files, block.label)
     return divide(
-        task,
+        keys,
         block.split,
         train=parts["train"],
         test=parts["test"],
@@ -58,30 +59,28 @@ def classification(task: str, block: ClassificationTask | PairClassificationTask
     )
 
 
-def paraphrases(task: str, block: ParaphraseTask) -> Labelled:
+def paraphrases(keys: Keys, block: ParaphraseTask) -> Labelled:
     """The rows of one file, 15 of 100 to score, 15 to choose settings and 70 to train, by hash of the pair.
 
     PEARL's program divides them so by chance.
 
     Args:
-        task: its name in params.
+        keys: the task's place in params.
         block: its params.
 
     Raises:
         UserError: as `classification`.
     """
-    found, dropped = _with_labels(
-        {"pair": _read(block.path, f"evaluate.tasks.{task}.path", block)}, block.label
-    )
+    found, dropped = _with_labels({"pair": _read(block.path, keys.key("path"), block)}, block.label)
     rows = _keyed(found["pair"])
     rows = rows[np.argsort(ranks(rows["key"], "paraphrase"), kind="stable")]
     count = math.ceil(HELD_OUT * len(rows))
     test, dev, train = rows[:count], rows[count : 2 * count], rows[2 * count :]
-    return divide(task, "test", train=train, test=test, dev=dev, limit=block.max_train, left_out=dropped)
+    return divide(keys, "test", train=train, test=test, dev=dev, limit=block.max_train, left_out=dropped)
 
 
 def divide(
-    task: str,
+    keys: Keys,
     split: str,
     *,
     train: Examples,
@@ -97,7 +96,7 @@ def divide(
     that are dev rows.
 
     Args:
-        task: the task's name.
+        keys: the task's place in params.
         split: where the test rows' score counts: dev or test.
         train: training rows.
         test: test rows.
@@ -126,10 +125,10 @@ def divide(
         dev, train = _tenth(train)
         train = keep("training_row_is_dev_row", train, _without(train, dev))
     counts = {reason: count for reason, count in dropped.items() if count}
-    _check(f"evaluate.tasks.{task}", train, dev, test, counts)
+    _check(keys, train, dev, test, counts)
     parts = {"train": train, "dev": dev, "test": test}
-    joined = join(_label(task, split, subset, rows) for subset, rows in parts.items())
-    return replace(joined, dropped={task: counts} if counts else {})
+    joined = join(_label(keys.task, split, subset, rows) for subset, rows in parts.items())
+    return replace(joined, dropped={keys.task: counts} if counts else {})
 
 
 def _read(
@@ -206,28 +205,40 @@ def _tenth(train: Examples) -> tuple[Examples, Examples]:
     return train.filter(chosen.to_series()), train.filter(~chosen.to_series())
 
 
-def _check(key: str, train: Examples, dev: Examples, test: Examples, dropped: dict[str, int]) -> None:
+def _check(keys: Keys, train: Examples, dev: Examples, test: Examples, dropped: dict[str, int]) -> None:
     known = sorted(train["label"].unique())
     said = ", ".join(known[:MAX_NAMED]) + (", ..." if len(known) > MAX_NAMED else "")
-    left = f"{key}.train leaves {len(train):,} rows to train on; dropped: {dropped or 'none'}"
+    left = f"{keys.key('train', 'path')} leaves {len(train):,} rows to train on; dropped: {dropped or 'none'}"
     if len(known) < 2:
         raise UserError(
-            f"{left}; their labels are {said or 'none'}, a classifier needs two; give it other rows, or "
-            "correct `label`"
+            f"{left}; their labels are {said or 'none'}, a classifier needs two; {_more_rows(keys, dropped)}"
+            f"{', or correct `label`' if 'label' in keys.fields else ''}"
         )
     if dev.is_empty():
+        fix = (
+            f"name a file of others as {keys.key('dev')}"
+            if "dev" in keys.fields
+            else _more_rows(keys, dropped)
+        )
         raise UserError(
             f"{left}; no row is left to choose the classifier's settings by (a tenth of each label of "
-            f"{DEV_SHARE} or more rows); name a file of others as {key}.dev"
+            f"{DEV_SHARE} or more rows); {fix}"
         )
     unseen = pl.concat([dev, test]).filter(~pl.col("label").is_in(known))
     if len(unseen):
         where, found = unseen.select("where", "label").row(0)
-        limited = f" (or, by a higher {key}.max_train, keep)" if "over_limit" in dropped else ""
         raise UserError(
             f"{where}: no row that is left to train on has the label {found!r} (they have {said}; dropped: "
-            f"{dropped or 'none'}); correct it, or give {key}.train{limited} such rows"
+            f"{dropped or 'none'}); correct it, or {_more_rows(keys, dropped)}"
         )
+
+
+def _more_rows(keys: Keys, dropped: dict[str, int]) -> str:
+    """How a task gets other rows to train on."""
+    ways = [f"give {keys.key(one)} other rows" for one in ("train", "path") if one in keys.fields]
+    if "max_train" in keys.fields and ("over_limit" in dropped or not ways):
+        ways.append(f"raise {keys.key('max_train')}")
+    return ", or ".join(ways)
 
 
 def _label(task: str, split: str, subset: str, rows: Examples) -> Labelled:

@@ -10,12 +10,13 @@ import polars as pl
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import EntityResolutionTask
 from pipeline.prepare.cleaning import normalise
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.readers.user_columns import filled, flags, is_filled
 from pipeline.prepare.readers.user_files import expand, read_columns
 
 
-def entities(name: str, task: EntityResolutionTask) -> Labelled:
+def entities(keys: Keys, task: EntityResolutionTask) -> Labelled:
     """The matches of every subset, then its other entities, each once.
 
     A row that says that two are no match adds its entity to the subset's candidates, and nothing else; where
@@ -23,13 +24,13 @@ def entities(name: str, task: EntityResolutionTask) -> Labelled:
     out, and its rows are counted. Texts are compared as they are kept: see `cleaning.normalise`.
 
     Args:
-        name: the task's name in params.
+        keys: the task's place in params.
         task: its params.
 
     Raises:
         UserError: a file cannot be read, a cell is empty, a label is not 0 or 1, or a subset has no match.
     """
-    paths = expand(task.path, f"evaluate.tasks.{name}.path")
+    paths = expand(task.path, keys.key("path"))
     root = os.path.commonpath([path.parent for path in paths])
     rows = pl.concat([_read(task, path, path.relative_to(root).as_posix()) for path in paths])
     matches = rows.filter("match").unique(["subset", "query", "entity"], maintain_order=True)
@@ -42,17 +43,21 @@ def entities(name: str, task: EntityResolutionTask) -> Labelled:
     unanswered = rows.join(matches, on=["subset", "query"], how="anti")
     dropped = {"query_without_match": len(unanswered)} if len(unanswered) else {}
     if task.candidates:
-        known = _candidates(name, task.candidates, task.candidate)
+        texts = _candidates(keys, task.candidates, task.candidate)
+        there = texts.filter(is_filled(texts))
+        if empty := len(texts) - len(there):
+            dropped["candidate_is_empty"] = empty
+        known = pl.DataFrame({"entity": normalise(there)}).unique(maintain_order=True)
         inside = matches.join(known, on="entity", how="semi", maintain_order="left")
         if inside.is_empty():
             raise UserError(
-                f"{task.candidates}: no match of {task.path} is among its {task.candidate}; name another "
-                f"column with evaluate.tasks.{name}.candidate, or other files"
+                f"{task.candidates}: no match of {task.path} is among its {task.candidate}; "
+                f"{keys.other_column('candidate')}"
             )
         if strangers := len(matches) - len(inside):
             dropped["entity_not_in_candidates"] = strangers
         matches, rows = inside, inside.select("subset").unique().join(known, how="cross")
-    return resolution(name, task.split, matches, rows, dropped)
+    return resolution(keys.task, task.split, matches, rows, dropped)
 
 
 def resolution(
@@ -81,11 +86,10 @@ def resolution(
     return replace(joined, dropped={name: dropped} if dropped else {})
 
 
-def _candidates(name: str, pattern: str, column: str) -> pl.DataFrame:
-    """The entities of all files, each once; an empty cell is none."""
-    paths = expand(pattern, f"evaluate.tasks.{name}.candidates")
-    texts = pl.concat(read_columns(path, [column])[column] for path in paths)
-    return pl.DataFrame({"entity": normalise(texts.filter(is_filled(texts)))}).unique(maintain_order=True)
+def _candidates(keys: Keys, pattern: str, column: str) -> pl.Series:
+    """The entities of all files."""
+    paths = expand(pattern, keys.key("candidates", "path"))
+    return pl.concat(read_columns(path, [column])[column] for path in paths)
 
 
 def _read(task: EntityResolutionTask, path: Path, subset_name: str) -> pl.DataFrame:

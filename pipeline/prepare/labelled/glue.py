@@ -4,15 +4,16 @@ from pathlib import Path
 
 from pipeline.params.classes import MnliTask, MrpcTask, QqpTask, Sst2Task
 from pipeline.prepare.labelled.classification import divide
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled
 from pipeline.prepare.readers.official_glue import GlueSet, read_glue
 
 
-def glue(task: str, block: Sst2Task | MrpcTask | QqpTask | MnliTask) -> Labelled:
+def glue(keys: Keys, block: Sst2Task | MrpcTask | QqpTask | MnliTask) -> Labelled:
     """The rows of a set.
 
     Args:
-        task: its name in params.
+        keys: the task's place in params.
         block: its params.
 
     Raises:
@@ -21,7 +22,7 @@ def glue(task: str, block: Sst2Task | MrpcTask | QqpTask | MnliTask) -> Labelled
     found = read_glue(Path(block.path), _set(block))
     parts = {part: rows.table for part, rows in found.items()}
     return divide(
-        task,
+        keys,
         block.split,
         train=parts["train"],
         test=parts["test"],

@@ -10,6 +10,7 @@ from pipeline.core.errors import UserError
 from pipeline.params.phrases import ChoiceTask, ClusteringTask, FuzzyJoinTask
 from pipeline.prepare.cleaning import normalise
 from pipeline.prepare.labelled.entities import resolution
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.readers.delimited import read_commas, read_lines
 from pipeline.prepare.readers.hub_datasets import is_hub
@@ -24,63 +25,62 @@ TEST = "test"
 """The subset of rows that are scored."""
 
 
-def choice(name: str, task: ChoiceTask) -> Labelled:
+def choice(keys: Keys, task: ChoiceTask) -> Labelled:
     """Queries with their answers and the other candidates.
 
     A question one of whose other candidates is the answer itself has no answer: it is left out and counted.
 
     Args:
-        name: the task's name in params.
+        keys: the task's place in params.
         task: its params.
 
     Raises:
         UserError: a file cannot be read, a query or an answer is empty, or a question has no other candidate.
     """
-    paths = expand(task.path, f"evaluate.tasks.{name}.path")
+    paths = expand(task.path, keys.key("path"))
     rows = [row for path in paths for row in _questions(task, path)]
     kept = [row for row in rows if row[1] not in row[2]]
     if not kept:
         raise UserError(
-            f"{task.path}: each answer is also among the other candidates; name other columns with "
-            f"evaluate.tasks.{name}.others"
+            f"{task.path}: each answer is also among the other candidates; {keys.other_column('others')}"
         )
     queries, answers, others = zip(*kept, strict=True)
-    labelled = join([label(name, task.split, Rows(queries, answers, negatives=others))])
+    labelled = join([label(keys.task, task.split, Rows(queries, answers, negatives=others))])
     without = len(rows) - len(kept)
-    return replace(labelled, dropped={name: {"answer_among_others": without}} if without else {})
+    return replace(labelled, dropped={keys.task: {"answer_among_others": without}} if without else {})
 
 
-def clustering(name: str, task: ClusteringTask) -> Labelled:
+def clustering(keys: Keys, task: ClusteringTask) -> Labelled:
     """Texts with their classes; rows without a text or a class are left out and counted.
 
     Args:
-        name: the task's name in params.
+        keys: the task's place in params.
         task: its params.
 
     Raises:
         UserError: a file cannot be read, or there are fewer than two classes.
     """
-    paths = expand(task.path, f"evaluate.tasks.{name}.path")
+    paths = expand(task.path, keys.key("path"))
     table = pl.concat(read_columns(path, [task.text, task.label]) for path in paths)
     rows = table.filter(is_filled(table[task.text]) & is_filled(table[task.label]))
     classes = rows[task.label].str.strip_chars()
     if classes.n_unique() < 2:
         raise UserError(
-            f"{task.path}: {task.label} has {classes.n_unique()} classes, and two are needed; name another "
-            f"column with evaluate.tasks.{name}.label, or other files"
+            f"{task.path}: {task.label} has {classes.n_unique()} classes, and two are needed; "
+            f"{keys.other_column('label')}"
         )
     texts = rows[task.text].to_list()
     found = Rows(texts, [None] * len(texts), subset=[TEST] * len(texts), label=classes.to_list())
     without = len(table) - len(rows)
-    dropped = {name: {"row_without_text_or_class": without}} if without else {}
-    return replace(join([label(name, task.split, found)]), dropped=dropped)
+    dropped = {keys.task: {"row_without_text_or_class": without}} if without else {}
+    return replace(join([label(keys.task, task.split, found)]), dropped=dropped)
 
 
-def fuzzy_join(name: str, task: FuzzyJoinTask) -> Labelled:
+def fuzzy_join(keys: Keys, task: FuzzyJoinTask) -> Labelled:
     """Each title of a right table with its match, among all titles of the left table.
 
     Args:
-        name: the task's name in params.
+        keys: the task's place in params.
         task: its params.
 
     Raises:
@@ -90,11 +90,11 @@ def fuzzy_join(name: str, task: FuzzyJoinTask) -> Labelled:
     folders = sorted(path.parent for path in Path(task.path).glob("*/gt.csv"))
     if not folders:
         raise UserError(
-            f"evaluate.tasks.{name}: {task.path} has no folder with left.csv, right.csv and gt.csv; name the "
-            "one that holds AutoFJ's tables, such as autofj/benchmark"
+            f"{keys.key('tables', 'path')}: {task.path} has no folder with left.csv, right.csv and gt.csv; "
+            "name the one that holds AutoFJ's tables, such as autofj/benchmark"
         )
     matches, left = zip(*map(_table, folders), strict=True)
-    return resolution(name, task.split, pl.concat(matches), pl.concat(left), {})
+    return resolution(keys.task, task.split, pl.concat(matches), pl.concat(left), {})
 
 
 def _table(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:

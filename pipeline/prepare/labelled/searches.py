@@ -15,8 +15,10 @@ from pipeline.prepare.readers.user_columns import VISIBLE
 
 MISSING_QUERY, MISSING_DOCUMENT = "query_is_missing", "document_is_missing"
 NEGATIVE_MISSING, NEGATIVE_OVER = "negative_is_missing", "negative_over_limit"
-OF_NEGATIVES = (NEGATIVE_MISSING, NEGATIVE_OVER)
-"""Reasons of negatives, which their triplets lose; the others are of rows."""
+NEGATIVE_EMPTY, COLLECTION_EMPTY = "negative_is_empty", "collection_is_empty"
+COLLECTION_DUPLICATE = "collection_is_duplicate"
+NO_ROWS = (NEGATIVE_MISSING, NEGATIVE_OVER, NEGATIVE_EMPTY, COLLECTION_EMPTY, COLLECTION_DUPLICATE)
+"""Reasons of negatives, which their triplets lose, and of documents to mine from; the others are of rows."""
 
 
 @dataclass
@@ -33,9 +35,11 @@ class _Found:
         if not re.search(VISIBLE, positive):
             self.dropped["empty_document"] += 1
             return
+        kept = [text for text in negatives if re.search(VISIBLE, text)]
+        self.dropped[NEGATIVE_EMPTY] += len(negatives) - len(kept)
         self.queries.append(query)
         self.positives.append(positive)
-        self.negatives.append([text for text in negatives if re.search(VISIBLE, text)])
+        self.negatives.append(kept)
 
 
 def searches(name: str, block: RetrievalTriplets) -> Labelled:
@@ -75,7 +79,8 @@ def searches(name: str, block: RetrievalTriplets) -> Labelled:
         label(name, "train", Rows(found.queries, found.positives, found.negatives, roles=SEARCH)),
     ]
     if block.collection:
-        texts = [text for text in dict.fromkeys(documents.values()) if re.search(VISIBLE, text)]
+        texts = [text for text in documents.values() if re.search(VISIBLE, text)]
+        found.dropped[COLLECTION_EMPTY] = len(documents) - len(texts)
         parts.append(label(name, "train", Rows([None] * len(texts), texts, roles=SEARCH)))
     joined = join(parts)
     return Labelled(joined.pairs, joined.texts, {name: {why: n for why, n in found.dropped.items() if n}})

@@ -8,6 +8,7 @@ from pathlib import Path
 from pipeline.core.errors import UserError
 from pipeline.params.evaluate import StsTask
 from pipeline.params.phrases import WordSimilarityTask
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.readers.hub_datasets import is_hub
 from pipeline.prepare.readers.official_sts import input_files, read_official
@@ -24,29 +25,29 @@ class _Pairs:
     unscored: int
 
 
-def similarity(name: str, task: StsTask | WordSimilarityTask) -> Labelled:
+def similarity(keys: Keys, task: StsTask | WordSimilarityTask) -> Labelled:
     """All files of a task; each is a subset unless a column names them.
 
     Args:
-        name: the task's name in params.
+        keys: the task's place in params.
         task: its params.
 
     Raises:
         UserError: a file cannot be read, a cell is empty or out of range, or all scores are equal.
     """
-    parts = list(_read(name, task) if isinstance(task, StsTask) else _words(name, task))
+    parts = list(_read(keys, task) if isinstance(task, StsTask) else _words(keys, task))
     if len({score for part in parts for score in part.rows.score or ()}) < 2:
         raise UserError(
-            f"{task.path}: all pairs have one score, so there is nothing to rank; name another column with "
-            f"evaluate.tasks.{name}.score, or other files"
+            f"{task.path}: all pairs have one score, so there is nothing to rank; "
+            f"{keys.other_column('score')}"
         )
-    joined = join(label(name, task.split, part.rows) for part in parts)
+    joined = join(label(keys.task, task.split, part.rows) for part in parts)
     unscored = sum(part.unscored for part in parts)
-    return replace(joined, dropped={name: {"no_score": unscored}} if unscored else {})
+    return replace(joined, dropped={keys.task: {"no_score": unscored}} if unscored else {})
 
 
-def _read(name: str, task: StsTask) -> Iterator[_Pairs]:
-    paths = input_files(Path(task.path)) or expand(task.path, f"evaluate.tasks.{name}.path")
+def _read(keys: Keys, task: StsTask) -> Iterator[_Pairs]:
+    paths = input_files(Path(task.path)) or expand(task.path, keys.key("path"))
     root = Path(os.path.commonpath([path.parent for path in paths]))
     for path in paths:
         place = path.relative_to(root)
@@ -62,8 +63,8 @@ def _read(name: str, task: StsTask) -> Iterator[_Pairs]:
             yield _Pairs(Rows(left, right, score=scores, subset=subset), official.unscored)
 
 
-def _words(name: str, task: WordSimilarityTask) -> Iterator[_Pairs]:
-    key = f"evaluate.tasks.{name}.path"
+def _words(keys: Keys, task: WordSimilarityTask) -> Iterator[_Pairs]:
+    key = keys.key("path")
     paths = [official_file(Path(task.path), task.set, key)] if task.set else expand(task.path, key)
     root = Path(os.path.commonpath([path.parent for path in paths]))
     for path in paths:

@@ -16,7 +16,7 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.params.phrases import WordSet
-from pipeline.prepare.readers.delimited import read_lines
+from pipeline.prepare.readers.delimited import empty, read_lines
 from pipeline.prepare.readers.rows import MisquotedError, quoted_rows
 from pipeline.prepare.readers.user_columns import filled, numbers
 
@@ -91,7 +91,9 @@ def read_word_pairs(path: Path, columns: Sequence[str]) -> pl.DataFrame | None:
     """
     if path.suffix in WITH_COLUMNS:
         return None
-    first = next(line for line in read_lines(path) if line.strip())
+    first = next((line for line in read_lines(path) if line.strip()), None)
+    if first is None:
+        raise empty(path, "has only blank lines")
     rows = _rows(path, first)
     head = next(rows)
     if set(columns) <= {*head[1]}:

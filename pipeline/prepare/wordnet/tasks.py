@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.data.common.texts import text_id
 from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.classification import Examples, divide, examples
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import SEARCH, Labelled, Rows, join, label
 from pipeline.prepare.wordnet.families import (
     Families,
@@ -163,7 +164,7 @@ def _tell_lemmas(synsets: list[Synset]) -> list[bool]:
     ]
 
 
-def supersense(grouped: Families, task: str, max_train: int, max_test: int) -> Labelled:
+def supersense(grouped: Families, keys: Keys, max_train: int, max_test: int) -> Labelled:
     """Glosses of nouns and verbs with their lexicographer file, the supersense of Ciaramita and Johnson 2003.
 
     Training rows are the synsets held out as dev, test rows those held out as test. So no gloss of the task
@@ -173,7 +174,7 @@ def supersense(grouped: Families, task: str, max_train: int, max_test: int) -> L
 
     Args:
         grouped: every synset by family.
-        task: the task's name.
+        keys: the task's place in params.
         max_train: training rows, at most, with the tenth of them that is dev.
         max_test: test rows, at most.
     """
@@ -192,9 +193,11 @@ def supersense(grouped: Families, task: str, max_train: int, max_test: int) -> L
         "supersense_is_not_trained_on": len(test) - len(tested),
         "over_limit": len(known) - len(chosen) + len(tested) - len(scored),
     }
-    divided = divide(task, "test", train=_rows(chosen, task), test=_rows(scored, task), dev=None, limit=None)
-    counted = Counter(divided.dropped.get(task, {})) + Counter(dropped)
-    return replace(divided, dropped={task: dict(counted)} if counted else {})
+    divided = divide(
+        keys, "test", train=_rows(chosen, keys.task), test=_rows(scored, keys.task), dev=None, limit=None
+    )
+    counted = Counter(divided.dropped.get(keys.task, {})) + Counter(dropped)
+    return replace(divided, dropped={keys.task: dict(counted)} if counted else {})
 
 
 def _rows(supersenses: dict[str, str], task: str) -> Examples:

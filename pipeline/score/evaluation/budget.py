@@ -118,12 +118,12 @@ def bytes_of(dim: int, kind: VectorType) -> int:
 def _score(
     pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings, dim: int, kind: VectorType
 ) -> dict[str, float]:
-    """A task's scores; int8 is fitted on its right sides, which are what is stored: documents, entities."""
+    """A task's scores; int8 is fitted on what is stored: documents, entities, all candidates of a choice."""
     ids = evaluation.text_ids({"": pairs})
-    right = np.unique(pairs["right_id"].drop_nulls().to_numpy())
-    right = right if len(right) else ids  # clustering has single texts
+    kept = evaluation.stored_ids(pairs)
+    kept = kept if len(kept) else ids  # clustering has single texts
     prefixes = searchable(replace(embeddings, vectors=embeddings.vectors[:, :dim]), ids)
-    vectors = stored(prefixes, prefixes[np.searchsorted(ids, right)], kind)
+    vectors = stored(prefixes, prefixes[np.searchsorted(ids, kept)], kind)
     similarity = "cosine" if kind == "binary" else embeddings.similarity
     return evaluation.score_tasks({"": pairs}, {"": how}, Embeddings(ids, vectors, similarity))[""]
 

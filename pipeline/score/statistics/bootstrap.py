@@ -204,7 +204,7 @@ class F1:
         self, predicted: NDArray[np.int64], classes: NDArray[np.int64], *, binary: bool = False
     ) -> None:
         self._binary = binary
-        self._one_hot = np.eye(max(2, int(predicted.max()) + 1, int(classes.max()) + 1))
+        self._classes = max(2, int(predicted.max()) + 1, int(classes.max()) + 1)
         self._runs = list(zip(predicted, classes, strict=True))
 
     def __call__(self, counts: Counts) -> NDArray[np.float64]:
@@ -214,10 +214,9 @@ class F1:
     def _of(
         self, counts: Counts, predicted: NDArray[np.int64], true: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        # Not kept from one call to the next: (n, classes) of every student and run would be gigabytes.
-        left, right = self._one_hot[predicted], self._one_hot[true]
-        hits = 2 * counts @ (left * right)
-        found = counts @ (left + right)
+        same = predicted == true
+        hits = 2 * _sums(counts[:, same], true[same], self._classes)
+        found = _sums(counts, predicted, self._classes) + _sums(counts, true, self._classes)
         of_class = np.divide(hits, found, out=np.zeros_like(hits), where=found > 0)
         if self._binary:
             return of_class[:, 1]
@@ -232,26 +231,33 @@ class Nmi:
     """
 
     def __init__(self, clusters: NDArray[np.int64], classes: NDArray[np.int64]) -> None:
-        self._shape = int(clusters.max()) + 1, int(classes.max()) + 1
-        self._cells = clusters * self._shape[1] + classes
+        self._runs = list(zip(clusters, classes, strict=True))
 
     def __call__(self, counts: Counts) -> NDArray[np.float64]:
         """(b, n) -> (b,)."""
-        return np.mean([self._of(counts, cells) for cells in self._cells], axis=0)
+        return np.mean([self._of(counts, *run) for run in self._runs], axis=0)
 
-    def _of(self, counts: Counts, cells: NDArray[np.int64]) -> NDArray[np.float64]:
-        in_cells = counts @ np.eye(self._shape[0] * self._shape[1])[cells]
-        joint = (in_cells / counts.sum(axis=1, keepdims=True)).reshape(-1, *self._shape)
-        clusters, classes = (_entropy(joint.sum(axis=axis)) for axis in (2, 1))
-        shared = clusters + classes - _entropy(joint.reshape(len(joint), -1))
-        whole = (clusters + classes) / 2
+    def _of(
+        self, counts: Counts, clusters: NDArray[np.int64], classes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        # Of all pairs of a cluster and a class those alone that an item has: there are n at most.
+        both = np.unique(clusters * (classes.max() + 1) + classes, return_inverse=True)[1]
+        of_cluster, of_class, joint = (_entropy(counts, cells) for cells in (clusters, classes, both))
+        shared = of_cluster + of_class - joint
+        whole = (of_cluster + of_class) / 2
         return np.divide(np.maximum(shared, 0), whole, out=np.ones_like(whole), where=whole > 0)
 
 
-def _entropy(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(b, cells) -> (b,)."""
+def _entropy(counts: Counts, cells: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of the shares of the cells (n,) in each resample, (b, n) -> (b,)."""
+    shares = _sums(counts, cells, int(cells.max()) + 1) / counts.sum(axis=1, keepdims=True)
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
     return -(shares * logs).sum(axis=1)
+
+
+def _sums(counts: Counts, cells: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """How often each resample draws an item of each cell, with counts (b, n) and cells (n,): (b, size)."""
+    return np.stack([np.bincount(cells, weights=row, minlength=size) for row in counts])
 
 
 def _draws(within: list[NDArray[np.intp]], samples: int, random: np.random.Generator) -> Iterator[Counts]:
