@@ -203,6 +203,11 @@ class StaticStudent(StudentBlock):
     reads_vocabulary: ClassVar[bool] = True
 
     @property
+    def rotates(self) -> bool:
+        """Whether training ends with a PCA of the table."""
+        return bool(self.train and self.train.regularise and self.train.regularise.pca)
+
+    @property
     def training(self) -> StaticTrain:
         """`train` of a student that is distilled."""
         assert self.train is not None
