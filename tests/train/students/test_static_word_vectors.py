@@ -141,6 +141,8 @@ def test_a_file_that_is_not_there(tmp_path):
     [
         ({"words": 10}, "students.tiny.init.words"),
         ({"tokens": 100}, "students.tiny.init.tokens"),
+        ({"min_count": 5}, "students.tiny.init.min_count"),
+        ({"min_count": 21}, "students.tiny.init.min_count"),
         ({"path": None, "max_words": 10}, "students.tiny.init.max_words"),
     ],
 )
