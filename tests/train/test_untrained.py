@@ -21,12 +21,14 @@ LAYERS = {"layers": [0, 1]}
 STARTS = {
     "table": {"kind": "static", "init": {"projection": "none"}},
     "table of words": {"kind": "static", "init": {"words": 9, "min_count": 1}},
+    "table of a file": {"kind": "static", "init": {"path": "words.txt", "projection": "none"}},
+    "table of a file, fitted": {"kind": "static", "init": {"path": "words.txt"}},
     "random": {"kind": "transformer", "init": {**LAYERS, "projection": "random"}},
     "ridge": {"kind": "transformer", "init": LAYERS},
     "compact": {"kind": "compact", "init": {"table_dim": 8, "layers": [0], "projection": "random"}},
     "bilstm": {"kind": "bilstm", "init": {"units": 4}},
 }
-FITTED = ("table of words", "ridge", "bilstm")
+FITTED = ("table of words", "table of a file, fitted", "ridge", "bilstm")
 
 
 def start(folder: Path, student: dict) -> dict[str, bytes]:
@@ -63,6 +65,16 @@ def test_the_teachers_vectors_shape_it_by_ridge_alone(folder, name):
     write_set(folder / "data/corpus", ids, {"sentence": vectors[::-1].copy()}, (3,), {"model": "other"})
     distill()
     assert (weights(first, "distilled") == weights(made(folder), "distilled")) == (name not in FITTED)
+
+
+@pytest.mark.parametrize("projection", ["none", "ridge"])
+def test_a_table_of_a_file_takes_no_vectors_of_the_teachers_vocabulary(folder, projection):
+    write_project(
+        folder, {"kind": "static", "init": {"path": "words.txt", "projection": projection}, **NULL}
+    )
+    (folder / "teacher/vocabulary.parquet").unlink()
+    distill()
+    assert SentenceTransformer("distilled", device="cpu").encode("a cat").shape == (8,)
 
 
 def test_its_folder_metrics_curve_and_card_say_that_it_is_not_distilled(folder):

@@ -116,3 +116,9 @@ def test_without_training_a_start_is_fitted_to_principal_components_and_compared
     np.testing.assert_allclose(reduction(student, fitted)(vectors), expected, atol=1e-5)
     assert student_similarity("euclidean", transformer_block(dim=dim), fitted) == "euclidean"
     assert student_similarity("euclidean", student, fitted) == "cosine"
+
+
+@pytest.mark.parametrize("init", [{}, {"path": "glove.txt"}])
+def test_a_table_is_compared_by_cosine_wherever_its_rows_come_from(init):
+    fitted = Pca(np.zeros(5), np.eye(5), np.ones(5))
+    assert student_similarity("euclidean", static_block(dim=5, init=init), fitted) == "cosine"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.params.students import Student, StudentBlock
+from pipeline.params.students import StaticStudent, Student, StudentBlock
 from pipeline.params.teacher import Similarity
 from pipeline.vectors.space.pca import Pca
 
@@ -64,7 +64,7 @@ def student_similarity(similarity: Similarity, student: StudentBlock, fitted: Pc
     if loss is None or train is None:
         return "cosine"
     kinds = {term.loss.kind for term in loss.terms} if loss.kind == "sum" else {loss.kind}
-    if FOLLOWS_LENGTHS not in kinds or train.whiten or student.reads_vocabulary:
+    if FOLLOWS_LENGTHS not in kinds or train.whiten or isinstance(student, StaticStudent):
         return "cosine"
     if train.target == "full" or (student.width == fitted.dim and not train.matryoshka):
         return "cosine" if similarity == "dot" and train.centre else similarity
