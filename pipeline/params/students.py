@@ -183,8 +183,8 @@ class StaticInit(StudentInit):
     """Most tokens that are kept, `words` among them: the most frequent ones in the training texts, and all
     letters, of which rarer words are made. null: all."""
     min_count: Count = 20
-    """How often a word of `words` is in the training texts, at least: of a few, its vector does not learn more
-    than its pieces know."""
+    """How often a word of `words` is in the training texts, at least: of a few, its vector does not learn
+    more than its pieces know."""
     path: str | None = None
     """A file of word vectors (GloVe, word2vec text; .gz is read as such) whose words and vectors it starts
     from, instead of the teacher's vocabulary: `words`, `tokens` and `min_count` are not for it. At the file's

@@ -69,9 +69,7 @@ def test_the_teachers_vectors_shape_it_by_ridge_alone(folder, name):
 
 @pytest.mark.parametrize("projection", ["none", "ridge"])
 def test_a_table_of_a_file_takes_no_vectors_of_the_teachers_vocabulary(folder, projection):
-    write_project(
-        folder, {"kind": "static", "init": {"path": "words.txt", "projection": projection}, **NULL}
-    )
+    write_project(folder, {"kind": "static", "init": {"path": "words.txt", "projection": projection}, **NULL})
     (folder / "teacher/vocabulary.parquet").unlink()
     distill()
     assert SentenceTransformer("distilled", device="cpu").encode("a cat").shape == (8,)
