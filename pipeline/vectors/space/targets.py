@@ -87,6 +87,9 @@ def is_unit(similarity: Similarity, teacher: NDArray[np.floating]) -> bool:
 def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | None:
     """Why a student's vectors are not comparable with its teacher's; None: they are.
 
+    They are where a loss holds them to the teacher's vectors themselves. `kl` does not: it leaves each vector
+    free to move by one number in all dimensions, which changes its cosines with the teacher's.
+
     Args:
         student: its block.
         teacher_dim: of the view that it learns.
@@ -108,8 +111,11 @@ def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | Non
     if train.target == "full" and student.width != teacher_dim:
         return "its target has another dimension"
     if not any(
-        loss.kind in ("mse", "cosine", "kl") or (loss.kind == "infonce" and loss.projection == "none")
+        loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")
         for loss in losses
     ):
-        return "its loss meets the teacher's vectors by their cosines or through a learned projection alone"
+        return (
+            "its loss meets the teacher's vectors by their cosines, through a softmax or through a learned "
+            "projection alone"
+        )
     return None
