@@ -85,7 +85,7 @@ def test_its_folder_metrics_curve_and_card_say_that_it_is_not_distilled(folder):
     assert not {"best_dev_value", "train_texts", "teacher_norm"} & set(metrics)
     assert pl.read_csv("curve.tsv", separator="\t").is_empty()
     card = Path("distilled/README.md").read_text()
-    assert "not distilled: it starts from `a hashing teacher`." in card
+    assert "not distilled: it starts from `a hashing teacher`, with a random projection." in card
     assert "No distillation." in card
     assert "- distillation" not in card
 
@@ -93,7 +93,7 @@ def test_its_folder_metrics_curve_and_card_say_that_it_is_not_distilled(folder):
 def test_a_start_that_is_fitted_says_so_in_its_card(folder):
     start(folder, STARTS["ridge"])
     card = Path("distilled/README.md").read_text()
-    assert "with a start fitted to the `sentence` vectors of `a hashing teacher`." in card
+    assert "with a start fitted by ridge regression to the `sentence` vectors of `a hashing teacher`." in card
 
 
 def test_a_random_projection_may_be_wider_than_the_teacher_and_ridge_may_not(folder):
