@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from exported_students import BUILDS
 from finetune_runs import finetune, finetune_params, write_inputs
 from model2vec import StaticModel
@@ -101,6 +103,15 @@ def test_it_ships_with_and_without_fine_tuning(corpus, parts, kind, block):
         white = PCA(3, whiten=True, svd_solver="full").fit_transform(before.astype(np.float64))
         unit = white / np.linalg.norm(white, axis=1, keepdims=True)
         np.testing.assert_allclose(np.abs((unit * found).sum(axis=0)), (unit * unit).sum(axis=0), rtol=1e-3)
+
+
+def test_a_kind_without_a_place_for_it_is_refused_before_anything_is_trained(corpus, parts, monkeypatch):
+    write_inputs("static", finetune_params(), parts, whitening=WHITENING)
+    monkeypatch.setattr(static, "load", lambda *_: SimpleNamespace(module=torch.nn.ModuleDict()))
+    with refuses("students.tiny: whitening appends a layer", "null"):
+        finetune(corpus=corpus)
+    assert not Path("out").exists()
+    assert not Path(".cache").exists()
 
 
 def test_vectors_of_several_lengths_are_compared_by_cosine_once_they_are_whitened(corpus, parts):
