@@ -19,8 +19,8 @@ from small_students import own_vectors, static_block, transformer_block
 
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
-from pipeline.export import onnx
-from pipeline.export.onnx_folder import complete
+from pipeline.export import export
+from pipeline.export.onnx_folder import GRAPHS
 from pipeline.export.session import OnnxEncoder
 from pipeline.params.finetune import Whitening
 from pipeline.train.finetuning import whiten
@@ -131,15 +131,19 @@ def test_a_projection_comes_before_it(corpus, parts):
     assert [module.linear.weight.shape[0] for module in list(shipped)[2:-1]] == [8, 4, 3]
 
 
-@pytest.mark.parametrize("kind", ["transformer", "bilstm-last", "static"])
-def test_onnx_has_it(corpus, parts, kind, folder):
-    import onnx as library
-
+@pytest.mark.parametrize("kind", BUILDS)
+def test_onnx_and_int8_have_it(corpus, parts, kind, folder):
     student = BUILDS[kind](parts)
     whiten("tiny", student, Whitening(dim=3), corpus, {})
     student_folder.write(student, "", folder / "saved")
-    complete(folder / "saved")
     model = SentenceTransformer(str(folder / "saved"), device="cpu")
-    (folder / "saved/onnx").mkdir()
-    library.save(onnx.export(model), folder / "saved/onnx/model.onnx")
-    np.testing.assert_allclose(OnnxEncoder(folder / "saved").encode(DEV), model.encode(DEV), atol=1e-4)
+    export.write(model, folder / "saved", ["onnx", "onnx-int8"], folder / "exported", TRAIN)
+    expected = model.encode(DEV)
+    exact, small = (
+        OnnxEncoder(folder / "exported", graph=GRAPHS[name]).encode(DEV) for name in ("onnx", "onnx-int8")
+    )
+    np.testing.assert_allclose(exact, expected, atol=1e-4)
+    assert small.shape == (len(DEV), 3)
+    cosines = (small * expected).sum(axis=1) / np.linalg.norm(small, axis=1)
+    assert cosines.min() > 0.99
+    assert not np.array_equal(small, exact)
