@@ -6,9 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from ruamel.yaml import YAML
-from small_corpus import write_corpus
+from small_corpus import DEV, write_corpus
+from small_corpus import TRAIN as TRAIN_TEXTS
 from small_params import small_params
 from small_students import write_facts, write_parts
 
@@ -23,6 +25,12 @@ INPUTS = {"corpus": "data/corpus.parquet", "gated": "data", "vectors": "data", "
 OUTS = {"out": "distilled", "untrained": "untrained", "curve": "curve.tsv", "metrics_file": "metrics.json"}
 TRAIN = {"texts": ["corpus", "wordnet"], "epochs": 3, "batch_size": 6, "lr": 0.01, "evaluations": 3}
 
+WORDS = sorted({word for text in TRAIN_TEXTS + DEV for word in text.lower().split()})
+WORD_VECTORS = dict(
+    zip(WORDS, np.random.default_rng(0).standard_normal((len(WORDS), 8)).round(3).tolist(), strict=True)
+)
+"""Of words.txt, for students that start from a file."""
+
 
 def write_project(folder: Path, student: dict[str, Any] | None = None, **train: Any) -> None:
     """Inputs and params of a student in a folder."""
@@ -32,6 +40,9 @@ def write_project(folder: Path, student: dict[str, Any] | None = None, **train: 
     write_corpus(folder / "data")
     write_parts(folder / "teacher")
     write_facts(folder / "facts.json")
+    (folder / "words.txt").write_text(
+        "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in WORD_VECTORS.items())
+    )
     tiny = small_params()["students"]["tiny"] | (student or {})
     if tiny["train"] is not None:
         tiny["train"] = {**TRAIN, **train}

@@ -1,10 +1,12 @@
 """Small students of every kind, untrained, as sentence-transformers folders."""
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
+from small_corpus import DEV, TRAIN
 from small_students import TEXTS, bilstm_block, compact_block, static_block, targets, transformer_block
 
 from pipeline.data.student import student_folder
@@ -23,6 +25,7 @@ BUILDS = {
     "bilstm-max": lambda parts: bilstm.build(bilstm_block(init={"pooling": "max"}), parts),
     "bilstm-last": lambda parts: bilstm.build(bilstm_block(init={"pooling": "last"}), parts),
     "static": lambda parts: static.build(BLOCKS["static"], parts),
+    "static-file": lambda parts: from_a_file(parts),
 }
 HARD = [
     *TEXTS,
@@ -34,6 +37,17 @@ HARD = [
 ]
 COMPARED = ["", "日本語 \U0001f600 e\u0301 Übermut", "very long " * 60, "a cat"]
 """What exports are compared on, beside TEXTS."""
+
+
+def from_a_file(parts: Path) -> static.Static:
+    """A table of the words of TEXTS and of the small corpus, with vectors of chance."""
+    words = sorted({word for text in TEXTS + TRAIN + DEV for word in text.lower().split()})
+    vectors = np.random.default_rng(0).standard_normal((len(words), 8)).round(4)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "words.txt"
+        rows = (f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, vectors, strict=True))
+        path.write_text("".join(rows), encoding="utf-8")
+        return static.build(static_block(init={"path": str(path)}), parts)
 
 
 def saved(kind: str, parts: Path, folder: Path) -> Path:

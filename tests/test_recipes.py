@@ -1,5 +1,6 @@
 """Every recipe is in order and trains, with small models and data in place of the papers'."""
 
+import fnmatch
 import importlib
 import re
 import shutil
@@ -16,6 +17,7 @@ from pipeline.params.load import check, load
 
 RECIPES = sorted((Path(__file__).resolve().parent.parent / "recipes").glob("*.yaml"))
 SWEEPS = sorted((RECIPES[0].parent.parent / "benchmarks" / "quality").glob("*.yaml"))
+PAPERS = ("hpd", "ibkd", "simtde", "sra", "potion")
 BATCH = 16
 TEACHER_WIDTH, BERT_WIDTH, LAYERS = 32, 16, 2
 """Of the hashing teacher and its parts, of the fixture `bert`, and of both."""
@@ -95,6 +97,21 @@ def test_the_readme_tells_of_every_recipe_and_no_other(repository):
     )
     assert [name for name, _, _ in rows] == [link for _, link, _ in rows]
     assert sorted(name for name, _, _ in rows) == [recipe.name for recipe in RECIPES]
+
+
+@pytest.mark.parametrize("recipe", [one for one in RECIPES if one.stem in PAPERS], ids=lambda one: one.stem)
+def test_a_papers_row_of_the_readme_names_all_its_students(repository, recipe):
+    [row] = re.findall(rf"^\| \[`{recipe.name}`\].+$", (repository / "recipes/README.md").read_text(), re.M)
+    named = [name.replace("...", "*") for name in re.findall(r"`([^`]+)`", row)]
+    students = load(recipe).students
+    assert [one for one in students if not any(fnmatch.fnmatch(one, name) for name in named)] == []
+
+
+@pytest.mark.parametrize("name", ["sst2_bilstm", "sst2_sra"])
+def test_both_rows_of_sras_table_3_have_its_shares(name):
+    """ "Models 20% 30% 50% 100%"."""
+    [recipe] = [one for one in RECIPES if one.stem == "sra"]
+    assert load(recipe).classifiers[name].fractions == (0.2, 0.3, 0.5, 1.0)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)

@@ -7,17 +7,18 @@ from typing import Any
 
 from pipeline.export import terms
 from pipeline.export.header import header
-from pipeline.export.ledger.origins import TEACHER, Origin
+from pipeline.export.ledger.origins import Origin
 from pipeline.export.markdown import code, plain
 from pipeline.export.onnx_folder import GRAPHS
 from pipeline.export.snippets import how_to_load, in_a_browser
-from pipeline.params import mixture
+from pipeline.params import mixture, start
+from pipeline.params.base import without_folders
 from pipeline.params.evaluate import AGREEMENT
 from pipeline.params.export import Format
 from pipeline.params.load import Params
 from pipeline.params.mixture import TextSet
 from pipeline.params.students import StudentBlock
-from pipeline.params.teacher import Similarity
+from pipeline.params.teacher import HashingTeacher, Similarity, single_teachers
 
 KEPT = 0.995
 """Share of the score that int8 is expected to keep; below it, the card says so first."""
@@ -62,7 +63,8 @@ def card(
 
     block = params.student(name)
     teachers = " and ".join(
-        one.name if one.licence.nothing else code(one.name) for one in made_of if one.what == TEACHER
+        "a hashing teacher" if isinstance(one, HashingTeacher) else code(without_folders(one.model))
+        for one in single_teachers(params.teacher).values()
     )
     data = header(name, params, exports, metrics, made_of)
     graphs = [format_name for format_name in exports if format_name in GRAPHS]
@@ -93,7 +95,9 @@ def _made(block: StudentBlock, teachers: str) -> str:
     white = "; its last layer whitens its vectors" if block.whitening else ""
     if block.train:
         return f"distilled from {teachers} (its `{block.view}` vectors){white}"
-    return f"not distilled, and scored beside {teachers}{white}"
+    source = start.place(block)
+    begun = start.said(block, code(source) if source else teachers, teachers)
+    return f"not distilled: {begun}; scored beside {teachers}{white}"
 
 
 def _formats(exports: dict[Format, Exported], measure: dict[str, Any]) -> str:
@@ -150,7 +154,7 @@ def _quality(metrics: dict[str, Any]) -> str:
 
 def _spoken(language: str | list[str] | None) -> str:
     if not language:
-        return "Its language is not named: neither all sources of its texts nor its teacher say theirs."
+        return "Its language is not named: not all that it is made of says its own."
     return f"Language: {', '.join([language] if isinstance(language, str) else language)}."
 
 

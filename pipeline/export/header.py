@@ -65,10 +65,14 @@ def base_models(made_of: Sequence[Origin]) -> list[str]:
 
 
 def languages(made_of: Sequence[Origin]) -> list[str]:
-    """ISO 639 codes of the corpus, if all its sources have one, else of the teacher; []: nobody knows."""
+    """ISO 639 codes of the corpus, if all its sources have one, else of the teacher; []: nobody knows.
+
+    Without a teacher, they are those of the model that the student starts from.
+    """
     of_corpus = [one.languages for one in made_of if one.key.startswith("corpus.")]
     of_teacher = [one.languages for one in made_of if one.key.startswith("teacher")]
-    return sorted(_distinct(of_corpus if all(of_corpus) else of_teacher))
+    of_start = [one.languages for one in made_of if one.key.endswith(".init.model")]
+    return sorted(_distinct(of_corpus if of_corpus and all(of_corpus) else of_teacher or of_start))
 
 
 def results(tasks: Mapping[str, Task], metrics: Mapping[str, Any]) -> "list[EvalResult]":

@@ -61,9 +61,11 @@ def look(params: Params) -> TeacherFacts:
 
 def vocabulary_readers(params: Params) -> dict[str, bool]:
     """Kind of a student or method of augmentation -> whether it reads the teacher's vocabulary vectors."""
-    kinds = {block.kind: block.reads_vocabulary for block in params.students.values()}
+    found: dict[str, bool] = {}
+    for block in params.students.values():
+        found[block.kind] = found.get(block.kind, False) or block.reads_vocabulary
     methods = params.augment.methods.items()
-    return kinds | {method: getattr(block, "reads_vocabulary", False) for method, block in methods}
+    return found | {method: getattr(block, "reads_vocabulary", False) for method, block in methods}
 
 
 def _window(params: Params) -> window.Window | None:

@@ -54,7 +54,7 @@ def _init_faults(student: Student) -> Iterator[str]:
 
 
 def _word_file_faults(init: StaticInit) -> Iterator[str]:
-    for name in ("words", "tokens") if init.path else ("lowercase", "max_words"):
+    for name in ("words", "tokens", "min_count") if init.path else ("lowercase", "max_words"):
         if getattr(init, name) != StaticInit.model_fields[name].default:
             if init.path:
                 yield f"init.{name} is of the teacher's vocabulary; remove it, or init.path"

@@ -1,6 +1,6 @@
 """`students:`: one block a student."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -32,9 +32,6 @@ class StudentBlock(Block):
     """The last linear layer, fitted once all training is over. The vectors are then compared by their cosine.
     null: there is none."""
 
-    reads_vocabulary: ClassVar[bool] = False
-    """Whether a student of this kind starts from the teacher's vocabulary vectors instead of its layers."""
-
     @property
     def width(self) -> int:
         """`dim` of a block in which `auto` is resolved."""
@@ -51,6 +48,11 @@ class StudentBlock(Block):
     def seed(self) -> int:
         """Seed of its random weights."""
         return self.train.seed if self.train else 0
+
+    @property
+    def reads_vocabulary(self) -> bool:
+        """Whether it starts from the teacher's vocabulary vectors instead of its layers."""
+        return False
 
     @property
     def meets_targets(self) -> bool:
@@ -181,11 +183,12 @@ class StaticInit(StudentInit):
     """Most tokens that are kept, `words` among them: the most frequent ones in the training texts, and all
     letters, of which rarer words are made. null: all."""
     min_count: Count = 20
-    """How often such a word is in the training texts, at least: of a few, its vector does not learn more than
-    its pieces know."""
+    """How often a word of `words` is in the training texts, at least: of a few, its vector does not learn
+    more than its pieces know."""
     path: str | None = None
     """A file of word vectors (GloVe, word2vec text; .gz is read as such) whose words and vectors it starts
-    from, instead of the teacher's vocabulary. At the file's own dimension there is no PCA."""
+    from, instead of the teacher's vocabulary: `words`, `tokens` and `min_count` are not for it. At the file's
+    own dimension there is no PCA."""
     lowercase: bool = True
     """Of `path`: texts are lowercased, and the file's words too; of those that become equal, the first
     counts."""
@@ -200,7 +203,15 @@ class StaticStudent(StudentBlock):
     init: StaticInit
     train: StaticTrain | None
 
-    reads_vocabulary: ClassVar[bool] = True
+    @property
+    def reads_vocabulary(self) -> bool:
+        """Whether it starts from the teacher's vocabulary vectors instead of a file's words."""
+        return self.init.path is None
+
+    @property
+    def rotates(self) -> bool:
+        """Whether training ends with a PCA of the table."""
+        return bool(self.train and self.train.regularise and self.train.regularise.pca)
 
     @property
     def training(self) -> StaticTrain:

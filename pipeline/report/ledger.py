@@ -77,7 +77,7 @@ def ledger(
         },
         **{
             f"data/exported_classifiers/{name}": [
-                *made[one.student],
+                *origins.of_encoder(name, made[one.student], params, facts),
                 _task(f"{TASKS}{one.task}", params, facts),
             ]
             for name, one in params.classifiers.items()

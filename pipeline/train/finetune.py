@@ -27,7 +27,13 @@ from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets, whiten
+from pipeline.train.finetuning import (
+    Finetuning,
+    append_projection,
+    check_last_layer,
+    chosen_triplets,
+    whiten,
+)
 from pipeline.train.loop import curves, guard
 from pipeline.train.loop.card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint
@@ -76,6 +82,8 @@ def main(
         metrics.write(tuned.summary, metrics_file)
         return
     learner: Student = implementation("train.students.kinds", block.kind).load(block, distilled)
+    with under(f"students.{name}"):
+        check_last_layer(block, learner)
     world, prompts = World.join(params.runtime.device), student_folder.prompts(distilled)
     if block.finetune:
         places = Places(distilled, triplets, finetune_texts, dev, corpus, corpus_vectors / teacher_view)
@@ -173,7 +181,8 @@ def _tune(
     dev_score = _DevScore(learner, dev_tasks, prompts, similarity, bfloat16=bfloat16)
     if projection:
         before = dev_score()
-        append_projection(learner, finetuning.tokens, projection)
+        with under(f"students.{name}"):
+            append_projection(learner, finetuning.tokens, projection)
     with under(f"students.{name}"):
         points = finetuning.run(name, dev_score, checkpoint, runtime.checkpoint_seconds, bfloat16=bfloat16)
     best = min(points, key=lambda point: point.dev_value)

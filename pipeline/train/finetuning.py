@@ -19,6 +19,7 @@ from pipeline.core.progress import say
 from pipeline.data.common import texts as text_sets
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.finetune import Finetune, Whitening
+from pipeline.params.students import StudentBlock
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loop import Point, Rows, Settings, fit
@@ -168,28 +169,47 @@ def append_projection(student: Student, tokens: Tokens, dim: int) -> None:
 
     It starts as an orthogonal projection, the one that keeps most of these texts' vectors at length 1, of the
     first PROJECTION_TEXTS. It is not centred, so that cosines change as little as they can.
+
+    Raises:
+        UserError: the student's `encode` does not run it.
     """
     sample = tokens.select(np.arange(min(len(tokens), PROJECTION_TEXTS)))
     found = (normalize(student.encode(part).vectors.cpu().double(), dim=1) for part in sample.in_parts())
     products = sum((vectors.T @ vectors for vectors in found), torch.zeros(()))
     weights = torch.linalg.eigh(products).eigenvectors.flip(1)[:, :dim].float()
+    first = tokens.select(np.arange(1))
+    before = student.encode(first).vectors
     append_layer(student, weights, torch.zeros(dim))
-    shape = tuple(student.encode(tokens.select(np.arange(1))).vectors.shape)
-    assert shape == (1, dim), "the student's `encode` has to run every module of its model"
+    try:
+        after = student.encode(first).vectors
+    except RuntimeError:  # a layer of the student's own reads what the new one gives
+        after = before
+    if after.shape != (1, dim) or torch.equal(after, before):
+        raise UserError(
+            "finetune.projection appends a layer, which this kind's `encode` does not run; set it to null"
+        )
+
+
+def check_last_layer(block: StudentBlock, student: Student) -> None:
+    """Fail where the student cannot get a last layer that its block asks for, before anything is trained."""
+    from sentence_transformers import SentenceTransformer
+
+    projection = block.finetune and block.finetune.projection
+    if (projection or block.whitening) and not isinstance(student.module, SentenceTransformer):
+        if not projection and isinstance(student, MapsLinearly):
+            return
+        key = "finetune.projection" if projection else "whitening"
+        raise UserError(f"{key} appends a layer, which this kind of student does not take; set it to null")
 
 
 def append_layer(student: Student, weights: Tensor, bias: Tensor) -> None:
     """Append a linear layer to the student's model: v @ weights + bias; weights (d, dim), bias (dim,)."""
-    from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Dense
 
-    model = student.module
-    assert isinstance(model, SentenceTransformer), "the params give no static student a projection"
+    model: Any = student.module  # a SentenceTransformer: `check_last_layer` has seen it
     width, dim = weights.shape
-    weight = weights.T.contiguous()
-    model.append(
-        Dense(width, dim, activation_function=None, init_weight=weight, init_bias=bias).to(model.device)
-    )
+    layer = Dense(width, dim, activation_function=None, init_weight=weights.T.contiguous(), init_bias=bias)
+    model.append(layer.to(model.device))
 
 
 def whiten(

@@ -141,6 +141,82 @@ def test_the_strictest_licence_is_named_and_unknown_ones_are(tmp_path, licence, 
     assert ("**Unknown: `texts.csv`.**" in text) == (name is not None and "unknown" in name)
 
 
+def undistilled(**changes) -> dict:
+    """Params of a student that is not distilled."""
+    tiny = small_params()["students"]["tiny"] | {"train": None, "loss": None, **changes}
+    return {"students": {"tiny": tiny}, "teacher": TEACHER}
+
+
+GLOVE, RANDOM = {"path": "/data/glove.txt"}, {"weights": "random", "projection": "none"}
+PLAIN = {**GLOVE, "projection": "none"}
+SMALL = {"model": "owner/small", "projection": "random"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys", "said"),
+    [
+        ({"init": PLAIN}, ["init.path"], "the word vectors of `glove.txt`; scored beside `owner/big`."),
+        (
+            {"init": GLOVE},
+            ["teacher", "init.path", "corpus.sources.0"],
+            "the word vectors of `glove.txt`, with a start fitted by ridge regression to the `sentence` "
+            "vectors of `owner/big`; scored beside `owner/big`.",
+        ),
+        (
+            {"init": PLAIN, "whitening": {"dim": 4}},
+            ["init.path", "corpus.sources.0"],
+            "the word vectors of `glove.txt`; scored beside `owner/big`; its last layer whitens its vectors.",
+        ),
+        ({"init": {**PLAIN, "prompts": "teacher"}}, ["teacher", "init.path"], "`glove.txt`; scored"),
+        ({"init": {"projection": "none"}}, ["teacher"], "`owner/big`; scored"),
+        ({"init": {"projection": "none", "tokens": 99}}, ["teacher", "corpus.sources.0"], "`owner/big`;"),
+        (
+            {"kind": "transformer", "init": RANDOM},
+            ["teacher"],
+            "random weights in the shape of `owner/big`, with its tokenizer; scored",
+        ),
+        (
+            {"kind": "transformer", "init": {**SMALL, "weights": "random"}},
+            ["init.model"],
+            "random weights in the shape of `owner/small`, with its tokenizer, with a random projection;",
+        ),
+        ({"kind": "compact", "init": {"table_dim": 4}}, ["teacher", "corpus.sources.0"], "`owner/big`;"),
+    ],
+)
+def test_without_distillation_what_a_student_started_from_is_told_and_nothing_else(
+    changes, keys, said, tmp_path
+):
+    small = {**BIG, "hub_id": "owner/small"}
+    facts = Facts({"teacher": BIG, "students.tiny.init.model": small}, {"origins": {}, "tables": {}})
+    text, _ = made(facts=facts, **undistilled(**changes))
+    assert "not distilled: it starts from " in text
+    assert said in text
+    params = check(small_params(**undistilled(**changes)), Path("params.yaml"))
+    found = [one.key for one in origins.of_student("tiny", params, facts, finetuned=False)]
+    assert [key.removeprefix("students.tiny.") for key in found] == keys
+    base = {"teacher": "owner/big", "init.model": "owner/small"}
+    models = [base[key] for key in keys if key in base]
+    assert head(text, tmp_path).get("base_model", []) == models
+    assert head(text, tmp_path).get("language", []) == (["de", "en"] if models else [])
+
+
+def test_the_teacher_of_a_classifiers_texts_is_among_what_it_is_made_of():
+    start = {"student": "tiny", "start": "untrained", "task": "said", "train": {}}
+    params = check(
+        small_params(
+            **undistilled(init=PLAIN),
+            evaluate={"tasks": {"said": {"kind": "sst2", "path": "s"}}},
+            classifiers={"alone": start, "taught": {**start, "kd": {}}},
+        ),
+        Path("params.yaml"),
+    )
+    facts = Facts({"teacher": BIG}, {"origins": {}, "tables": {}})
+    found = {name: origins.of_classifier(name, params, facts) for name in params.classifiers}
+    keys = ["students.tiny.init.path", "evaluate.tasks.said"]
+    assert [one.key for one in found["alone"]] == keys
+    assert [one.key for one in found["taught"]] == ["teacher", *keys]
+
+
 def test_what_is_not_known_is_left_out_and_said(tmp_path):
     silent = {"licences": [], "said": "unknown; check it", "languages": [], "hub_id": None}
     text, _ = made(teacher=TEACHER, facts=Facts({"teacher": silent}, {"origins": {}, "tables": {}}))

@@ -20,6 +20,7 @@ from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 STATIC = small_params()["students"]["tiny"]
+GLOVE = {**STATIC, "init": {"path": "words.txt"}}
 TRANSFORMER = {**STATIC, "kind": "transformer", "init": {"layers": [1], "max_length": 64}}
 OUT, VOCABULARY, READERS, FACTS = (Path(name) for name in ("teacher", "vocabulary", "readers.json", "facts"))
 
@@ -30,10 +31,12 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     small_encoder("mpnet").save_pretrained("mpnet")
     letter_tokenizer().save_pretrained("mpnet")
+    numbers = " ".join(map(str, range(8)))
+    Path("words.txt").write_text("".join(f"word{row} {numbers}\n" for row in range(9)))
 
 
 def write_params(students=(), **blocks):
-    made = {"hpd": TRANSFORMER, **dict.fromkeys(students, STATIC)}
+    made = {"hpd": TRANSFORMER, **{name: GLOVE if name == "glove" else STATIC for name in students}}
     teacher = {"kind": "transformer", "model": "./mpnet", "pooling": "mean"}
     params = small_params(teacher=teacher, students=made, **blocks)
     with Path("params.yaml").open("w") as file:
@@ -45,8 +48,9 @@ def run():
     teacher_parts.main(OUT, VOCABULARY, READERS, FACTS)
 
 
-def test_without_a_reader_no_token_is_encoded_and_the_stage_is_named(capsys):
-    write_params()
+@pytest.mark.parametrize("students", [[], ["glove"]])
+def test_without_a_reader_no_token_is_encoded_and_the_stage_is_named(capsys, students):
+    write_params(students)
     run()
     assert not list(Path().rglob("*.parquet"))
     assert "not needed" in capsys.readouterr().err
@@ -64,6 +68,13 @@ def test_who_reads_vectors_gets_them_and_nobody_else_does(reader):
     assert [path.parent.name for path in VOCABULARY.rglob("*.parquet")] == [reader]
     assert read_vocabulary(VOCABULARY / reader).shape == (len(AutoTokenizer.from_pretrained("mpnet")), 16)
     assert read_tokenizer(VOCABULARY / reader).get_vocab() == read_tokenizer(OUT).get_vocab()
+
+
+@pytest.mark.parametrize("students", [["glove", "potion"], ["potion", "glove"]])
+def test_a_table_of_words_takes_vectors_from_no_other_student(students):
+    write_params(students)
+    look.main(FACTS, Path("tokenizer"), READERS, Path("cards"))
+    assert json.loads(READERS.read_text())["static"] is True
 
 
 def test_readers_change_with_the_kinds_of_students_and_nothing_else_of_them():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from huggingface_hub import ModelCard
 from model2vec import StaticModel
-from small_students import static_block, transformer_block
+from small_students import bilstm_block, compact_block, static_block, transformer_block
 
 from pipeline.data.student import student_folder
 from pipeline.params.base import without_folders
@@ -47,6 +47,40 @@ def test_it_says_in_what_proportion_texts_were_read():
     assert "Training texts: corpus, wordnet (each 0.5 times an epoch)." in model_card(
         "tiny", "static", block, MINILM, {"wordnet", "back_translation"}
     )
+
+
+PLAIN = {"projection": "none"}
+FITTED = ", with a start fitted by ridge regression to the `sentence` vectors of `owner/big`"
+STARTS = {
+    "`owner/big`": transformer_block(init=PLAIN),
+    f"`owner/big`{FITTED}": transformer_block(),
+    "`owner/small`, with a random projection": transformer_block(
+        init={"model": "owner/small", "projection": "random"}
+    ),
+    f"random weights in the shape of `owner/big`, with its tokenizer{FITTED}": transformer_block(
+        init={"weights": "random"}
+    ),
+    "random weights in the shape of `owner/small`, with its tokenizer, with a random projection": (
+        transformer_block(init={"model": "owner/small", "weights": "random", "projection": "random"})
+    ),
+    "the word vectors of `glove.txt`": static_block(init={"path": "/data/glove.txt", **PLAIN}),
+    f"the word vectors of `glove.txt`{FITTED}": static_block(init={"path": "/data/glove.txt"}),
+    f"`owner/big`, with a random LSTM{FITTED}": bilstm_block(),
+    "the word vectors of `glove.txt`, with a random LSTM and a random projection": bilstm_block(
+        init={"embeddings": "file", "path": "/data/glove.txt", "projection": "random"}
+    ),
+    "`owner/big`, with a random token table": compact_block(init={"table": "random", **PLAIN}),
+}
+
+
+@pytest.mark.parametrize(("said", "block"), STARTS.items())
+def test_a_student_that_is_not_distilled_says_how_it_started(said, block):
+    teacher = TransformerTeacher(kind="transformer", model="owner/big")
+    found = model_card(
+        "tiny", block.kind, block.model_copy(update={"train": None, "loss": None}), teacher, {}
+    )
+    assert f"not distilled: it starts from {said}." in found
+    assert "Made with the distillation pipeline" in found
 
 
 def test_teachers_of_other_kinds_are_named_too():

@@ -10,11 +10,13 @@ from small_students import compact_block, own_vectors, static_block, transformer
 
 from pipeline.data.common.texts import text_id
 from pipeline.params.finetune import Finetune
+from pipeline.params.students import TransformerStudent
 from pipeline.tasks import pairs
-from pipeline.train.finetuning import Finetuning, append_projection, chosen_triplets
+from pipeline.train.finetuning import Finetuning, append_projection, check_last_layer, chosen_triplets
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.losses.hsic import Hsic
 from pipeline.train.students.kinds import compact, static, transformer
+from pipeline.train.students.shared.interface import Encoded
 
 TRIPLETS = [
     ("a small tame cat", "kitten", ["tiger", "puppy"]),
@@ -29,6 +31,7 @@ TRIPLETS = [
 TEXTS = sorted({text for anchor, positive, hard in TRIPLETS for text in (anchor, positive, *hard)})
 TEMPERATURE = 0.1
 ALL_ROWS = list(range(len(TRIPLETS)))
+TUNED = {"data": ["mine"], "projection": 3}
 HSIC = {"weight": 0.7, "loss": {"kind": "hsic", "variant": "code"}}
 
 
@@ -189,6 +192,47 @@ def test_a_projection_starts_as_the_main_directions_and_is_saved_with_the_model(
     assert plain.get_embedding_dimension() == 3
     again = kind.load(block, tmp_path / "student")
     np.testing.assert_array_equal(own_vectors(again, TEXTS), own_vectors(encoder, TEXTS))
+
+
+class Apart:
+    """A student whose `encode` does not see what is appended to its model."""
+
+    def __init__(self, student, same) -> None:
+        self.module, self.encode = student.module, same.encode
+
+
+class LastFirst:
+    """A student whose `encode` takes the last module of its model for its own."""
+
+    def __init__(self, student) -> None:
+        self.module, self._width = student.module, student.module[-1].linear.in_features
+
+    def encode(self, tokens):
+        pooled = torch.linspace(-1, 1, len(tokens) * self._width).reshape(len(tokens), self._width)
+        return Encoded(self.module[-1].linear(pooled), None)
+
+
+@pytest.mark.parametrize("dim", [3, 8])
+@pytest.mark.parametrize("kind", [Apart, LastFirst])
+def test_a_projection_that_encode_does_not_run_is_refused(parts, kind, dim):
+    first, second = (transformer.build(transformer_block(), parts) for _ in range(2))
+    student = Apart(first, second) if kind is Apart else LastFirst(first)
+    with refuses("finetune.projection", "`encode`", "null"):
+        append_projection(student, first.tokenise(TEXTS), dim)
+
+
+@pytest.mark.parametrize(
+    ("asked", "key"),
+    [({"finetune": TUNED}, "finetune.projection"), ({"whitening": {"dim": 3}}, "whitening")],
+)
+def test_a_last_layer_is_refused_where_none_can_be_appended(parts, asked, key):
+    encoder, block = transformer.build(transformer_block(), parts), transformer_block().model_dump()
+    wanted = TransformerStudent.model_validate({**block, **asked})
+    check_last_layer(wanted, encoder)
+    encoder.module = torch.nn.ModuleDict()
+    with refuses(f"{key} appends a layer", "null"):
+        check_last_layer(wanted, encoder)
+    check_last_layer(transformer_block(), encoder)
 
 
 def test_a_projection_to_the_same_dimension_changes_no_cosine(encoder):

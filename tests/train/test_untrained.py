@@ -21,12 +21,14 @@ LAYERS = {"layers": [0, 1]}
 STARTS = {
     "table": {"kind": "static", "init": {"projection": "none"}},
     "table of words": {"kind": "static", "init": {"words": 9, "min_count": 1}},
+    "table of a file": {"kind": "static", "init": {"path": "words.txt", "projection": "none"}},
+    "table of a file, fitted": {"kind": "static", "init": {"path": "words.txt"}},
     "random": {"kind": "transformer", "init": {**LAYERS, "projection": "random"}},
     "ridge": {"kind": "transformer", "init": LAYERS},
     "compact": {"kind": "compact", "init": {"table_dim": 8, "layers": [0], "projection": "random"}},
     "bilstm": {"kind": "bilstm", "init": {"units": 4}},
 }
-FITTED = ("table of words", "ridge", "bilstm")
+FITTED = ("table of words", "table of a file, fitted", "ridge", "bilstm")
 
 
 def start(folder: Path, student: dict) -> dict[str, bytes]:
@@ -65,6 +67,14 @@ def test_the_teachers_vectors_shape_it_by_ridge_alone(folder, name):
     assert (weights(first, "distilled") == weights(made(folder), "distilled")) == (name not in FITTED)
 
 
+@pytest.mark.parametrize("projection", ["none", "ridge"])
+def test_a_table_of_a_file_takes_no_vectors_of_the_teachers_vocabulary(folder, projection):
+    write_project(folder, {"kind": "static", "init": {"path": "words.txt", "projection": projection}, **NULL})
+    (folder / "teacher/vocabulary.parquet").unlink()
+    distill()
+    assert SentenceTransformer("distilled", device="cpu").encode("a cat").shape == (8,)
+
+
 def test_its_folder_metrics_curve_and_card_say_that_it_is_not_distilled(folder):
     start(folder, STARTS["random"])
     metrics = json.loads(Path("metrics.json").read_text())
@@ -75,7 +85,7 @@ def test_its_folder_metrics_curve_and_card_say_that_it_is_not_distilled(folder):
     assert not {"best_dev_value", "train_texts", "teacher_norm"} & set(metrics)
     assert pl.read_csv("curve.tsv", separator="\t").is_empty()
     card = Path("distilled/README.md").read_text()
-    assert "not distilled: it starts from `a hashing teacher`." in card
+    assert "not distilled: it starts from `a hashing teacher`, with a random projection." in card
     assert "No distillation." in card
     assert "- distillation" not in card
 
@@ -83,7 +93,7 @@ def test_its_folder_metrics_curve_and_card_say_that_it_is_not_distilled(folder):
 def test_a_start_that_is_fitted_says_so_in_its_card(folder):
     start(folder, STARTS["ridge"])
     card = Path("distilled/README.md").read_text()
-    assert "with a start fitted to the `sentence` vectors of `a hashing teacher`." in card
+    assert "with a start fitted by ridge regression to the `sentence` vectors of `a hashing teacher`." in card
 
 
 def test_a_random_projection_may_be_wider_than_the_teacher_and_ridge_may_not(folder):

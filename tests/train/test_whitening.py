@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from exported_students import BUILDS
 from finetune_runs import finetune, finetune_params, write_inputs
 from model2vec import StaticModel
@@ -17,8 +19,8 @@ from small_students import own_vectors, static_block, transformer_block
 
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
-from pipeline.export import onnx
-from pipeline.export.onnx_folder import complete
+from pipeline.export import export
+from pipeline.export.onnx_folder import GRAPHS
 from pipeline.export.session import OnnxEncoder
 from pipeline.params.finetune import Whitening
 from pipeline.train.finetuning import whiten
@@ -103,6 +105,15 @@ def test_it_ships_with_and_without_fine_tuning(corpus, parts, kind, block):
         np.testing.assert_allclose(np.abs((unit * found).sum(axis=0)), (unit * unit).sum(axis=0), rtol=1e-3)
 
 
+def test_a_kind_without_a_place_for_it_is_refused_before_anything_is_trained(corpus, parts, monkeypatch):
+    write_inputs("static", finetune_params(), parts, whitening=WHITENING)
+    monkeypatch.setattr(static, "load", lambda *_: SimpleNamespace(module=torch.nn.ModuleDict()))
+    with refuses("students.tiny: whitening appends a layer", "null"):
+        finetune(corpus=corpus)
+    assert not Path("out").exists()
+    assert not Path(".cache").exists()
+
+
 def test_vectors_of_several_lengths_are_compared_by_cosine_once_they_are_whitened(corpus, parts):
     write_inputs("transformer", None, parts, whitening=WHITENING)
     one = BUILDS["transformer"](parts)
@@ -120,15 +131,19 @@ def test_a_projection_comes_before_it(corpus, parts):
     assert [module.linear.weight.shape[0] for module in list(shipped)[2:-1]] == [8, 4, 3]
 
 
-@pytest.mark.parametrize("kind", ["transformer", "bilstm-last", "static"])
-def test_onnx_has_it(corpus, parts, kind, folder):
-    import onnx as library
-
+@pytest.mark.parametrize("kind", BUILDS)
+def test_onnx_and_int8_have_it(corpus, parts, kind, folder):
     student = BUILDS[kind](parts)
     whiten("tiny", student, Whitening(dim=3), corpus, {})
     student_folder.write(student, "", folder / "saved")
-    complete(folder / "saved")
     model = SentenceTransformer(str(folder / "saved"), device="cpu")
-    (folder / "saved/onnx").mkdir()
-    library.save(onnx.export(model), folder / "saved/onnx/model.onnx")
-    np.testing.assert_allclose(OnnxEncoder(folder / "saved").encode(DEV), model.encode(DEV), atol=1e-4)
+    export.write(model, folder / "saved", ["onnx", "onnx-int8"], folder / "exported", TRAIN)
+    expected = model.encode(DEV)
+    exact, small = (
+        OnnxEncoder(folder / "exported", graph=GRAPHS[name]).encode(DEV) for name in ("onnx", "onnx-int8")
+    )
+    np.testing.assert_allclose(exact, expected, atol=1e-4)
+    assert small.shape == (len(DEV), 3)
+    cosines = (small * expected).sum(axis=1) / np.linalg.norm(small, axis=1)
+    assert cosines.min() > 0.99
+    assert not np.array_equal(small, exact)

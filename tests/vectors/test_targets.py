@@ -9,9 +9,12 @@ from pipeline.vectors.space.targets import is_unit, left_out, reduction, student
 
 TEACHER_DIM = 32
 LEARNED = {"kind": "infonce", "projection": "learned"}
-BOTH = {"kind": "sum", "terms": [{"weight": 1, "loss": loss} for loss in (LEARNED, {"kind": "mse"})]}
 NULL = {"train": None, "loss": None}
 FINETUNE = {"data": ["mine"], "lr": 1e-3}
+
+
+def summed(*losses: dict) -> dict:
+    return {"kind": "sum", "terms": [{"weight": 1, "loss": loss} for loss in losses]}
 
 
 def block(*, loss=None, finetune=None, **train) -> StaticStudent:
@@ -66,15 +69,18 @@ def test_targets_are_the_teachers_vectors_or_their_components(dim, train, expect
         (block(), None),
         (block(loss={"kind": "cosine"}), None),
         (block(loss={"kind": "infonce"}), None),
-        (block(loss={"kind": "kl"}), None),
-        (block(loss=BOTH), None),
+        (block(loss=summed(LEARNED, {"kind": "mse"})), None),
         (block(finetune=FINETUNE), None),
         (transformer_block(), None),
         (block(centre=True), None),  # the documents are reduced by the same rule
-        (block(loss=LEARNED), "learned projection alone"),
+        (block(loss=LEARNED), "projection alone"),
         (block(loss={"kind": "relational"}), "by their cosines"),
-        (block(loss={"kind": "crd"}, select="agreement"), "learned projection alone"),
-        (block(loss={"kind": "sum", "terms": [{"weight": 1, "loss": LEARNED}]}), "learned projection alone"),
+        (block(loss={"kind": "kl"}), "through a softmax"),
+        (block(loss={"kind": "kl", "temperature": 0.05}), "through a softmax"),
+        (block(loss=summed({"kind": "kl"}, {"kind": "mse"})), None),
+        (block(loss=summed({"kind": "kl"}, LEARNED)), "through a softmax"),
+        (block(loss={"kind": "crd"}, select="agreement"), "projection alone"),
+        (block(loss=summed(LEARNED)), "projection alone"),
         (block(loss={"kind": "infonce"}, target="full"), "another dimension"),
         (block(finetune={**FINETUNE, "projection": 4}), "fine-tuning adds"),
         (block().model_copy(update={"view": "token_mean"}), "it learns the view token_mean"),
@@ -116,3 +122,9 @@ def test_without_training_a_start_is_fitted_to_principal_components_and_compared
     np.testing.assert_allclose(reduction(student, fitted)(vectors), expected, atol=1e-5)
     assert student_similarity("euclidean", transformer_block(dim=dim), fitted) == "euclidean"
     assert student_similarity("euclidean", student, fitted) == "cosine"
+
+
+@pytest.mark.parametrize("init", [{}, {"path": "glove.txt"}])
+def test_a_table_is_compared_by_cosine_wherever_its_rows_come_from(init):
+    fitted = Pca(np.zeros(5), np.eye(5), np.ones(5))
+    assert student_similarity("euclidean", static_block(dim=5, init=init), fitted) == "cosine"

@@ -1,6 +1,6 @@
 """What a student is made from: models, texts and triplets, each with its licence, as far as it is known."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from pipeline.export.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, ca
 from pipeline.params.base import HUB, without_folders
 from pipeline.params.corpus import RetrievalTriplets, Source, TripletFile, WordNetTriplets
 from pipeline.params.load import Params
+from pipeline.params.students import CompactInit, StudentBlock
 from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, single_teachers
 
 SHARED, OF_STUDENTS = "shared.json", "students"
@@ -88,12 +89,17 @@ def read(cards: Path, origins: Path, *students: str) -> Facts:
 def of_student(name: str, params: Params, facts: Facts, *, finetuned: bool) -> list[Origin]:
     """All that a student is made from; `finetuned`: it ships what fine-tuning gave.
 
-    The teacher and the corpus are named of a student without distillation too: they choose its tokens, its
-    start or its hard negatives, and to name one too many breaks no licence.
+    Without distillation, the teacher and the corpus are named where its start, its whitening or its
+    fine-tuning may read them: one name too many breaks no licence.
     """
     block = params.student(name)
     read_sets, made = block.train.texts if block.train else {}, params.augment
-    found = [*teachers(params, facts), *_start(name, params, facts), *corpus(params, facts)]
+    tuned = finetuned and block.finetune is not None
+    found = [
+        *(teachers(params, facts) if tuned or _reads_teacher(block) else []),
+        *_start(name, params, facts),
+        *(corpus(params, facts) if tuned or _reads_corpus(block) else []),
+    ]
     if "wordnet" in read_sets and made.wordnet.enabled:
         found += augmentation("wordnet", params, facts)
     if "back_translation" in read_sets and made.back_translation.enabled:
@@ -114,7 +120,15 @@ def of_classifier(name: str, params: Params, facts: Facts) -> list[Origin]:
     else:
         place = str(getattr(task, "train", None) or getattr(task, "path", task.kind))
         labels = Origin(key, "labels", without_folders(place), UNDECLARED)
-    return [*of_student(block.student, params, facts, finetuned=finetuned), labels]
+    made_of = of_student(block.student, params, facts, finetuned=finetuned)
+    return [*of_encoder(name, made_of, params, facts), labels]
+
+
+def of_encoder(name: str, made_of: Sequence[Origin], params: Params, facts: Facts) -> list[Origin]:
+    """What a classifier's student is made of, and first the teacher, if a head on it is the task teacher."""
+    known = {one.key for one in made_of}
+    taught = teachers(params, facts) if params.classifiers[name].kd else []
+    return [*(one for one in taught if one.key not in known), *made_of]
 
 
 def ships_finetuned(scores: Mapping[str, Any]) -> bool:
@@ -178,6 +192,20 @@ def triplets(data: str, params: Params, facts: Facts) -> Origin:
     if isinstance(block, WordNetTriplets):
         return _wordnet(key, "triplets", facts)
     return _texts(key, "triplets", _place(block), block.licence, facts)
+
+
+def _reads_teacher(block: StudentBlock) -> bool:
+    """Whether a student has weights, tokens, targets or prompts of the teacher's."""
+    from_elsewhere = getattr(block.init, "model", None) or getattr(block.init, "path", None)
+    return not from_elsewhere or block.meets_targets or block.init.prompts == "teacher"
+
+
+def _reads_corpus(block: StudentBlock) -> bool:
+    """Whether texts of the corpus choose a student's weights or tokens, or its last layer."""
+    init = block.init
+    chosen = getattr(init, "tokens", None) or getattr(init, "words", None)
+    solved = isinstance(init, CompactInit) and init.table == "svd"
+    return bool(block.meets_targets or chosen or solved or block.whitening)
 
 
 def _start(name: str, params: Params, facts: Facts) -> Iterator[Origin]:

@@ -2,8 +2,7 @@
 
 from collections.abc import Collection
 
-from pipeline.params import mixture
-from pipeline.params.base import without_folders
+from pipeline.params import mixture, start
 from pipeline.params.students import StudentBlock
 from pipeline.params.teacher import Teacher, teacher_name
 
@@ -22,8 +21,8 @@ model = SentenceTransformer("{name}")
 vectors = model.encode(["A sentence.", "Another one."])
 ```
 {static}
-{training}{finetuned} Trained with the distillation pipeline; its report says
-what this student costs and keeps.
+{training}{finetuned} Made with the distillation pipeline; its report says what this
+student costs and keeps.
 """
 STATIC = """
 Or without torch:
@@ -89,11 +88,8 @@ def model_card(
 def _made(student: StudentBlock, teacher: str) -> str:
     if student.train:
         return f"distilled from `{teacher}` (its `{student.view}` vectors)"
-    init = student.init
-    start = getattr(init, "model", None) or getattr(init, "path", None)
-    named = f"`{without_folders(start) if start else teacher}`"
-    fitted = f", with a start fitted to the `{student.view}` vectors of `{teacher}`"
-    return f"not distilled: it starts from {named}{fitted if student.meets_targets else ''}"
+    named = f"`{teacher}`"
+    return f"not distilled: {start.said(student, f'`{start.place(student) or teacher}`', named)}"
 
 
 def _training(student: StudentBlock, augmented: Collection[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.params.students import Student, StudentBlock
+from pipeline.params.students import StaticStudent, Student, StudentBlock
 from pipeline.params.teacher import Similarity
 from pipeline.vectors.space.pca import Pca
 
@@ -64,7 +64,7 @@ def student_similarity(similarity: Similarity, student: StudentBlock, fitted: Pc
     if loss is None or train is None:
         return "cosine"
     kinds = {term.loss.kind for term in loss.terms} if loss.kind == "sum" else {loss.kind}
-    if FOLLOWS_LENGTHS not in kinds or train.whiten or student.reads_vocabulary:
+    if FOLLOWS_LENGTHS not in kinds or train.whiten or isinstance(student, StaticStudent):
         return "cosine"
     if train.target == "full" or (student.width == fitted.dim and not train.matryoshka):
         return "cosine" if similarity == "dot" and train.centre else similarity
@@ -87,6 +87,9 @@ def is_unit(similarity: Similarity, teacher: NDArray[np.floating]) -> bool:
 def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | None:
     """Why a student's vectors are not comparable with its teacher's; None: they are.
 
+    They are where a loss holds them to the teacher's vectors themselves. `kl` does not: it leaves each vector
+    free to move by one number in all dimensions, which changes its cosines with the teacher's.
+
     Args:
         student: its block.
         teacher_dim: of the view that it learns.
@@ -108,8 +111,11 @@ def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | Non
     if train.target == "full" and student.width != teacher_dim:
         return "its target has another dimension"
     if not any(
-        loss.kind in ("mse", "cosine", "kl") or (loss.kind == "infonce" and loss.projection == "none")
+        loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")
         for loss in losses
     ):
-        return "its loss meets the teacher's vectors by their cosines or through a learned projection alone"
+        return (
+            "its loss meets the teacher's vectors by their cosines, through a softmax or through a learned "
+            "projection alone"
+        )
     return None

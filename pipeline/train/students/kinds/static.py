@@ -29,7 +29,13 @@ from pipeline.train.students.shared.corpus_words import (
 )
 from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
-from pipeline.train.students.shared.word_vectors import SPECIAL, read_word_vectors, table_of, word_tokenizer
+from pipeline.train.students.shared.word_vectors import (
+    SPECIAL,
+    file_dimensions,
+    read_word_vectors,
+    table_of,
+    word_tokenizer,
+)
 
 COUNTED_AT_A_TIME = 1 << 22
 """Tokens."""
@@ -54,8 +60,8 @@ def build(params: StaticStudent, teacher_folder: Path) -> "Static":
         tokenizer = teacher_parts.read_tokenizer(teacher_folder)
     used = used_tokens(tokenizer, len(vocabulary))
     whole = init.path is not None and params.width == vocabulary.shape[1]
-    if not whole:
-        _check_dim(params.width, most_dimensions(vocabulary.shape[1], used.sum()))
+    if not whole or params.rotates:
+        _check_dim(params.width, most_dimensions(vocabulary.shape[1], int(used.sum())))
     table = np.zeros((len(vocabulary), params.width), np.float32)
     table[used] = vocabulary[used] if whole else apply_pca(vocabulary[used], params.width)
     table[used] *= compute_weights(int(used.sum()), init.sif)[:, None]
@@ -63,12 +69,15 @@ def build(params: StaticStudent, teacher_folder: Path) -> "Static":
 
 
 def weigh(params: StaticStudent, teacher: TeacherFacts) -> int:
-    """How many numbers `build` starts from, at most, by the teacher's facts.
+    """How many numbers `build` starts from, at most, by the teacher's facts or the first of a file's words.
 
     Raises:
         UserError: the vocabulary is too small for a student of this dimension.
     """
     if params.init.path:
+        dim, most = file_dimensions(params.init, params.width)
+        if params.width != dim or params.rotates:
+            _check_dim(params.width, most)
         return (params.init.max_words + len(SPECIAL)) * params.width
     _check_dim(params.width, most_dimensions(teacher.token_dim, teacher.used))
     rows = teacher.tokens + params.init.words
@@ -142,8 +151,7 @@ class Static:
         kept = kept_tokens(self._tokenizer, len(table), texts, self.params.init.tokens)
         if kept is None:
             return
-        after = self.params.train and self.params.train.regularise
-        if after and after.pca and (used := self._used[kept].sum()) <= table.shape[1]:
+        if self.params.rotates and (used := self._used[kept].sum()) <= table.shape[1]:
             raise UserError(
                 f"init.tokens is {self.params.init.tokens}, which leaves {used} tokens in use; a PCA to "
                 f"{table.shape[1]} dimensions needs {table.shape[1] + 1}: raise it, lower dim, or set "

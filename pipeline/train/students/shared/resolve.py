@@ -10,7 +10,7 @@ from pipeline.data.models.locate import find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.layers import CutInit, LastLayers, LayeredInit, Layers, SpreadLayers
 from pipeline.params.students import CompactInit, StaticStudent, Student, TransformerInit
-from pipeline.train.students.shared.word_vectors import read_word_vectors
+from pipeline.train.students.shared.word_vectors import file_dimensions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -83,8 +83,9 @@ def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | No
             )
         return hidden
     if isinstance(student, StaticStudent) and student.init.path:
-        _, vectors = read_word_vectors(Path(student.init.path), 1, lowercase=student.init.lowercase)
-        return vectors.shape[1] if student.train is None else min(width or vectors.shape[1], vectors.shape[1])
+        dim, most = file_dimensions(student.init)
+        wanted = min(width or dim, dim) if student.meets_targets else dim
+        return wanted if wanted == dim and not student.rotates else min(wanted, most)
     if width is None:
         raise UserError(
             f"dim is auto, and the dimension of the teacher's {student.view!r} vectors is not known before "

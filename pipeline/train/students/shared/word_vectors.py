@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
+from pipeline.data.models.teacher_facts import most_dimensions
 from pipeline.data.utf8 import lines_of
+from pipeline.params.students import StaticInit
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -59,6 +61,24 @@ def read_word_vectors(path: Path, most: int, *, lowercase: bool) -> tuple[list[s
     if not vectors:
         raise UserError(f"{path} holds no word vectors; correct init.path")
     return list(vectors), np.stack(list(vectors.values()))
+
+
+def file_dimensions(init: StaticInit, wanted: int | None = None) -> tuple[int, int]:
+    """The dimension of a file's vectors, and the most that a PCA of their table gives.
+
+    Args:
+        init: names the file in `path`.
+        wanted: the most that is asked for, so that no more words are read than that takes; None: all that the
+            vectors have.
+
+    Raises:
+        UserError: as `read_word_vectors`.
+    """
+    path = Path(str(init.path))
+    dim = read_word_vectors(path, 1, lowercase=init.lowercase)[1].shape[1]
+    needed = min(init.max_words, wanted or dim)
+    words, _ = read_word_vectors(path, needed, lowercase=init.lowercase)
+    return dim, most_dimensions(dim, len(words) + len(SPECIAL))
 
 
 def table_of(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
