@@ -28,11 +28,11 @@ import polars as pl
 from nltk.tag import RegexpTagger
 from nltk.tag.perceptron import PerceptronTagger
 
-from pipeline.augment.interface import Resources
+from pipeline.augment.method.interface import Resources
 from pipeline.augment.wordnet.augmenter import augment, rewriter, substitute
 from pipeline.augment.wordnet.lexicon import Lexicon
 from pipeline.augment.wordnet.nlpaug import Synonyms, substitute_synonyms
-from pipeline.augment.wordnet.senses import read_senses
+from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.params.augment import WordNetAugment
 from pipeline.prepare.cleaning import ids
 from pipeline.prepare.wordnet.files import open_wordnet

@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 from measuring import report
 
-from pipeline.export.onnx_folder import GRAPHS
 from pipeline.export.parity import difference
+from pipeline.export.shared.onnx_folder import GRAPHS
 from pipeline.params.export import Format
 
 EXPORTED = Path("data/exported")
@@ -27,7 +27,7 @@ ENCODE = """
 import sys
 from pathlib import Path
 import numpy as np
-from pipeline.export.session import OnnxEncoder
+from pipeline.export.shared.session import OnnxEncoder
 texts = Path(sys.argv[2]).read_text(encoding="utf-8").split("\\n")
 np.save(sys.argv[3], OnnxEncoder(Path(sys.argv[1]), graph=sys.argv[4]).encode(texts))
 """

@@ -57,8 +57,8 @@ def measured(name: str, threads: int, rounds: int) -> list[dict[str, object]]:
     import torch
     from sentence_transformers import SentenceTransformer
 
-    from pipeline.export import session
-    from pipeline.export.onnx_folder import GRAPHS
+    from pipeline.export.shared import session
+    from pipeline.export.shared.onnx_folder import GRAPHS
 
     torch.set_num_threads(threads)
     options = onnxruntime.SessionOptions

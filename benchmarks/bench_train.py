@@ -25,7 +25,7 @@ from torch.nn.functional import mse_loss
 
 from pipeline.data.common import texts
 from pipeline.params.students import BilstmStudent, StaticStudent, StudentBlock, TransformerStudent
-from pipeline.train.distillation import objective
+from pipeline.train.distillation.distillation import objective
 from pipeline.train.loop.data import Examples, materialise, open_corpus
 from pipeline.train.loop.loop import Settings
 from pipeline.train.loop.loss import LossContext

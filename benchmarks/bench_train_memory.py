@@ -93,7 +93,7 @@ def lay_out(folder: Path, rows: int, data: Path) -> None:
 
 def measured(folder: Path, student: str, data: Path) -> dict[str, float]:
     """The stage in this process: seconds and peak memory."""
-    from pipeline.train import distill
+    from pipeline.train.distillation import distill
 
     begun = time.perf_counter()
     distill.main(

@@ -15,9 +15,9 @@ import small_translation
 from ruamel.yaml import YAML
 from small_params import small_params
 
-from pipeline.augment.augment import main
 from pipeline.augment.back_translation import ctranslate2 as back_translation_ctranslate2
 from pipeline.augment.back_translation import nlpaug, transformers
+from pipeline.augment.method.augment import main
 from pipeline.core.errors import report_user_errors
 from pipeline.data.common import texts
 

@@ -15,8 +15,8 @@ from small_params import small_params
 from small_students import write_facts, write_parts
 
 from pipeline.core.errors import report_user_errors
-from pipeline.train.distill import main
-from pipeline.train.distillation import Distillation
+from pipeline.train.distillation.distill import main
+from pipeline.train.distillation.distillation import Distillation
 from pipeline.train.loop import data
 from pipeline.train.loop.objective import Step
 from pipeline.train.students.kinds import static, transformer  # noqa: F401 (so that a forked process has them)

@@ -7,8 +7,8 @@ from pages import blocks
 from ruamel.yaml import YAML
 
 from pipeline.params.evaluate import Evaluate
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
+from pipeline.tasks.subtasks import one_by_one
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "texts-and-tasks.md"
 BLOCK = next(block for block in blocks(PAGE, "yaml") if "snli_1.0" in block)

@@ -8,15 +8,19 @@ from typing import Any
 import polars as pl
 from project import sentence
 
-from pipeline.augment import augment, transfer
+from pipeline.augment import transfer
+from pipeline.augment.method import augment
 from pipeline.classifiers import classify
 from pipeline.look import look
 from pipeline.params.load import Params, load
 from pipeline.prepare import prepare
 from pipeline.score import evaluate
-from pipeline.select import fit_pca, gate, mine
+from pipeline.select import fit_pca
+from pipeline.select.gating import gate
+from pipeline.select.mining import mine
 from pipeline.teacher import encode, teacher_parts
-from pipeline.train import distill, finetune
+from pipeline.train.distillation import distill
+from pipeline.train.finetuning import finetune
 
 METHODS = ("wordnet", "back_translation")
 ROWS = 60

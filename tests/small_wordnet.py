@@ -8,7 +8,7 @@ import polars as pl
 from pipeline.augment.wordnet.augmenter import substitute
 from pipeline.augment.wordnet.lexicon import Lexicon
 from pipeline.augment.wordnet.rewrite import Rewriter
-from pipeline.augment.wordnet.senses import read_senses
+from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.data.common.texts import text_id
 from pipeline.params.augment import WordNetAugment
 

@@ -34,7 +34,7 @@ from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.score import evaluate, significance
-from pipeline.select import mine
+from pipeline.select.mining import mine
 from pipeline.tasks import pairs
 from pipeline.teacher import encode
 from pipeline.train.students.kinds import static

@@ -11,10 +11,10 @@ import pytest
 from pipeline.params.evaluate import Evaluate
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher, TransformerTeacher
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.scoring import main_metrics, score_tasks, split_of
+from pipeline.tasks.subtasks import one_by_one
 from pipeline.teacher.kinds import hashing, transformer
 
 STSB_DEV = 0.8671

@@ -10,10 +10,10 @@ from scipy.stats import pearsonr, spearmanr
 from pipeline.params.evaluate import Evaluate
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.scoring import score_tasks, split_of
+from pipeline.tasks.subtasks import one_by_one
 from pipeline.teacher.kinds import hashing
 
 ROWS = {"WordSim353": 315, "MEN": 2938, "VERB143": 144, "BiRD_half1": 1455}

@@ -20,7 +20,8 @@ from pipeline.core.errors import UserError
 from pipeline.data.student import student_folder
 from pipeline.params.search import FlatIndex, HnswIndex, IvfIndex
 from pipeline.params.students import TransformerStudent
-from pipeline.score.evaluation import asymmetric, budget, examples, indexes
+from pipeline.score.evaluation import asymmetric, budget, examples
+from pipeline.score.evaluation.searches import indexes
 from pipeline.tasks import entity_resolution, ranking, retrieval, sts
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.teacher.kinds.hashing import letter_tokenizer

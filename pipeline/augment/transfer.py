@@ -10,8 +10,8 @@ from pipeline.augment.transfer_set import rows as rows_file
 from pipeline.augment.transfer_set.making import TransferRows, make
 from pipeline.augment.transfer_set.rules import mask_token
 from pipeline.augment.transfer_set.speech import Speech
-from pipeline.augment.wordnet.readings import Readings
-from pipeline.augment.wordnet.senses import read_senses
+from pipeline.augment.wordnet.words.readings import Readings
+from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics as metrics_file
@@ -21,8 +21,8 @@ from pipeline.params.evaluate import Task
 from pipeline.params.load import load
 from pipeline.prepare import window
 from pipeline.prepare.cleaning import check_ids, fold
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.tasks import pairs as pairs_file
+from pipeline.tasks.subtasks import one_by_one
 
 TRAINS = pairs_file.HAS_CLASS & (pl.col("subset") == "train")
 """Whether a row trains a classifier; all others evaluate."""

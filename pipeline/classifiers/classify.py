@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 from torch import nn
 
-from pipeline.classifiers import head as head_file
-from pipeline.classifiers.said import Said
+from pipeline.classifiers.saved import head as head_file
+from pipeline.classifiers.saved.said import Said
 from pipeline.classifiers.training.task import Cached, ClassifierTask, Transfer, read_task
 from pipeline.classifiers.training.trainings import Found, Trainings
 from pipeline.core.errors import UserError, report_user_errors, under
@@ -18,7 +18,6 @@ from pipeline.data.models import teacher_facts
 from pipeline.data.student import layout, student_folder
 from pipeline.params.classifiers import Classifier
 from pipeline.params.load import load
-from pipeline.prepare.subtasks import spelled_out
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.train.loop import curves
@@ -47,7 +46,7 @@ def main(
     """Train a classifier at each learning rate, keep the one that dev rows choose, and score it."""
     if processes() > 1:
         raise UserError("one process trains a classifier: run it with `python`, not with `torchrun`")
-    params = spelled_out(load(params_file))
+    params = load(params_file)
     block = params.classifier(name)
     if refused := student_folder.refusal(start):
         student_folder.write_refusal(refused, out)

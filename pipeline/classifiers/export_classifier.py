@@ -11,10 +11,10 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from pipeline.classifiers import head as head_file
-from pipeline.classifiers import said as said_file
-from pipeline.classifiers.head import Head
-from pipeline.classifiers.said import Said
+from pipeline.classifiers.saved import head as head_file
+from pipeline.classifiers.saved import said as said_file
+from pipeline.classifiers.saved.head import Head
+from pipeline.classifiers.saved.said import Said
 from pipeline.classifiers.shipped import graph
 from pipeline.classifiers.shipped.card import card
 from pipeline.core import json_text, parent, quick_imports, seal
@@ -23,14 +23,14 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import student_folder
-from pipeline.export import terms
-from pipeline.export.header import LICENCES
 from pipeline.export.ledger import origins
-from pipeline.export.onnx_folder import CONFIG, GRAPHS, complete
-from pipeline.export.session import OnnxEncoder
+from pipeline.export.shared import terms
+from pipeline.export.shared.header import LICENCES
+from pipeline.export.shared.onnx_folder import CONFIG, GRAPHS, complete
+from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.load import load
-from pipeline.prepare.subtasks import spelled_out
 from pipeline.tasks import pairs
+from pipeline.tasks.subtasks import spelled_out
 
 PLACE = GRAPHS["onnx"]
 LARGEST = 1e-3

@@ -11,7 +11,7 @@ from pipeline.core.progress import say
 from pipeline.look.look import check_any, look, verdicts
 from pipeline.params.layers import CutInit, LayeredInit
 from pipeline.params.load import load
-from pipeline.prepare.subtasks import spelled_out
+from pipeline.tasks.subtasks import spelled_out
 from pipeline.train.students.shared.verdict import Possible, Refused
 
 COLUMNS = ("student", "possible", "layers", "dim", "tokens", "MB", "what to do")

@@ -10,16 +10,16 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from pipeline.classifiers import said as said_file
-from pipeline.classifiers.said import Said
+from pipeline.classifiers.saved import said as said_file
+from pipeline.classifiers.saved.said import Said
 from pipeline.cli.embed import STANDARD_INPUT, print_lines, read_texts, stream_texts
 from pipeline.cli.encoded import OFTEN
 from pipeline.core import seal
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
 from pipeline.data.student import student_folder
-from pipeline.export.onnx_folder import is_onnx
-from pipeline.export.session import OnnxEncoder
+from pipeline.export.shared.onnx_folder import is_onnx
+from pipeline.export.shared.session import OnnxEncoder
 
 BLOCK = 4096
 """Texts that are classified at once."""

@@ -25,7 +25,7 @@ from pipeline.core.machine import Precision
 from pipeline.core.progress import progress, say
 from pipeline.data.student import student_folder
 from pipeline.data.utf8 import check_narrow, check_regular
-from pipeline.export.onnx_folder import is_onnx
+from pipeline.export.shared.onnx_folder import is_onnx
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
 

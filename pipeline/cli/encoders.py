@@ -15,10 +15,10 @@ from pipeline.core import seal
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision, find_device
 from pipeline.data.student import student_folder
-from pipeline.export.onnx_folder import GRAPHS, is_onnx
-from pipeline.export.session import OnnxEncoder
+from pipeline.export.shared.onnx_folder import GRAPHS, is_onnx
+from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.export import Format
-from pipeline.score.evaluation import shipped
+from pipeline.score.evaluation.searches import shipped
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from pipeline.augment.wordnet.senses import read_senses
+from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors

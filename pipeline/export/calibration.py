@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.data.tokens.tokens import tokenise
-from pipeline.export.onnx_folder import MASK, pad_id
-from pipeline.export.session import CPU, load_tokenizer, model_inputs
+from pipeline.export.shared.onnx_folder import MASK, pad_id
+from pipeline.export.shared.session import CPU, load_tokenizer, model_inputs
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.export import terms
-from pipeline.export.header import header
 from pipeline.export.ledger.origins import Origin
-from pipeline.export.markdown import code, plain
-from pipeline.export.onnx_folder import GRAPHS
+from pipeline.export.shared import terms
+from pipeline.export.shared.header import header
+from pipeline.export.shared.markdown import code, plain
+from pipeline.export.shared.onnx_folder import GRAPHS
 from pipeline.export.snippets import how_to_load, in_a_browser
 from pipeline.params import mixture, start
 from pipeline.params.base import without_folders

@@ -17,19 +17,20 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import layout, student_folder
-from pipeline.export import calibration, parity, terms
+from pipeline.export import calibration, parity
 from pipeline.export.card import Exported, card
-from pipeline.export.header import LICENCES
 from pipeline.export.ledger import origins
-from pipeline.export.onnx_folder import CONFIG, GRAPHS, TOKENIZER, complete
 from pipeline.export.openvino import MODEL as OPENVINO
-from pipeline.export.session import OnnxEncoder
+from pipeline.export.shared import terms
+from pipeline.export.shared.header import LICENCES
+from pipeline.export.shared.onnx_folder import CONFIG, GRAPHS, TOKENIZER, complete
+from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.export import Format
 from pipeline.params.load import load
-from pipeline.prepare.subtasks import spelled_out
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.subtasks import spelled_out
 from pipeline.vectors.space import pca
 
 if TYPE_CHECKING:
@@ -167,7 +168,8 @@ def write(
         return
     import onnx as library
 
-    from pipeline.export import fp16, int8, onnx, openvino
+    from pipeline.export import fp16, int8, openvino
+    from pipeline.export.shared import onnx
 
     complete(folder)
     graph = onnx.export(model)

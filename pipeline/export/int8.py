@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.export.calibration import Activations, Inputs, activations
-from pipeline.export.onnx_folder import IDS
 from pipeline.export.rounding import LARGEST, rounded
+from pipeline.export.shared.onnx_folder import IDS
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
 from pipeline.data.tokens.tokens import tokenise
-from pipeline.export.onnx_folder import SENTENCES, pad_id
-from pipeline.export.session import load_tokenizer, model_inputs
+from pipeline.export.shared.onnx_folder import SENTENCES, pad_id
+from pipeline.export.shared.session import load_tokenizer, model_inputs
 
 MODEL = "openvino/openvino_model.xml"
 

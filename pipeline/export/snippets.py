@@ -1,6 +1,6 @@
 """How a student is loaded in each runtime: whole programs, run in the folder of the card. Tests run them."""
 
-from pipeline.export.onnx_folder import GRAPHS
+from pipeline.export.shared.onnx_folder import GRAPHS
 from pipeline.params.export import Format
 
 SENTENCE_TRANSFORMERS = """

@@ -20,12 +20,12 @@ from pipeline.prepare import window as window_file
 from pipeline.prepare.cleaning import check_ids
 from pipeline.prepare.corpus import PROVENANCE_SCHEMA, build
 from pipeline.prepare.sources import read_sources
-from pipeline.prepare.subtasks import spelled_out
 from pipeline.prepare.tasks import evaluation, held_out, sizes
 from pipeline.prepare.triplets import finetuning
 from pipeline.prepare.wordnet.families import Families, families
 from pipeline.prepare.wordnet.files import open_wordnet
 from pipeline.tasks import pairs as pairs_file
+from pipeline.tasks.subtasks import spelled_out
 
 EVAL_TEXTS = 2000
 """Where no task names any."""

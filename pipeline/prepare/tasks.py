@@ -41,10 +41,10 @@ from pipeline.prepare.labelled.labelled import Labelled, join, only_named
 from pipeline.prepare.labelled.phrases import choice, clustering, fuzzy_join
 from pipeline.prepare.labelled.retrieval import retrieval
 from pipeline.prepare.labelled.similarity import similarity
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.wordnet.families import Families, Split
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
 from pipeline.tasks import pairs as pairs_file
+from pipeline.tasks.subtasks import one_by_one
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("dev", "test")
 """WordNet's tasks without a classifier are built for both: dev selects weights, test is reported."""

@@ -17,21 +17,21 @@ from pipeline.params.evaluate import AGREEMENT, Agreement, Evaluate, Scoring, Ta
 from pipeline.params.load import load
 from pipeline.params.search import Budget
 from pipeline.params.students import Student
-from pipeline.prepare.subtasks import spelled_out
 from pipeline.score.evaluation import (
     agreement_groups,
     asymmetric,
     budget,
     embedding_space,
     examples,
-    indexes,
     items,
 )
-from pipeline.score.evaluation.shipped import embeddings
+from pipeline.score.evaluation.searches import indexes
+from pipeline.score.evaluation.searches.shipped import embeddings
 from pipeline.score.statistics import examined
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.subtasks import spelled_out
 from pipeline.vectors import collapse
 from pipeline.vectors.sets import published
 from pipeline.vectors.space import pca

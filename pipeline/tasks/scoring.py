@@ -17,6 +17,7 @@ from pipeline.tasks import (
     sts,
 )
 from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.subtasks import one_by_one
 
 SCORING: dict[str, ModuleType] = {
     "sts": sts,
@@ -71,8 +72,11 @@ def headline(how: Scoring, chosen: str | None) -> str:
 
 
 def main_metrics(tasks: Mapping[str, Task | Agreement]) -> dict[str, str]:
-    """The headline metric of each task."""
-    return {name: headline(task.scoring, getattr(task, "metric", None)) for name, task in tasks.items()}
+    """The headline metric of each task; kinds that stand for several tasks are taken one by one."""
+    each: dict[str, Task | Agreement] = {}
+    for name, task in tasks.items():
+        each |= {name: task} if isinstance(task, Agreement) else one_by_one({name: task})
+    return {name: headline(task.scoring, getattr(task, "metric", None)) for name, task in each.items()}
 
 
 def averaged(tasks: Iterable[str]) -> list[str]:

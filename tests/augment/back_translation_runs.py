@@ -7,7 +7,7 @@ import polars as pl
 import small_translation
 
 from pipeline.augment.back_translation.augmenter import augment
-from pipeline.augment.interface import Resources
+from pipeline.augment.method.interface import Resources
 from pipeline.data.common.texts import text_id
 from pipeline.params.augment import BackTranslationAugment
 

@@ -1,8 +1,8 @@
 """A WordNet of a few words, so that parts of speech are told without the files."""
 
 from pipeline.augment.transfer_set.speech import Speech
-from pipeline.augment.wordnet.readings import Readings
-from pipeline.augment.wordnet.senses import Senses
+from pipeline.augment.wordnet.words.readings import Readings
+from pipeline.augment.wordnet.words.senses import Senses
 
 NOUNS = ["dog", "cat", "bird", "car", "tree", "house", "river"]
 ADJECTIVES = ["red", "green", "small", "large", "old", "new"]

@@ -6,7 +6,7 @@ from refusals import refuses
 from ruamel.yaml import YAML
 from small_params import small_params
 
-from pipeline.augment.augment import main
+from pipeline.augment.method.augment import main
 from pipeline.data.common import texts
 
 SEED = [

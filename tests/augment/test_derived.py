@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 from refusals import refuses
 
-from pipeline.augment import derived
-from pipeline.augment.derived import new_texts
+from pipeline.augment.method import derived
+from pipeline.augment.method.derived import new_texts
 from pipeline.data.common.texts import AUGMENTED_SCHEMA, CORPUS_SCHEMA, LABELLED_SCHEMA, in_role, text_id
 from pipeline.params.gates import TextGates
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from small_wordnet import frame, lexicon, variants
 
-from pipeline.augment.interface import Resources
+from pipeline.augment.method.interface import Resources
 from pipeline.augment.wordnet.augmenter import augment
 from pipeline.augment.wordnet.language import CODE, OTHER, UNSURE, Language
 from pipeline.params.augment import WordNetAugment

@@ -5,10 +5,10 @@ import pytest
 from refusals import refuses
 from small_wordnet import frame, lexicon, rewriter, variants
 
-from pipeline.augment.interface import Resources
+from pipeline.augment.method.interface import Resources
 from pipeline.augment.wordnet.augmenter import augment, substitute
 from pipeline.augment.wordnet.lexicon import _VOWEL_SOUND
-from pipeline.augment.wordnet.senses import read_senses
+from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.params.augment import WordNetAugment
 
 TEXTS = [

@@ -1,7 +1,7 @@
 import pytest
 from small_wordnet import lexicon
 
-from pipeline.augment.wordnet.forms import (
+from pipeline.augment.wordnet.words.forms import (
     BASE,
     COMPARATIVE,
     GERUND,

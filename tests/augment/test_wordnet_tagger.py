@@ -2,9 +2,9 @@ import pytest
 from refusals import refuses
 from small_wordnet import lexicon
 
-from pipeline.augment.wordnet.forms import BASE, PLURAL, SINGULAR
 from pipeline.augment.wordnet.rewrite import Rewriter
 from pipeline.augment.wordnet.tagger import tagger, tagger_folder
+from pipeline.augment.wordnet.words.forms import BASE, PLURAL, SINGULAR
 
 SENTENCES = [
     "the/DT help/NN came/VBD ./.",

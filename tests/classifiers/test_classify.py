@@ -14,8 +14,8 @@ from ruamel.yaml import YAML
 from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score, f1_score
 
-from pipeline.classifiers import head as head_file
-from pipeline.classifiers import said as said_file
+from pipeline.classifiers.saved import head as head_file
+from pipeline.classifiers.saved import said as said_file
 from pipeline.classifiers.training import joint
 from pipeline.classifiers.training.task import Cached, read_task
 from pipeline.core import seal

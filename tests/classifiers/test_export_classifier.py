@@ -14,7 +14,7 @@ from classify_runs import classify, pair_rows, single_rows, write_inputs
 from typer.testing import CliRunner
 
 from pipeline.classifiers import export_classifier
-from pipeline.classifiers import head as head_file
+from pipeline.classifiers.saved import head as head_file
 from pipeline.cli.__main__ import app
 from pipeline.core.errors import UserError
 from pipeline.data.common import metrics

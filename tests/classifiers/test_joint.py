@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
-from pipeline.classifiers.head import Head
+from pipeline.classifiers.saved.head import Head
 from pipeline.classifiers.training.joint import loss
 from pipeline.classifiers.training.untuned import predict
 

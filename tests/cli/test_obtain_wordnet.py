@@ -6,7 +6,7 @@ import pytest
 from flipped import flip
 from refusals import refuses
 
-from pipeline.augment.wordnet.senses import read_senses
+from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.cli import obtain_wordnet
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError

@@ -17,8 +17,9 @@ from small_students import TEXTS
 from small_teachers import write_teacher
 
 from pipeline.data.student import student_folder
-from pipeline.export import onnx, parity
-from pipeline.export.session import OnnxEncoder
+from pipeline.export import parity
+from pipeline.export.shared import onnx
+from pipeline.export.shared.session import OnnxEncoder
 from pipeline.export.snippets import TITLES
 from pipeline.vectors.space import pca
 from pipeline.vectors.space.geometry import normalised

@@ -5,7 +5,7 @@ from onnx import helper, numpy_helper
 from onnxruntime import InferenceSession
 
 from pipeline.export import int8
-from pipeline.export.onnx_folder import IDS, MASK
+from pipeline.export.shared.onnx_folder import IDS, MASK
 
 WIDTH, WORDS = 32, 40
 

@@ -14,9 +14,10 @@ from sentence_transformers import SentenceTransformer
 from small_students import TEXTS
 from small_teachers import write_teacher
 
-from pipeline.export import export, int8, onnx
-from pipeline.export.onnx_folder import GRAPHS, IDS
-from pipeline.export.session import OnnxEncoder, load_tokenizer
+from pipeline.export import export, int8
+from pipeline.export.shared import onnx
+from pipeline.export.shared.onnx_folder import GRAPHS, IDS
+from pipeline.export.shared.session import OnnxEncoder, load_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +236,7 @@ def test_a_damaged_folder_ends_with_one_message(exported, tmp_path, change, name
 
 
 def test_a_mistake_of_ours_keeps_its_traceback(exported, monkeypatch):
-    monkeypatch.setattr("pipeline.export.session._providers", lambda *_: 7)
+    monkeypatch.setattr("pipeline.export.shared.session._providers", lambda *_: 7)
     with pytest.raises(TypeError):
         OnnxEncoder(exported("static")[1])
 

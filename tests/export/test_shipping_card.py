@@ -12,7 +12,7 @@ from small_params import small_params
 from pipeline.export.card import card
 from pipeline.export.ledger import origins
 from pipeline.export.ledger.origins import Facts
-from pipeline.export.terms import licence_file
+from pipeline.export.shared.terms import licence_file
 from pipeline.params.load import check
 
 FINETUNE = {"data": ["nli"], "epochs": 1, "batch_size": 8, "lr": 0.1}

@@ -8,7 +8,7 @@ from pipeline.params.classes import Probe
 from pipeline.params.classifiers import with_labels
 from pipeline.params.evaluate import Evaluate
 from pipeline.params.load import check
-from pipeline.prepare.subtasks import one_by_one
+from pipeline.tasks.subtasks import one_by_one
 
 TASKS = {
     "pairs": {"kind": "sts", "path": "pairs.tsv"},

@@ -7,7 +7,7 @@ from small_params import small_params
 from pipeline.params.evaluate import Evaluate
 from pipeline.params.graded import graded_tasks
 from pipeline.params.load import check
-from pipeline.prepare.subtasks import one_by_one
+from pipeline.tasks.subtasks import one_by_one
 
 TINY = small_params()["students"]["tiny"]
 LONG = 65 * "a"

@@ -1,9 +1,9 @@
 from refusals import refuses
 
 from pipeline.params.evaluate import Evaluate
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
 from pipeline.tasks.scoring import main_metrics, split_of
+from pipeline.tasks.subtasks import one_by_one
 
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"

@@ -10,11 +10,11 @@ from sklearn.linear_model import LogisticRegression
 
 from pipeline.params.evaluate import Evaluate
 from pipeline.params.phrases import PEARL_SETS
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation, sizes
 from pipeline.tasks import classification
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.scoring import main_metrics, score_tasks, split_of, text_ids
+from pipeline.tasks.subtasks import one_by_one
 
 TURNEY = (
     "double star | binary | double | star | dual | lumen | neutralism | keratoplasty\n"

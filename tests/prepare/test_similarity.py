@@ -4,7 +4,7 @@ from refusals import refuses
 from pipeline.params.evaluate import Evaluate, StsTask
 from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.similarity import similarity
-from pipeline.prepare.subtasks import one_by_one
+from pipeline.tasks.subtasks import one_by_one
 
 SETS = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
 

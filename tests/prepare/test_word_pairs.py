@@ -7,9 +7,9 @@ from refusals import refuses
 from pipeline.params.evaluate import Evaluate
 from pipeline.params.phrases import POTION_SETS
 from pipeline.prepare.readers.word_pairs import OFFICIAL
-from pipeline.prepare.subtasks import one_by_one
 from pipeline.prepare.tasks import evaluation
 from pipeline.tasks.scoring import main_metrics
+from pipeline.tasks.subtasks import one_by_one
 
 PUBLISHED = {
     "men": ("MEN/MEN_dataset_natural_form_full", "sun sunlight 50.000000\nriver water 49.000000\n"),

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline.score import cost
-from pipeline.score.cost import Model, Plan, describe, measure, megabytes
+from pipeline.score.footprint import cost
+from pipeline.score.footprint.cost import Model, Plan, describe, measure, megabytes
 
 TEXTS = [f"text {number}" for number in range(10)]
 

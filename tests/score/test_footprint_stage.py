@@ -13,7 +13,7 @@ from small_params import small_params
 from small_students import TEXTS, static_block, write_encoder, write_parts
 
 from pipeline.data.common import texts
-from pipeline.score import footprint
+from pipeline.score.footprint import footprint
 from pipeline.tasks import pairs
 from pipeline.train.students.kinds import static
 

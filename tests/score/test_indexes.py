@@ -6,7 +6,7 @@ from small_retrieval import SCHEMA, cosines, retrieval_task
 from threadpoolctl import threadpool_limits
 
 from pipeline.params.search import FlatIndex, HnswIndex, IvfIndex
-from pipeline.score.evaluation import indexes
+from pipeline.score.evaluation.searches import indexes
 from pipeline.tasks import ranking, retrieval
 from pipeline.tasks.embeddings import Embeddings
 

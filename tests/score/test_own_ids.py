@@ -6,7 +6,8 @@ from published_retrieval import Published, beir, vectors
 
 from pipeline.params.search import FlatIndex
 from pipeline.prepare.tasks import evaluation
-from pipeline.score.evaluation import asymmetric, budget, embedding_space, examples, indexes, items
+from pipeline.score.evaluation import asymmetric, budget, embedding_space, examples, items
+from pipeline.score.evaluation.searches import indexes
 from pipeline.tasks import retrieval
 
 FOUND = Published(

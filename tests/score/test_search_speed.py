@@ -6,9 +6,9 @@ import pytest
 from small_retrieval import retrieval_task
 
 from pipeline.params.search import FlatIndex, HnswIndex, IvfIndex
-from pipeline.score import search_times
-from pipeline.score.evaluation import indexes
-from pipeline.score.search_times import Plan, measure
+from pipeline.score.evaluation.searches import indexes
+from pipeline.score.search import search_times
+from pipeline.score.search.search_times import Plan, measure
 from pipeline.tasks import ranking
 from pipeline.tasks.embeddings import Embeddings
 

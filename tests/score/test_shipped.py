@@ -11,7 +11,7 @@ from pipeline.core.registry import implementation
 from pipeline.data.student import student_folder
 from pipeline.encoders import packed_model
 from pipeline.params.runtime import Runtime
-from pipeline.score.evaluation.shipped import embeddings
+from pipeline.score.evaluation.searches.shipped import embeddings
 
 BLOCKS = {
     "static": static_block(),

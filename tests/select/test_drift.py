@@ -6,7 +6,7 @@ from refusals import refuses
 
 from pipeline.data.common.texts import SAMPLE_SCHEMA, text_id
 from pipeline.params.gates import SimilarityGate
-from pipeline.select.drift import reasons, sample, similarities
+from pipeline.select.gating.drift import reasons, sample, similarities
 
 DIM = 6
 

@@ -12,7 +12,7 @@ from small_params import small_params
 
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
-from pipeline.select.gate import main
+from pipeline.select.gating.gate import main
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from small_params import small_params
 from pipeline.core.atomic import scratch_folder
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
-from pipeline.select import mine as stage
-from pipeline.select.mine import main
+from pipeline.select.mining import mine as stage
+from pipeline.select.mining.mine import main
 from pipeline.tasks import pairs
 from pipeline.teacher import encode
 from pipeline.vectors.sets import published

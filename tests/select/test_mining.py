@@ -8,8 +8,8 @@ from published_sets import write_set
 from refusals import refuses
 
 from pipeline.params.corpus import Mine
-from pipeline.select import mining
-from pipeline.select.mining import Miner, unit_vectors
+from pipeline.select.mining import mining
+from pipeline.select.mining.mining import Miner, unit_vectors
 from pipeline.tasks import pairs
 from pipeline.vectors.sets.published import VectorSet
 

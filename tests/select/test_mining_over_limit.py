@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.params.corpus import Mine, RetrievalTriplets, TripletFile
 from pipeline.prepare.triplets import finetuning
-from pipeline.select.mining import Miner
+from pipeline.select.mining.mining import Miner
 from pipeline.tasks import pairs
 
 QUERIES, EACH, LIMIT = 6, 4, 9

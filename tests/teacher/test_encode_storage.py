@@ -17,7 +17,7 @@ from pipeline.look import look
 from pipeline.select import fit_pca
 from pipeline.teacher import encode as encode_stage
 from pipeline.teacher import teacher_parts as teacher_parts_stage
-from pipeline.train import distill
+from pipeline.train.distillation import distill
 from pipeline.vectors.sets import published
 from pipeline.vectors.space import pca
 

@@ -27,8 +27,8 @@ from pipeline.data import teacher_parts
 from pipeline.look import look
 from pipeline.params.load import load
 from pipeline.params.teacher import teacher_name
-from pipeline.score.cost import describe
-from pipeline.score.footprint import in_float32
+from pipeline.score.footprint.cost import describe
+from pipeline.score.footprint.footprint import in_float32
 from pipeline.select import members
 from pipeline.teacher import encode
 from pipeline.teacher import teacher_parts as parts_stage

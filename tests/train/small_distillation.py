@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pipeline.core.registry import implementation
 from pipeline.params.students import StudentBlock
-from pipeline.train import distillation
-from pipeline.train.distillation import Distillation
+from pipeline.train.distillation import distillation
+from pipeline.train.distillation.distillation import Distillation
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loop import Point

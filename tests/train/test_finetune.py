@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from pipeline.core import machine, seal
 from pipeline.data.common.texts import text_id
 from pipeline.tasks import pairs
-from pipeline.train.finetune import main
+from pipeline.train.finetuning.finetune import main
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from small_students import own_vectors, static_block, transformer_block
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
 from pipeline.export import export
-from pipeline.export.onnx_folder import GRAPHS
-from pipeline.export.session import OnnxEncoder
+from pipeline.export.shared.onnx_folder import GRAPHS
+from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.finetune import Whitening
-from pipeline.train.finetuning import whiten
+from pipeline.train.finetuning.finetuning import whiten
 from pipeline.train.students.kinds import static, transformer
 
 BY_ID = sorted(TRAIN, key=text_id)

@@ -8,7 +8,7 @@ import polars as pl
 
 from pipeline.augment.back_translation.models import BLOCK, EXTRA, Model, find_pivots, missing_packages
 from pipeline.augment.back_translation.translations import FOLDER, Translations
-from pipeline.augment.interface import Made, Resources
+from pipeline.augment.method.interface import Made, Resources
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say

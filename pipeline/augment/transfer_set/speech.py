@@ -7,9 +7,9 @@ from typing import NamedTuple
 import polars as pl
 
 from pipeline.augment.transfer_set.function_words import CLASS_OF
-from pipeline.augment.wordnet.contexts import AFTER, BEFORE, INFINITIVE, UNKNOWN
-from pipeline.augment.wordnet.forms import ADJECTIVAL, BASE, NOMINAL
-from pipeline.augment.wordnet.readings import Readings
+from pipeline.augment.wordnet.words.contexts import AFTER, BEFORE, INFINITIVE, UNKNOWN
+from pipeline.augment.wordnet.words.forms import ADJECTIVAL, BASE, NOMINAL
+from pipeline.augment.wordnet.words.readings import Readings
 from pipeline.prepare.cleaning import WORD
 
 NOTHING, NUMBER, NAME, OTHER = "", "number", "name", "other"

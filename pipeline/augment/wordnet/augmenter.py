@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.augment.interface import Made, Resources
+from pipeline.augment.method.interface import Made, Resources
 from pipeline.augment.wordnet.language import Language
 from pipeline.augment.wordnet.lexicon import Lexicon
 from pipeline.augment.wordnet.nlpaug import substitute_synonyms
 from pipeline.augment.wordnet.rewrite import Rewriter
-from pipeline.augment.wordnet.senses import read_senses
 from pipeline.augment.wordnet.tagger import tagger
 from pipeline.augment.wordnet.teacher import teacher_context
+from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.core.progress import progress
 from pipeline.params.augment import WordNetAugment
 from pipeline.prepare.wordnet.files import open_wordnet

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.augment.wordnet.contexts import CONSONANT, INFINITIVE, LOOSE, VOWEL
-from pipeline.augment.wordnet.forms import ADJECTIVAL, BASE, NOMINAL, inflect
 from pipeline.augment.wordnet.left_alone import FUNCTION_WORDS, LIGHT
-from pipeline.augment.wordnet.readings import Reading, Readings
-from pipeline.augment.wordnet.senses import Senses
+from pipeline.augment.wordnet.words.contexts import CONSONANT, INFINITIVE, LOOSE, VOWEL
+from pipeline.augment.wordnet.words.forms import ADJECTIVAL, BASE, NOMINAL, inflect
+from pipeline.augment.wordnet.words.readings import Reading, Readings
+from pipeline.augment.wordnet.words.senses import Senses
 
 _DOMINANT = 0.75
 """A word that may be several is taken for one that has at least this share."""

@@ -2,8 +2,8 @@
 
 import re
 
-from pipeline.augment.wordnet.contexts import AFTER, BEFORE, UNKNOWN
 from pipeline.augment.wordnet.lexicon import Lexicon, Word
+from pipeline.augment.wordnet.words.contexts import AFTER, BEFORE, UNKNOWN
 
 OPENING, CLOSING = "\"'([{“‘", ".,;:!?)]}\"'”’…"
 _PIECE = re.compile(rf"([{re.escape(OPENING)}]*)([a-z]+)([{re.escape(CLOSING)}]*)")

@@ -6,9 +6,9 @@ that chance picks are looked at closely.
 
 from collections.abc import Callable, Sequence
 
-from pipeline.augment.wordnet.contexts import LOOSE, MARKS, UNKNOWN
 from pipeline.augment.wordnet.lexicon import Choices, Lexicon, Word
 from pipeline.augment.wordnet.pieces import CLOSING, OPENING, Firsts, Piece, Pieces, lowered
+from pipeline.augment.wordnet.words.contexts import LOOSE, MARKS, UNKNOWN
 
 _ACRONYMS = 3
 """So many words in capitals may be acronyms; more are a text in capitals."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.augment.wordnet.contexts import PENN
 from pipeline.augment.wordnet.pieces import CLOSING, OPENING
 from pipeline.augment.wordnet.rewrite import Tagger
+from pipeline.augment.wordnet.words.contexts import PENN
 from pipeline.core.errors import UserError
 
 NAME = "averaged_perceptron_tagger_eng"

@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.classifiers.said import Said
+from pipeline.classifiers.saved.said import Said
 from pipeline.classifiers.shipped.graph import LOGITS
-from pipeline.export import terms
-from pipeline.export.header import LICENCES, base_models, languages
 from pipeline.export.ledger.licences import OTHER, strictest
 from pipeline.export.ledger.origins import Origin
-from pipeline.export.markdown import code, plain
+from pipeline.export.shared import terms
+from pipeline.export.shared.header import LICENCES, base_models, languages
+from pipeline.export.shared.markdown import code, plain
 from pipeline.params.classifiers import Classifier
 
 PROGRAM = """

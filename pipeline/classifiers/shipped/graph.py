@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from pipeline.classifiers.head import Head
-from pipeline.export import onnx
-from pipeline.export.onnx_folder import SENTENCES, TOKENS
+from pipeline.classifiers.saved.head import Head
+from pipeline.export.shared import onnx
+from pipeline.export.shared.onnx_folder import SENTENCES, TOKENS
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from pipeline.classifiers.head import Head
+from pipeline.classifiers.saved.head import Head
 from pipeline.data.tokens.tokens import PART, Tokens
 from pipeline.params.classifiers import Classifier
 from pipeline.tasks.heads import Classes

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn.functional import normalize
 
 from pipeline.classifiers.training.joint import Joint, new_head, train
@@ -29,6 +30,8 @@ from pipeline.train.students.shared.interface import Student
 PAPERS = (2e-4, 3e-4, 5e-4, 1e-3)
 RATES = {"bilstm": PAPERS, "static": PAPERS}
 """`lr: auto` of these kinds, as SRA (Wu et al. 2020, section 4.3)."""
+OF_TABLES = ("bilstm", "static")
+"""Kinds most of whose weights are a table of token vectors: a step updates the rows that it meets."""
 RATES_OF_ENCODERS = (2e-5, 5e-5, 1e-4)
 
 
@@ -153,7 +156,12 @@ class Trainings:
         return Training(student, joint, points)
 
     def _load(self) -> Student:
-        return implementation("train.students.kinds", self._params.kind).load(self._params, self._start)
+        student = implementation("train.students.kinds", self._params.kind).load(self._params, self._start)
+        if self._params.kind in OF_TABLES:
+            for part in student.module.modules():
+                if isinstance(part, nn.Embedding):
+                    part.sparse = True
+        return student
 
     @torch.no_grad()
     def _vectors(self, student: Student) -> Embeddings:

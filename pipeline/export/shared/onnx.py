@@ -17,8 +17,8 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
-from pipeline.export.onnx_folder import IDS, MASK, SENTENCES, TOKENS, TYPES
-from pipeline.export.quiet import quiet
+from pipeline.export.shared.onnx_folder import IDS, MASK, SENTENCES, TOKENS, TYPES
+from pipeline.export.shared.quiet import quiet
 
 if TYPE_CHECKING:
     from onnx import ModelProto

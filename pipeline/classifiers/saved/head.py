@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from pipeline.classifiers import said as said_file
-from pipeline.classifiers.said import Said
+from pipeline.classifiers.saved import said as said_file
+from pipeline.classifiers.saved.said import Said
 from pipeline.core.errors import UserError
 
 WEIGHTS = "head.safetensors"

@@ -1,4 +1,4 @@
-"""Corpus texts -> new texts, by one method: `python -m pipeline.augment.augment wordnet ...`."""
+"""Corpus texts -> new texts, by one method: `python -m pipeline.augment.method.augment wordnet ...`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,8 +6,8 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from pipeline.augment.derived import new_texts
-from pipeline.augment.interface import Made, Resources
+from pipeline.augment.method.derived import new_texts
+from pipeline.augment.method.interface import Made, Resources
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.registry import implementation
 from pipeline.data.common import metrics as metrics_file

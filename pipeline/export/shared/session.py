@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
 from pipeline.data.tokens.tokens import Tokens, tokenise
-from pipeline.export.onnx_folder import GRAPHS, IDS, MASK, SENTENCES, TOKENIZER, TYPES, pad_id
+from pipeline.export.shared.onnx_folder import GRAPHS, IDS, MASK, SENTENCES, TOKENIZER, TYPES, pad_id
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -12,7 +12,7 @@ from pipeline.data.common import metrics, texts
 from pipeline.data.common.tables import write_table
 from pipeline.params.load import load
 from pipeline.prepare.cleaning import fold
-from pipeline.select import drift
+from pipeline.select.gating import drift
 from pipeline.vectors.sets import published
 
 QUANTILES = {"min": 0.0, "p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}

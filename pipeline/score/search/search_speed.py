@@ -14,12 +14,12 @@ from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
 from pipeline.data.student import student_folder
 from pipeline.params.load import Params, load
-from pipeline.prepare.subtasks import spelled_out
-from pipeline.score.evaluation.shipped import embeddings
-from pipeline.score.search_times import Plan, measure
+from pipeline.score.evaluation.searches.shipped import embeddings
+from pipeline.score.search.search_times import Plan, measure
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.subtasks import spelled_out
 from pipeline.vectors.sets import published
 
 

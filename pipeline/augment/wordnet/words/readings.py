@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipeline.augment.wordnet.forms import (
+from pipeline.augment.wordnet.words.forms import (
     BASE,
     COMPARATIVE,
     GERUND,
@@ -17,7 +17,7 @@ from pipeline.augment.wordnet.forms import (
     Forms,
     inflect,
 )
-from pipeline.augment.wordnet.senses import Senses
+from pipeline.augment.wordnet.words.senses import Senses
 
 _SHARES = {
     SINGULAR: 0.73,

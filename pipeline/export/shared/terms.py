@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pipeline.export.ledger.licences import OTHER, strictest
 from pipeline.export.ledger.origins import Origin
-from pipeline.export.markdown import code, plain
+from pipeline.export.shared.markdown import code, plain
 
 
 def licence_file(name: str, made_of: Sequence[Origin]) -> str | None:

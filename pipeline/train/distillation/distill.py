@@ -18,7 +18,7 @@ from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.layers import CutInit
 from pipeline.params.load import load
 from pipeline.params.students import Student
-from pipeline.train import distillation
+from pipeline.train.distillation import distillation
 from pipeline.train.loop import curves, guard
 from pipeline.train.loop.card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint, of_tensors

@@ -1,6 +1,6 @@
 """Which inflections may follow a function word: what stands in for a tagger."""
 
-from pipeline.augment.wordnet.forms import (
+from pipeline.augment.wordnet.words.forms import (
     ADJECTIVAL,
     ALL,
     BASE,

@@ -12,7 +12,7 @@ from pipeline.data.common import metrics, texts
 from pipeline.data.student import student_folder
 from pipeline.params.load import load
 from pipeline.params.teacher import EnsembleTeacher, Teacher, TransformerTeacher, single_teachers
-from pipeline.score.cost import Plan, describe, measure
+from pipeline.score.footprint.cost import Plan, describe, measure
 from pipeline.tasks import pairs
 from pipeline.teacher.shared.members import load_teacher
 

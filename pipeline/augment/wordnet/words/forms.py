@@ -7,7 +7,7 @@ participle, so the verbs in which the two differ are named here; spelling follow
 import re
 from collections.abc import Iterable, Mapping
 
-from pipeline.augment.wordnet.senses import ADJECTIVE, ADVERB, VERB
+from pipeline.augment.wordnet.words.senses import ADJECTIVE, ADVERB, VERB
 
 SINGULAR, PLURAL = 1 << 0, 1 << 1
 BASE, THIRD, PAST, PARTICIPLE, GERUND = (1 << bit for bit in range(2, 7))

@@ -27,7 +27,7 @@ from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.train.finetuning import (
+from pipeline.train.finetuning.finetuning import (
     Finetuning,
     append_projection,
     check_last_layer,
