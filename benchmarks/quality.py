@@ -16,6 +16,7 @@ students that differ in their seeds alone, they are means with standard deviatio
 Every row says which processor and how many threads it is of; the teacher has a row for each processor.
 Earlier rows stay in the results; those of other settings than the file's, and those from before settings
 were noted, are in no table. `--table` only prints the others that there are, in Markdown.
+Classifiers are trained by the seeds that the file gives them; theirs are `results/classifiers_NAME.json`.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from statistics import mean
 
 import polars as pl
 from measuring import RESULTS, machine, report
+from quality_classifiers import classifier_rows
 from quality_table import Key, Row, aligned, key, markdown
 from ruamel.yaml import YAML
 from slices import SLICES, write_slices
@@ -101,9 +103,14 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
             run["runtime"] = {**run["runtime"], "cache": "../.cache"}
         wanted = args.students or run["students"]
         if students := {name: block for name, block in run["students"].items() if name in wanted}:
-            mine = {**run, "students": seeded(students, args.seeds)}
+            classifiers = {k: one for k, one in run["classifiers"].items() if one["student"] in students}
+            mine = {**run, "students": seeded(students, args.seeds), "classifiers": classifiers}
             lay_out(place, mine, args.data)
-            reproduce(place, list(mine["students"]))
+            reproduce(place, [f"evaluate@{name}" for name in mine["students"]])
+            if classifiers:
+                reproduce(place, [f"classify@{name}" for name in classifiers])
+                trained_rows = [{**row, **machine()} for row in classifier_rows(place, mine)]
+                report(f"classifiers_{args.name}", trained_rows, f"python benchmarks/quality.py {args.name}")
             for found in over_seeds(rows(place, mine), mine["students"]):
                 seeds = f" --seeds {found['seeds']}" if found.get("seeds") else ""
                 command = f"python benchmarks/quality.py {args.name} --students {found['model']}{seeds}"
@@ -155,9 +162,8 @@ def with_seed(block: Row, seed: int | None) -> Row:
     return block | {key: {k: v for k, v in part.items() if k != "seed"} | named for key, part in parts}
 
 
-def reproduce(folder: Path, students: list[str]) -> None:
-    """All that the scores need; `dvc` is the environment's."""
-    stages = [f"evaluate@{name}" for name in students]
+def reproduce(folder: Path, stages: list[str]) -> None:
+    """Run stages and all that they need; `dvc` is the environment's."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(["dvc", "repro", *stages], cwd=folder, env={**os.environ, "PATH": path})
     if done.returncode:

@@ -139,7 +139,13 @@ def in_teacher(files):
 
 
 @pytest.mark.parametrize(
-    "entry", ["train/distillation/distill.py", "train/finetuning/finetune.py", "classifiers/classify.py", "score/evaluate.py"]
+    "entry",
+    [
+        "train/distillation/distill.py",
+        "train/finetuning/finetune.py",
+        "classifiers/classify.py",
+        "score/evaluate.py",
+    ],
 )
 def test_what_makes_or_scores_a_student_cannot_import_a_teacher(repository, entry):
     files, families = reachable(f"pipeline/{entry}", repository)

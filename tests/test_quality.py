@@ -131,6 +131,7 @@ def test_an_unknown_student_is_told(quality, monkeypatch, capsys):
 RUNS = """
 evaluate: {tasks: {stsb: {kind: sts}}}
 runtime: {}
+classifiers: {}
 students: {a: {train: {}, finetune: null}, b: {train: {lr: 2}, finetune: null}}
 ---
 corpus: {limit: 2}
@@ -216,12 +217,26 @@ def test_a_row_says_what_it_ran_on_and_the_teacher_has_one_for_each_processor(qu
 
 
 def test_a_call_that_ends_meanwhile_keeps_its_rows(quality, sweep, monkeypatch):
-    def reproduce(_: object, students: list[str]) -> None:
-        if students == ["b"]:
+    def reproduce(_: object, stages: list[str]) -> None:
+        if stages == ["evaluate@b"]:
             sweep("--students", "a")
 
     monkeypatch.setattr(quality, "reproduce", reproduce)
     assert [row["model"] for row in sweep("--students", "b")["rows"]] == ["teacher", "a", "b"]
+
+
+def test_classifiers_are_rows_of_their_own(quality, tmp_path):
+    rows = importlib.import_module("quality_classifiers").classifier_rows
+    scores = {"accuracy": 0.8, "f1": 0.75, "spread": 0.01, "train": 90}
+    told = {"task": "mrpc", "start": "distilled", "kd": True, "metric": "f1", "scores": scores, "seeds": 3}
+    told |= {"transfer_rows": 0, "task_teacher": {"accuracy": 0.9, "f1": 0.85}, "lr": 0.001}
+    told |= {"parameters_without_embeddings": 12}
+    for part, content in (("reports/stages", told), ("data/timings", {"seconds": 90})):
+        (tmp_path / part).mkdir(parents=True)
+        (tmp_path / part / "classify_one.json").write_text(json.dumps(content))
+    [row] = rows(tmp_path, {"classifiers": {"one": {"train": {"epochs": 3}}}})
+    assert (row["accuracy"], row["f1"], row["sd"]) == (80.0, 75.0, 1.0)
+    assert (row["teacher"], row["minutes"], row["epochs"]) == (85.0, 1.5, 3)
 
 
 def test_no_training_is_no_run(sweep, capsys):
