@@ -26,7 +26,7 @@ STAGES = {
     "--readers out/readers.json",
     "select.fit_pca": "--corpus out/corpus.parquet --vectors out/vectors/corpus --out out/pca "
     "--metrics out/pca.json",
-    "train.distill": "tiny --corpus out/corpus.parquet --gated out --vectors out/vectors "
+    "train.distillation.distill": "tiny --corpus out/corpus.parquet --gated out --vectors out/vectors "
     "--teacher out/teacher --facts out/facts.json --vocabulary out/vocabulary/static --pca out/pca "
     "--out out/distilled --untrained out/u --curve out/c --metrics out/m",
 }
@@ -189,7 +189,15 @@ def test_an_empty_corpus():
 def test_a_corpus_that_varies_in_fewer_directions_than_a_student_has():
     write_texts(10)
     succeed(*UNTIL_DISTILL)
-    fail("train.distill", GOOD, "students.tiny.dim ", " 8,", "choose 7", "add texts", "pca.max_rows")
+    fail(
+        "train.distillation.distill",
+        GOOD,
+        "students.tiny.dim ",
+        " 8,",
+        "choose 7",
+        "add texts",
+        "pca.max_rows",
+    )
 
 
 def test_a_student_wider_than_its_teacher():
@@ -218,7 +226,7 @@ def test_a_teacher_that_gives_nan():
 def test_vectors_of_an_interrupted_encode():
     succeed(*UNTIL_DISTILL)
     Path("out/vectors/corpus/sentence/manifest.json").unlink()
-    fail("train.distill", GOOD, "sentence/manifest.json", "`dvc repro encode@corpus`")
+    fail("train.distillation.distill", GOOD, "sentence/manifest.json", "`dvc repro encode@corpus`")
 
 
 def test_pipeline_check_tells_what_dvc_would_not():
@@ -232,6 +240,21 @@ def test_pipeline_check_tells_what_dvc_would_not():
     with Path("params.yaml").open("w") as file:
         YAML().dump(GOOD, file)
     assert CliRunner().invoke(__main__.app, ["check"]).exit_code == 0
+
+
+def test_pipeline_check_tells_which_classifiers_there_will_be():
+    task = {"kind": "classification", "train": "a.tsv", "test": "b.tsv"}
+    params = changed("evaluate.tasks", {**GOOD["evaluate"]["tasks"], "mood": task})
+    large = {**GOOD["students"]["tiny"], "dim": 4000}
+    params["students"] = {**GOOD["students"], "large": large}
+    params["classifiers"] = {
+        name: {"student": name, "start": "finetuned", "task": "mood"} for name in ("tiny", "large")
+    }
+    with Path("params.yaml").open("w") as file:
+        YAML().dump(params, file)
+    told = CliRunner().invoke(__main__.app, ["check"]).stderr
+    assert "classifier tiny: mood by tiny (finetuned)\n" in told
+    assert "classifier large: mood by large (finetuned), which the teacher cannot give" in told
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,10 @@ def check(
     else:
         tabular.lines([COLUMNS, *rows])
     check_any(judged)
+    for name, one in found.classifiers.items():
+        refused = isinstance(judged[one.student], Refused)
+        fate = ", which the teacher cannot give: it is not trained" if refused else ""
+        say(f"classifier {name}: {one.task} by {one.student} ({one.start}){fate}")
 
 
 def _row(name: str, judged: Possible | Refused) -> list[str]:
