@@ -189,7 +189,7 @@ def test_every_init_is_empty(repository):
 
 
 def test_dvc_yaml_and_its_lock_stay_small(repository):
-    """The lock names the code of each stage: at most 370 entries for five students; classifiers apart."""
+    """The lock names the code of each stage: at most 405 entries for five students; classifiers apart."""
     params = load(repository / "params.yaml")
     students, shared, of_students = params.students, 0, 0
     for name, stage in stages_of(repository).items():
@@ -198,7 +198,7 @@ def test_dvc_yaml_and_its_lock_stay_small(repository):
             of_students += code
         elif name.partition("@")[2] not in params.classifiers:
             shared += code
-    assert shared + 5 * of_students / len(students) <= 370
+    assert shared + 5 * of_students / len(students) <= 405
     text = (repository / "dvc.yaml").read_text()
     assert len(text.splitlines()) <= 420
     stages = YAML(typ="safe").load(text)["stages"].values()
