@@ -135,7 +135,7 @@ def a_test_task(project: Project) -> None:
 def a_dev_task(project: Project) -> None:
     add_task(project, 70_000, split="dev")
     ran, _ = project.repro("finetune@hpd", "evaluate@potion")
-    assert ran == {*FOR_A_TASK, "finetune@hpd", "finetune@potion", "evaluate@potion"}
+    assert ran == {*FOR_A_TASK, "finetune@hpd", "finetune@potion", "evaluate@potion", "finetune_teacher"}
 
 
 @row("a classifier added or changed")
@@ -204,13 +204,13 @@ def the_teacher_and_back(project: Project) -> None:
     before = published(project)
     project.params["teacher"]["seed"] = 1
     ran, said = project.repro(*sets)
-    assert ran == {"look", "members", *sets}
+    assert ran == {"look", "finetune_teacher", "members", *sets}
     assert "encode corpus: 400 encoded, 0 taken from the store" in said
     assert published(project) != before
     del project.params["teacher"]["seed"]
     # DVC's run-cache would not even start the stage: without it, the store alone has to answer.
     ran, said = project.repro("--no-run-cache", *sets)
-    assert ran == {"look", "members", *sets}
+    assert ran == {"look", "finetune_teacher", "members", *sets}
     assert "encode corpus: 0 encoded, 400 taken from the store" in said
     assert published(project) == before
 

@@ -14,6 +14,7 @@ from pipeline.classifiers.training.trainings import Found, Trainings
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.progress import say
 from pipeline.data.common import metrics, texts
+from pipeline.data.model_card import model_card
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import layout, student_folder
 from pipeline.params.classifiers import Classifier
@@ -21,7 +22,6 @@ from pipeline.params.load import load
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.train.loop import curves
-from pipeline.train.loop.card import model_card
 from pipeline.train.loop.world import processes
 from pipeline.train.students.shared.interface import Student
 from pipeline.train.students.shared.verdict import verdict

@@ -14,7 +14,8 @@ from pipeline.core.errors import UserError
 from pipeline.core.printable import printable
 from pipeline.core.progress import progress, say
 from pipeline.params.load import load
-from pipeline.params.teacher import SingleTeacher, single_teachers
+from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
+from pipeline.teacher.shared.tuned import tuned_name
 
 PARAMS = Path("params.yaml")
 VECTORS = Path("data/vectors")
@@ -199,7 +200,9 @@ def _users(folder: Path, params_file: Path, vectors: Path) -> dict[str, list[str
     if vectors != VECTORS and not vectors.is_dir():
         raise UserError(f"there is no folder {vectors}; --vectors names the one of the published sets")
     sets = store_files.used_by(vectors)
-    teachers = single_teachers(load(params_file).teacher).values()
+    teachers = [
+        one for block in single_teachers(load(params_file).teacher).values() for one in _made_of(block)
+    ]
     return sets | {
         stored.fingerprint: sets.get(stored.fingerprint, [])
         + ([params_file.name] if any(_may_be_of(one, stored.recipe) for one in teachers) else [])
@@ -214,6 +217,14 @@ def _mteb_results(folder: Path, used: Mapping[str, Sequence[str]], students: Pat
     known = {fingerprint.of_folder(path)[: store_files.MTEB_LETTERS]: path.name for path in folders}
     known |= {recipe: "teacher" for recipe, users in used.items() if users}
     return {path: known.get(model, "") for path, model in found.items()}
+
+
+def _made_of(teacher: SingleTeacher) -> list[SingleTeacher]:
+    """The teachers whose vectors a block may stand for: itself, and what fine-tuning makes of it."""
+    if not isinstance(teacher, TransformerTeacher) or not teacher.finetune:
+        return [teacher]
+    changed = {"model": tuned_name(teacher), "revision": None, "pooling": None}
+    return [teacher, teacher.model_copy(update=changed)]
 
 
 def _may_be_of(teacher: SingleTeacher, recipe: dict[str, Any]) -> bool:

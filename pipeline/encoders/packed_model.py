@@ -38,6 +38,7 @@ class PackedModel:
         module: the model.
         max_length: tokens after which a text is cut.
         tokens_per_batch: padded tokens that go through the model at a time.
+        training: whether its weights change; `sentence_vectors` can then be differentiated.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class PackedModel:
         module: "SentenceTransformer",
         max_length: int,
         tokens_per_batch: int = TOKENS_PER_BATCH,
+        *,
+        training: bool = False,
     ) -> None:
         self.module = module
         self.tokens_per_batch = tokens_per_batch
@@ -54,7 +57,7 @@ class PackedModel:
         self._tokenizer = _bulk_tokenizer(module, max_length)
         first = encoder_of(module)
         packs = can_pack(first.model) and _hands_on_the_last_layer(first)
-        self._packed = PackedEncoder(first.model) if packs else None
+        self._packed = PackedEncoder(first.model, training=training) if packs else None
         self._preprocess = first.preprocess if preprocesses(first) else None
 
     @torch.inference_mode()
@@ -76,6 +79,18 @@ class PackedModel:
                     # A model that says `truncate_dim` gives the first dimensions of its sentence vectors.
                     found[view][start + batch] = _view(view, outputs)[:, : self.dims[view]].cpu().numpy()
         return found
+
+    def sentence_vectors(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> torch.Tensor:
+        """The view `sentence` (n, dim) of token ids and their mask, both (n, longest)."""
+        there = self.module.device
+        features = {
+            "input_ids": torch.from_numpy(ids).to(there),
+            "attention_mask": torch.from_numpy(mask).to(there),
+            "special_tokens_mask": torch.from_numpy(1 - mask).to(there),
+        }
+        if "token_type_ids" in self.module.tokenizer.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(features["input_ids"])
+        return _view("sentence", self._outputs(features))[:, : self.dims["sentence"]]
 
     def _batches(
         self, texts: Sequence[str], prompt: str

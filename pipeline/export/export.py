@@ -31,6 +31,7 @@ from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.subtasks import spelled_out
+from pipeline.teacher.shared.tuned import TUNED
 from pipeline.vectors.space import pca
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder of the student, its graphs and its card")],
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+    tuned: Annotated[Path, typer.Option(help="The fine-tuned teacher, if it is")] = TUNED,
 ) -> None:
     """Export one student; fail where an export is not the student that was trained."""
     params = spelled_out(load(params_file))
@@ -101,7 +103,9 @@ def main(
             from pipeline.export import router
 
             fitted = pca.read(pca_folder, block.view)
-            router.write(finetuned, block, params.teacher, fitted, teacher_view, folder / PLACES["router"])
+            router.write(
+                finetuned, block, params.teacher, fitted, teacher_view, folder / PLACES["router"], tuned
+            )
         for format_name in chosen:
             found = Embeddings(ids, encode(folder, format_name, content), similarity)
             vectors = found.of(compared["text_id"].to_numpy())

@@ -15,6 +15,7 @@ from pipeline.data.student import layout, student_folder
 from pipeline.params.students import Student
 from pipeline.params.teacher import Teacher, TransformerTeacher
 from pipeline.teacher.shared import prompts
+from pipeline.teacher.shared.tuned import TUNED, as_tuned
 from pipeline.vectors.space.pca import Pca
 from pipeline.vectors.space.targets import left_out, reduction
 
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: str, folder: Path) -> None:
+def write(
+    finetuned: Path,
+    block: Student,
+    teacher: Teacher,
+    fitted: Pca,
+    view: str,
+    folder: Path,
+    tuned: Path = TUNED,
+) -> None:
     """Write the model.
 
     Args:
@@ -32,6 +41,7 @@ def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: 
         fitted: the PCA of the student's view.
         view: the one that stands for the teacher.
         folder: where to.
+        tuned: the folder of the fine-tuned teacher, if it is.
 
     Raises:
         UserError: the teacher is no model that is here, or the two do not compare.
@@ -57,7 +67,7 @@ def write(finetuned: Path, block: Student, teacher: Teacher, fitted: Pca, view: 
         )
     queries = student_folder.read(finetuned, f"finetune@{finetuned.name}")
     with torch.random.fork_rng(devices=[]):
-        documents = _load(teacher)
+        documents = _load(as_tuned(teacher, tuned))
         modules = [*documents, *_reducing(block, fitted)]
         if layout.is_unit(finetuned) and not isinstance(modules[-1], Normalize):
             modules.append(Normalize())

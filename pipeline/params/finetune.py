@@ -1,4 +1,4 @@
-"""`students.NAME.finetune` and `.whitening`: what comes after distillation."""
+"""`teacher.finetune`, `students.NAME.finetune` and `.whitening`: what comes before and after distillation."""
 
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ class WeightedHsic(Block):
     loss: HsicLoss
 
 
-class Finetune(Block):
+class Contrast(Block):
     """Supervised InfoNCE with in-batch and given hard negatives (IBKD eq. 10, HPD eq. 1)."""
 
     data: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
@@ -35,24 +35,33 @@ class Finetune(Block):
     temperature: Positive = 0.05
     """Divides the cosines."""
     negatives: Annotated[int, Field(ge=0)] = 8
-    """Most hard negatives of an anchor: given ones first, then mined ones."""
+    """Most hard negatives of an anchor: given ones first, then, for students, mined ones."""
+    precision: Precision = "auto"
+    """Of the forward and backward passes, and of those that dev tasks are scored with, as in `train`."""
+    interpolation: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Share of the fine-tuned weights in those that are scored and kept; the others are those before
+    (WiSE-FT, Wortsman et al. 2022). Below 1 more is left of what fine-tuning costs elsewhere."""
+    evaluations: Count = 4
+    """How often the dev score is taken; the best weights are kept, those before if none is better."""
+    seed: Seed = 0
+    """Seed of the order of the triplets."""
+
+
+class Finetune(Contrast):
+    """How a student is fine-tuned once it is distilled."""
+
     hsic: WeightedHsic | None = None
     """IBKD's regulariser beside the contrast (eq. 9): weight 0.5 in the paper."""
     projection: Count | None = None
     """Dimension that a linear layer, trained along and shipped, brings the vectors down to (IBKD eq. 11), and
     which ships even where no dev score rises; null: there is none."""
-    precision: Precision = "auto"
-    """Of the forward and backward passes, and of those that dev tasks are scored with, as in `train`."""
-    interpolation: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Share of the fine-tuned weights in those that are scored and kept; the others are the distilled ones
-    (WiSE-FT, Wortsman et al. 2022). Below 1 more is left of what fine-tuning costs elsewhere."""
     select: Literal["tasks", "agreement"] = "tasks"
     """What the dev score is: the mean over the dev tasks; or, without labels, the share of a dev text's ten
     nearest texts that are the teacher's too."""
-    evaluations: Count = 4
-    """How often the dev score is taken; the best weights are kept, the distilled ones if none is better."""
-    seed: Seed = 0
-    """Seed of the order of the triplets."""
+
+
+class TeacherFinetune(Contrast):
+    """How the teacher is fine-tuned before it encodes anything (HPD eq. 1); dev tasks choose the weights."""
 
 
 class Whitening(Block):

@@ -15,13 +15,14 @@ from pipeline.params.corpus import Corpus, FinetuneData
 from pipeline.params.evaluate import Evaluate, selects_weights
 from pipeline.params.export import Export
 from pipeline.params.faults import describe
+from pipeline.params.finetune import Contrast
 from pipeline.params.gates import Gate
 from pipeline.params.graded import pairs_fault
 from pipeline.params.runtime import Footprint, Runtime
 from pipeline.params.significance import Significance
 from pipeline.params.student_faults import student_faults
 from pipeline.params.students import Student
-from pipeline.params.teacher import Encode, EnsembleTeacher, Pca, Teacher, single_teachers
+from pipeline.params.teacher import Encode, EnsembleTeacher, Pca, Teacher, TransformerTeacher, single_teachers
 
 
 class Params(Block):
@@ -89,7 +90,11 @@ class Params(Block):
 
     @model_validator(mode="after")
     def _references(self) -> Self:
-        faults = [*self._misfits_of_an_api(), *self._misfits_of_the_transfer_set()]
+        faults = [
+            *self._misfits_of_an_api(),
+            *self._misfits_of_a_tuned_teacher(),
+            *self._misfits_of_the_transfer_set(),
+        ]
         faults += [
             f"gate.{method} compares the view 'sentence', which is not encoded; add it to encode.views "
             f"({', '.join(self.encode.views)}), or set gate.{method} to null"
@@ -132,6 +137,30 @@ class Params(Block):
                 f"runtime.workers is {self.runtime.workers}; one process asks an API, several requests "
                 "at a time: set runtime.api.concurrency"
             )
+
+    def _misfits_of_a_tuned_teacher(self) -> Iterator[str]:
+        """What stands in the way of fine-tuning the teacher."""
+        for key, one in single_teachers(self.teacher).items():
+            if not isinstance(one, TransformerTeacher) or one.finetune is None:
+                continue
+            where = f"{key}.finetune"
+            if isinstance(self.teacher, EnsembleTeacher):
+                yield f"{where}: a member of an ensemble is taken as it is; set it to null"
+            if one.trust_remote_code:
+                yield f"{where}: a model with code of its own is not trained here; set it to null"
+            if not any(map(selects_weights, self.evaluate.tasks.values())):
+                yield (
+                    f"{where}: there is no dev task to select weights by; give one of evaluate.tasks "
+                    "`split: dev`, or set it to null"
+                )
+            yield from self._unknown_data(where, one.finetune)
+
+    def _unknown_data(self, where: str, tuned: Contrast) -> Iterator[str]:
+        """The triplets that a block of fine-tuning names and `finetune.data` does not have."""
+        known = ", ".join(self.finetune.data) or "nothing"
+        for data in tuned.data:
+            if data not in self.finetune.data:
+                yield f"{where}.data names {data!r}; finetune.data has {known}"
 
     def _misfits_of_the_transfer_set(self) -> Iterator[str]:
         """What `augment.transfer` names that is no task with labels."""
@@ -178,10 +207,8 @@ class Params(Block):
                 f"{where}.finetune: there is no dev task to select weights by; give one of evaluate.tasks "
                 "`split: dev`, add `select: agreement` to it, which needs no labels, or set it to null"
             )
-        for data in student.finetune.data if student.finetune else ():
-            if data not in self.finetune.data:
-                known = ", ".join(self.finetune.data) or "nothing"
-                yield f"{where}.finetune.data names {data!r}; finetune.data has {known}"
+        if student.finetune:
+            yield from self._unknown_data(f"{where}.finetune", student.finetune)
 
     def _misses_of_a_classifier(self, name: str, classifier: Classifier) -> Iterator[str]:
         """What a classifier needs that the other blocks do not have."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.params.base import Block, Count, Positive, Role, Seed, without_folders
+from pipeline.params.finetune import TeacherFinetune
 
 View = Literal["sentence", "token_mean", "cls"]
 Storage = Literal["float16", "int8"]
@@ -50,6 +51,8 @@ class TransformerTeacher(Block):
     """Of the forward pass; vectors are stored as float16."""
     trust_remote_code: bool = False
     """Whether code that comes with a hub model may run here."""
+    finetune: TeacherFinetune | None = None
+    """Fine-tune its weights on labelled triplets before it encodes anything. null: it is taken as it is."""
 
 
 class HashingTeacher(Block):

@@ -71,7 +71,7 @@ def ledger(
         "data/corpus/tasks.parquet": sets[EVAL],
         "data/corpus/triplets.parquet": sets[FINETUNE],
         **{f"data/gated/{method}.parquet": sets[method] for method in METHODS if method in sets},
-        **{f"data/vectors/{name}": [*teachers, *found] for name, found in sets.items()},
+        **{f"data/vectors/{name}": _distinct([*teachers, *found]) for name, found in sets.items()},
         **{
             f"data/{kind}/{name}": found for kind in ("finetuned", "exported") for name, found in made.items()
         },
@@ -94,6 +94,11 @@ def ledger(
         },
         "students": {name: _terms(found) for name, found in made.items()},
     }
+
+
+def _distinct(found: list[Origin]) -> list[Origin]:
+    """Each origin once: the teacher's triplets may be those of the text set too."""
+    return [*{one.key: one for one in found}.values()]
 
 
 def view(written: Mapping[str, Any]) -> LedgerView:

@@ -13,6 +13,7 @@ STAGES = {
     "prepare": None,
     "augment": METHOD,
     "transfer": None,
+    "finetune_teacher": None,
     "members": None,
     "encode": TEXTS,
     "teacher_parts": None,

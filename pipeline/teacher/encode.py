@@ -22,6 +22,7 @@ from pipeline.teacher.encoding.store.filling import Shard
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import composition
 from pipeline.teacher.shared.cut import NONE
+from pipeline.teacher.shared.tuned import TUNED
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Ids, write_shard
 
@@ -38,6 +39,7 @@ def main(
     metrics: Annotated[Path | None, typer.Option(help="How much of the texts is cut, to write")] = None,
     num_shards: Annotated[int | None, typer.Option(help="Of a job array: in how many parts")] = None,
     members: Annotated[Path, typer.Option(help="The PCAs of an ensemble's members")] = Path("data/members"),
+    tuned: Annotated[Path, typer.Option(help="The fine-tuned teacher, if it is")] = TUNED,
 ) -> None:
     """Encode a text set; a killed run goes on where it stopped.
 
@@ -58,7 +60,7 @@ def main(
         return
     shards = filling.partition(ids, params.encode.shard_rows)
     mine = part(shards, shard_index, num_shards)
-    job = Job(Path.cwd(), texts_file, params.teacher, params.encode, params.runtime)
+    job = Job(Path.cwd(), texts_file, params.teacher, params.encode, params.runtime, tuned)
     rows = sum(shard.rows for shard in mine)
     label = f"encode {out.name}" + ("" if shard_index is None else f" ({shard_index} of {num_shards})")
     filled = None

@@ -19,6 +19,7 @@ from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import fitted_members
 from pipeline.teacher.shared.members import load_single, told_of
+from pipeline.teacher.shared.tuned import TUNED
 
 if TYPE_CHECKING:
     from pipeline.teacher.shared.vocabulary import Vocabulary
@@ -38,6 +39,7 @@ def main(
     members: Annotated[Path, typer.Option(help="Of an ensemble: the members' PCAs and code")] = Path(
         "data/members"
     ),
+    tuned: Annotated[Path, typer.Option(help="The fine-tuned teacher, if it is")] = TUNED,
 ) -> None:
     """Take the teacher apart; of an ensemble, the member from which students start.
 
@@ -45,7 +47,7 @@ def main(
     """
     params = load(params_file)
     key, block = starting_teacher(params.teacher)
-    teacher = load_single(key, block, params.runtime)
+    teacher = load_single(key, block, params.runtime, tuned)
     if isinstance(params.teacher, EnsembleTeacher):
         fitted_members.check_code(members, block.kind, type(teacher))
     wanted: dict[str, bool] = seal.read_json(readers, "look")

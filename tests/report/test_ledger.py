@@ -148,6 +148,16 @@ def test_fine_tuning_data_counts_where_it_changed_the_student(inputs, tmp_path):
     assert ("finetune.data.nli" in keys[True], "finetune.data.nli" in keys[False]) == (True, False)
 
 
+def test_what_the_teacher_is_fine_tuned_on_counts_for_its_vectors_and_all_students(inputs, tmp_path):
+    edit(inputs, "finetune: {data: {}", "finetune: {data: {nli: {kind: triplets, path: nli.tsv}}")
+    edit(inputs, "l6_v2/model}", "l6_v2/model, finetune: {data: [nli]}}")
+    edit(inputs, "evaluate: {tasks: {", "evaluate: {tasks: {dev: {kind: sts, path: dev.tsv, split: dev}, ")
+    ledger = written(inputs, tmp_path / "out")
+    for artifact in ("data/vectors/corpus", "data/vectors/finetune", "data/finetuned/potion"):
+        assert ledger["artifacts"][artifact]["made_of"].count("finetune.data.nli") == 1
+    assert "finetune.data.nli" in ledger["students"]["potion"]["unknown"]
+
+
 @pytest.mark.parametrize("missing", ["vectors/eval", "finetuned/potion"])
 def test_a_missing_folder_names_the_stage_that_writes_it(inputs, tmp_path, missing):
     shutil.rmtree(inputs / missing)

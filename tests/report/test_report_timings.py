@@ -50,7 +50,8 @@ def test_stages_without_time_have_no_share():
 def test_every_method_text_set_and_student_has_its_stages():
     found = timings.addresses(["wordnet", "other"], ["hpd"])
     assert found[:11] == [
-        *("look", "prepare", "augment@wordnet", "augment@other", "transfer", "members"),
+        *("look", "prepare", "augment@wordnet", "augment@other", "transfer"),
+            *("finetune_teacher", "members"),
         *("encode@corpus", "encode@wordnet", "encode@other", "encode@transfer", "encode@eval"),
     ]
     assert found[11:17] == [

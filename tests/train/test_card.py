@@ -10,7 +10,7 @@ from small_students import bilstm_block, compact_block, static_block, transforme
 from pipeline.data.student import student_folder
 from pipeline.params.base import without_folders
 from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher
-from pipeline.train.loop.card import model_card
+from pipeline.data.model_card import model_card
 from pipeline.train.students.kinds import static, transformer
 
 HASHING = HashingTeacher(kind="hashing")

@@ -12,11 +12,12 @@ from pipeline.params.base import HUB, without_folders
 from pipeline.params.corpus import RetrievalTriplets, Source, TripletFile, WordNetTriplets
 from pipeline.params.load import Params
 from pipeline.params.students import CompactInit, StudentBlock
-from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, single_teachers
+from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher, single_teachers
 
 SHARED, OF_STUDENTS = "shared.json", "students"
 """What `look` writes of the models' cards: of all students', and of each student's own."""
 TEACHER = "the teacher"
+OF_THE_TEACHER = "triplets that the teacher is fine-tuned on"
 WORDNET_NAME = "WordNet 3.0"
 OF_WORDNET = Licence((WORDNET,), "WordNet 3.0 licence of Princeton University: keep its notice")
 UNDECLARED = Licence((), "unknown: params.yaml names no licence")
@@ -95,8 +96,9 @@ def of_student(name: str, params: Params, facts: Facts, *, finetuned: bool) -> l
     block = params.student(name)
     read_sets, made = block.train.texts if block.train else {}, params.augment
     tuned = finetuned and block.finetune is not None
+    of_teachers = teachers(params, facts) if tuned or _reads_teacher(block) else []
     found = [
-        *(teachers(params, facts) if tuned or _reads_teacher(block) else []),
+        *of_teachers,
         *_start(name, params, facts),
         *(corpus(params, facts) if tuned or _reads_corpus(block) else []),
     ]
@@ -105,7 +107,9 @@ def of_student(name: str, params: Params, facts: Facts, *, finetuned: bool) -> l
     if "back_translation" in read_sets and made.back_translation.enabled:
         found += augmentation("back_translation", params, facts)
     if block.finetune and finetuned:
-        found += [triplets(data, params, facts) for data in block.finetune.data]
+        known = {one.key for one in of_teachers}
+        own = [triplets(data, params, facts) for data in block.finetune.data]
+        found += [one for one in own if one.key not in known]
     return found
 
 
@@ -141,7 +145,10 @@ def ships_finetuned(scores: Mapping[str, Any]) -> bool:
 
 
 def teachers(params: Params, facts: Facts) -> list[Origin]:
-    """The teacher, or the members of an ensemble."""
+    """The teacher, or the members of an ensemble, and what it is fine-tuned on.
+
+    That is named where no dev score rose too, as all that chose its weights.
+    """
     found = []
     for key, one in single_teachers(params.teacher).items():
         if isinstance(one, HashingTeacher):
@@ -152,6 +159,8 @@ def teachers(params: Params, facts: Facts) -> list[Origin]:
         found.append(_model(key, TEACHER, one.model, facts, revision))
         if isinstance(one, OpenAiApiTeacher):
             found.append(_model(f"{key}.parts", "the model that students start from", one.parts, facts))
+        if isinstance(one, TransformerTeacher) and one.finetune:
+            found += [triplets(data, params, facts, OF_THE_TEACHER) for data in one.finetune.data]
     return found
 
 
@@ -186,12 +195,12 @@ def augmentation(method: str, params: Params, facts: Facts) -> list[Origin]:
     ]
 
 
-def triplets(data: str, params: Params, facts: Facts) -> Origin:
-    """A block of `finetune.data`."""
+def triplets(data: str, params: Params, facts: Facts, what: str = "triplets") -> Origin:
+    """A block of `finetune.data`; `what` it gives."""
     key, block = f"finetune.data.{data}", params.finetune.data[data]
     if isinstance(block, WordNetTriplets):
-        return _wordnet(key, "triplets", facts)
-    return _texts(key, "triplets", _place(block), block.licence, facts)
+        return _wordnet(key, what, facts)
+    return _texts(key, what, _place(block), block.licence, facts)
 
 
 def _reads_teacher(block: StudentBlock) -> bool:

@@ -15,6 +15,7 @@ from pipeline.params.teacher import EnsembleTeacher, Teacher, TransformerTeacher
 from pipeline.score.footprint.cost import Plan, describe, measure
 from pipeline.tasks import pairs
 from pipeline.teacher.shared.members import load_teacher
+from pipeline.teacher.shared.tuned import TUNED
 
 BATCH_SECONDS = 0.2
 """A batch of a table is over sooner, in times that the system's own work disturbs."""
@@ -27,6 +28,7 @@ def main(
     out: Annotated[Path, typer.Option(help="reports/footprint.json")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
     members: Annotated[Path, typer.Option(help="The PCAs of an ensemble's members")] = Path("data/members"),
+    tuned: Annotated[Path, typer.Option(help="The fine-tuned teacher, if it is")] = TUNED,
 ) -> None:
     """Measure what every model costs."""
     params = load(params_file)
@@ -34,7 +36,7 @@ def main(
     # Students are measured on the CPU, and so is what they are compared with.
     on_cpu = params.runtime.model_copy(update={"device": "cpu"})
     block = in_float32(params.teacher)
-    teacher = load_teacher(block, on_cpu, members)
+    teacher = load_teacher(block, on_cpu, members, tuned)
     models = {
         "teacher": describe(
             teacher.encode_as_users_do,

@@ -86,7 +86,7 @@ class Transformer:
         self._check_pooling(params.model)
         recipe: dict[str, Any] = {
             "version": RECIPE_VERSION,
-            **params.model_dump(exclude={"prompts"}),
+            **params.model_dump(exclude={"prompts", "finetune"}),
             # Neither a path of this machine nor a name for a commit is an identity; the files are.
             "model": Path(params.model).name,
             "revision": None,

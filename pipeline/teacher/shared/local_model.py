@@ -203,7 +203,7 @@ def save_parts(
     """
     encoder, tokenizer = encoder_of(model).model, model.tokenizer
     encoder.save_pretrained(folder)
-    _keep_settings(encoder, folder)
+    keep_settings(encoder, folder)
     save_tokenizer(tokenizer, folder)
     size = max(tokenizer.get_vocab().values()) + 1
     before, after = special_around(tokenizer)
@@ -237,7 +237,7 @@ def save_tokenizer(tokenizer: "PreTrainedTokenizerBase", folder: Path) -> None:
         tokenizer.chat_template = template
 
 
-def _keep_settings(encoder: "PreTrainedModel", folder: Path) -> None:
+def keep_settings(encoder: "PreTrainedModel", folder: Path) -> None:
     """Have a saved config read as the encoder's own.
 
     Gemma 3 with attention both ways makes w // 2 + 1 of its window w whenever it is read, EmbeddingGemma

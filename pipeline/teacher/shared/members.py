@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import EnsembleTeacher, SingleTeacher, Teacher, single_teachers
+from pipeline.params.teacher import (
+    EnsembleTeacher,
+    SingleTeacher,
+    Teacher,
+    TransformerTeacher,
+    single_teachers,
+)
+from pipeline.teacher.shared.tuned import TUNED, as_tuned
 
 if TYPE_CHECKING:
     from pipeline.teacher import interface
@@ -18,26 +25,34 @@ FIELDS = "|".join(dict.fromkeys(field for block in SingleTeacher.__args__ for fi
 """All keys of a `teacher:` block, as a regular expression."""
 
 
-def load_teacher(params: Teacher, runtime: Runtime, fitted: Path) -> "interface.Teacher":
-    """The teacher of any params, an ensemble as one; `fitted` is the folder of its members' PCAs.
+def load_teacher(params: Teacher, runtime: Runtime, fitted: Path, tuned: Path = TUNED) -> "interface.Teacher":
+    """The teacher of any params, an ensemble as one.
+
+    Args:
+        params: `teacher` of params.yaml.
+        runtime: where it runs.
+        fitted: the folder of an ensemble's members' PCAs.
+        tuned: the folder of the fine-tuned teacher, for params that ask for one.
 
     Raises:
         UserError: it cannot be loaded, or a PCA is missing.
     """
-    module = implementation("teacher.kinds", params.kind)
-    ensemble = isinstance(params, EnsembleTeacher)
-    teacher: interface.Teacher = module.load(params, runtime, *([fitted] if ensemble else []))
+    if not isinstance(params, EnsembleTeacher):
+        return load_single("teacher", params, runtime, tuned)
+    teacher: interface.Teacher = implementation("teacher.kinds", params.kind).load(params, runtime, fitted)
     return teacher
 
 
-def load_members(params: Teacher, runtime: Runtime) -> "list[interface.Teacher]":
-    """The members of an ensemble, or the one teacher."""
-    return [load_single(key, block, runtime) for key, block in single_teachers(params).items()]
+def load_members(params: Teacher, runtime: Runtime, tuned: Path = TUNED) -> "list[interface.Teacher]":
+    """The members of an ensemble, or the one teacher, fine-tuned if params say so."""
+    return [load_single(key, block, runtime, tuned) for key, block in single_teachers(params).items()]
 
 
-def load_single(key: str, block: SingleTeacher, runtime: Runtime) -> "interface.Teacher":
+def load_single(key: str, block: SingleTeacher, runtime: Runtime, tuned: Path = TUNED) -> "interface.Teacher":
     """The teacher of the block at a key of params.yaml, which error messages name."""
     with told_of(key):
+        if isinstance(block, TransformerTeacher):
+            block = as_tuned(block, tuned)
         teacher: interface.Teacher = implementation("teacher.kinds", block.kind).load(block, runtime)
     return teacher
 

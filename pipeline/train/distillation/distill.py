@@ -12,6 +12,7 @@ from pipeline.core.errors import report_user_errors, under
 from pipeline.core.progress import say
 from pipeline.core.registry import implementation
 from pipeline.data.common import metrics, texts
+from pipeline.data.model_card import model_card
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import student_folder
 from pipeline.data.tokens.tokens import Tokens
@@ -20,7 +21,6 @@ from pipeline.params.load import load
 from pipeline.params.students import Student
 from pipeline.train.distillation import distillation
 from pipeline.train.loop import curves, guard
-from pipeline.train.loop.card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint, of_tensors
 from pipeline.train.loop.data import materialise, open_corpus, teacher_sample
 from pipeline.train.loop.loss import LossContext

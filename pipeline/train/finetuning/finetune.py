@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import torch
 import typer
 
 from pipeline.core import fingerprint
@@ -14,6 +13,7 @@ from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.registry import implementation
 from pipeline.data.common import metrics, texts
 from pipeline.data.common.tables import read_table
+from pipeline.data.model_card import model_card
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import layout, student_folder
 from pipeline.params.evaluate import AGREEMENT, Agreement
@@ -21,12 +21,11 @@ from pipeline.params.finetune import Finetune
 from pipeline.params.load import load
 from pipeline.params.runtime import Runtime
 from pipeline.params.students import Student as StudentParams
-from pipeline.params.teacher import Similarity
 from pipeline.prepare import dev as dev_file
 from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import agreement, pairs
-from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
+from pipeline.train.dev_score import DevScore, summary_of
 from pipeline.train.finetuning.finetuning import (
     Finetuning,
     append_projection,
@@ -38,7 +37,6 @@ from pipeline.train.loop import curves, guard
 from pipeline.train.loop.card import model_card
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point
-from pipeline.train.loop.objective import autocast
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World, processes
 from pipeline.train.students.shared.interface import Student
@@ -178,7 +176,7 @@ def _tune(
     key = f"students.{name}.finetune.precision"
     bfloat16 = takes_bfloat16(settings.precision, learner.module, world, checkpoint, key)
     similarity = student_folder.similarity(distilled)
-    dev_score = _DevScore(learner, dev_tasks, prompts, similarity, bfloat16=bfloat16)
+    dev_score = DevScore(learner, dev_tasks, prompts, similarity, bfloat16=bfloat16)
     if projection:
         before = dev_score()
         with under(f"students.{name}"):
@@ -187,7 +185,7 @@ def _tune(
         points = finetuning.run(name, dev_score, checkpoint, runtime.checkpoint_seconds, bfloat16=bfloat16)
     best = min(points, key=lambda point: point.dev_value)
     start = "distilled" if block.train else "untrained"
-    summary = _summary(points, best, before, settings, name, start)
+    summary = summary_of(points, best, before, settings, name, start)
     return Tuned(
         points,
         {"triplets": len(chosen), **summary},
@@ -195,47 +193,6 @@ def _tune(
         data=settings.data if best.step > 0 else (),
         checkpoint=checkpoint,
     )
-
-
-def _summary(
-    points: list[Point],
-    best: Point,
-    unprojected: float | None,
-    params: Finetune,
-    name: str,
-    unchanged: str,
-) -> dict[str, Any]:
-    """What was kept and why.
-
-    Args:
-        points: the curve.
-        best: the point of it whose weights are kept.
-        unprojected: the dev score before its projection, if there is one.
-        params: how it was fine-tuned.
-        name: the student's.
-        unchanged: what the weights before fine-tuning are called.
-    """
-    start, after = -points[0].dev_value, -best.dev_value
-    before = start if unprojected is None else unprojected
-    kept, reason = "finetuned", f"dev score {before:.4f} before, {after:.4f} at best"
-    if unprojected is not None:
-        reason = f"dev score {before:.4f} before, {start:.4f} with the projection, {after:.4f} at best"
-    if best.step == 0:
-        kept = unchanged if unprojected is None else "projected"
-    elif params.interpolation < 1:
-        reason += f"; the fine-tuned weights' share is {params.interpolation:g}"
-    saturated = guard.saturated_kernels(points[-1].measures, f"{name}.finetune.hsic")
-    return {
-        "kept": kept,
-        "reason": reason,
-        "steps": points[-1].step,
-        "best_step": best.step,
-        "dev_before": before,
-        **({} if unprojected is None else {"dev_projected": start}),
-        "dev_after": after,
-        **points[-1].measures,
-        **({"saturated_kernels": ", ".join(saturated)} if saturated else {}),
-    }
 
 
 def _agreement(name: str, corpus: Path, vectors_of_view: Path) -> DevTasks:
@@ -248,36 +205,6 @@ def _agreement(name: str, corpus: Path, vectors_of_view: Path) -> DevTasks:
     vectors = np.concatenate([*vector_set.of(ids, view)]).astype(np.float32)
     pairs_of_teacher = agreement.task(Embeddings(ids, vectors, vector_set.similarity(view)))
     return DevTasks({AGREEMENT: pairs_of_teacher}, found.texts, {AGREEMENT: "agreement"}, {AGREEMENT: None})
-
-
-class _DevScore:
-    """Mean headline metric over the dev tasks, with the student as it is at the moment."""
-
-    def __init__(
-        self,
-        learner: Student,
-        tasks: DevTasks,
-        prompts: dict[str, str],
-        similarity: Similarity,
-        *,
-        bfloat16: bool,
-    ) -> None:
-        self._learner, self._tasks, self._bfloat16 = learner, tasks, bfloat16
-        self._similarity = similarity
-        self._ids = tasks.texts["text_id"].to_numpy()
-        self._tokens = learner.tokenise(texts.with_prompts(tasks.texts, prompts)["text"].to_list())
-        self._main = {
-            name: evaluation.headline(tasks.scoring[name], metric) for name, metric in tasks.metrics.items()
-        }
-
-    def __call__(self) -> float:
-        # Scoring may train classifiers, which need their gradients.
-        with torch.no_grad(), autocast(self._learner.module, bfloat16=self._bfloat16):
-            parts = [self._learner.encode(part).vectors.float().cpu() for part in self._tokens.in_parts()]
-        vectors = np.concatenate([part.numpy() for part in parts])
-        embeddings = Embeddings(self._ids, vectors, self._similarity)
-        scores = evaluation.score_tasks(self._tasks.pairs, self._tasks.scoring, embeddings)
-        return evaluation.average(scores, self._main)
 
 
 def _copy(source: Path, out: Path) -> None:

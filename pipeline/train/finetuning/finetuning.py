@@ -270,8 +270,10 @@ def _vectors(student: Student, content: list[str]) -> Iterator[NDArray[np.float3
                 yield student.encode(part).vectors.float().cpu().numpy()
 
 
-def chosen_triplets(triplets: pl.DataFrame, params: Finetune, path: Path) -> pl.DataFrame:
-    """The triplets of the data that a student names.
+def chosen_triplets(
+    triplets: pl.DataFrame, params: Finetune, path: Path, key: str = "the student's finetune"
+) -> pl.DataFrame:
+    """The triplets of the data that a student, or the teacher, names; `key` says where, for messages.
 
     Raises:
         UserError: there are fewer than a batch needs.
@@ -280,7 +282,7 @@ def chosen_triplets(triplets: pl.DataFrame, params: Finetune, path: Path) -> pl.
     if len(chosen) < 2:
         raise UserError(
             f"{path} has {len(chosen)} triplets of {', '.join(params.data)}, and at least 2 are needed to "
-            "contrast; add some to finetune.data, or set the student's finetune to null"
+            f"contrast; add some to finetune.data, or set {key} to null"
         )
     return chosen
 

@@ -20,6 +20,7 @@ from pipeline.teacher.encoding.store.filling import Advance, Shard
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared.cut import NONE, Cut, added, most
 from pipeline.teacher.shared.members import load_members, own_views, told_of
+from pipeline.teacher.shared.tuned import TUNED
 from pipeline.vectors.sets.shards import Ids
 
 
@@ -32,6 +33,8 @@ class Job:
     teacher: Teacher
     encode: Encode
     runtime: Runtime
+    tuned: Path = TUNED
+    """The fine-tuned teacher, if it is."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Worker:
         runtime = job.runtime.model_copy(update={"device": device or job.runtime.device})
         ids = texts.ids(job.texts, None)
         self._keys = list(single_teachers(job.teacher))
-        self._teachers = load_members(job.teacher, runtime)
+        self._teachers = load_members(job.teacher, runtime, job.tuned)
         self._views = own_views(job.teacher, job.encode.views)
         self._ids, self._texts = ids, job.texts
         self._stores = [
