@@ -11,7 +11,7 @@ from pipeline.params.students import BilstmStudent, CompactStudent, StaticStuden
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds import hashing
 from pipeline.teacher.kinds.hashing import Hashing, letter_tokenizer
-from pipeline.teacher.shared.vocabulary import Vocabulary
+from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

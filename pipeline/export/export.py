@@ -31,7 +31,7 @@ from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.subtasks import spelled_out
-from pipeline.teacher.shared.tuned import TUNED
+from pipeline.teacher.shared.local.tuned import TUNED
 from pipeline.vectors.space import pca
 
 if TYPE_CHECKING:

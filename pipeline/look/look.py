@@ -20,7 +20,7 @@ from pipeline.prepare import window
 from pipeline.train.students.shared.verdict import Possible, Refused, verdict
 
 if TYPE_CHECKING:
-    from pipeline.teacher.shared.unweighted import Reading
+    from pipeline.teacher.shared.local.unweighted import Reading
 
 
 def main(

@@ -21,8 +21,8 @@ from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.filling import Shard
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import composition
-from pipeline.teacher.shared.cut import NONE
-from pipeline.teacher.shared.tuned import TUNED
+from pipeline.teacher.shared.local.cut import NONE
+from pipeline.teacher.shared.local.tuned import TUNED
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Ids, write_shard
 

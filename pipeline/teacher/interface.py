@@ -10,8 +10,8 @@ from torch import nn
 
 from pipeline.params.base import Role
 from pipeline.params.teacher import Similarity
-from pipeline.teacher.shared.cut import Cut
-from pipeline.teacher.shared.vocabulary import Vocabulary
+from pipeline.teacher.shared.local.cut import Cut
+from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
 
 class Teacher(Protocol):

@@ -18,11 +18,11 @@ from pipeline.params.teacher import EnsembleTeacher, starting_teacher
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import fitted_members
+from pipeline.teacher.shared.local.tuned import TUNED
 from pipeline.teacher.shared.members import load_single, told_of
-from pipeline.teacher.shared.tuned import TUNED
 
 if TYPE_CHECKING:
-    from pipeline.teacher.shared.vocabulary import Vocabulary
+    from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
 VIEW = "vocabulary"
 """The view of token vectors in the store, where a token's number is its id."""

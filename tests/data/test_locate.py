@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from pipeline.data.models.locate import check_modules, find_model, weights_hash
 from pipeline.params.teacher import TransformerTeacher
-from pipeline.teacher.shared.local_model import find_teacher
+from pipeline.teacher.shared.local.local_model import find_teacher
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -51,7 +51,7 @@ def test_every_method_text_set_and_student_has_its_stages():
     found = timings.addresses(["wordnet", "other"], ["hpd"])
     assert found[:11] == [
         *("look", "prepare", "augment@wordnet", "augment@other", "transfer"),
-            *("finetune_teacher", "members"),
+        *("finetune_teacher", "members"),
         *("encode@corpus", "encode@wordnet", "encode@other", "encode@transfer", "encode@eval"),
     ]
     assert found[11:17] == [

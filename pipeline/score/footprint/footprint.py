@@ -14,8 +14,8 @@ from pipeline.params.load import load
 from pipeline.params.teacher import EnsembleTeacher, Teacher, TransformerTeacher, single_teachers
 from pipeline.score.footprint.cost import Plan, describe, measure
 from pipeline.tasks import pairs
+from pipeline.teacher.shared.local.tuned import TUNED
 from pipeline.teacher.shared.members import load_teacher
-from pipeline.teacher.shared.tuned import TUNED
 
 BATCH_SECONDS = 0.2
 """A batch of a table is over sooner, in times that the system's own work disturbs."""

@@ -18,10 +18,10 @@ from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import EnsembleTeacher, Similarity, single_teachers
 from pipeline.teacher.shared import composition
-from pipeline.teacher.shared.cut import Cut, most
+from pipeline.teacher.shared.local.cut import Cut, most
+from pipeline.teacher.shared.local.unweighted import Reading
+from pipeline.teacher.shared.local.vocabulary import Vocabulary
 from pipeline.teacher.shared.members import load_members, own_views, told_of
-from pipeline.teacher.shared.unweighted import Reading
-from pipeline.teacher.shared.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from torch import nn

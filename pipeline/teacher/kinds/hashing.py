@@ -15,9 +15,9 @@ from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher, Similarity
-from pipeline.teacher.shared.cut import NONE, Cut
-from pipeline.teacher.shared.unweighted import Reading
-from pipeline.teacher.shared.vocabulary import Vocabulary
+from pipeline.teacher.shared.local.cut import NONE, Cut
+from pipeline.teacher.shared.local.unweighted import Reading
+from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from transformers import BertConfig, PreTrainedTokenizerFast

@@ -18,10 +18,10 @@ from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, Similarity, TransformerTeacher
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
-from pipeline.teacher.shared.local_facts import facts_of
-from pipeline.teacher.shared.local_model import find_teacher, load_model, save_parts
-from pipeline.teacher.shared.unweighted import Reading
-from pipeline.teacher.shared.vocabulary import Vocabulary
+from pipeline.teacher.shared.local.local_facts import facts_of
+from pipeline.teacher.shared.local.local_model import find_teacher, load_model, save_parts
+from pipeline.teacher.shared.local.unweighted import Reading
+from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
 RECIPE_VERSION = 1
 VIEW = "sentence"

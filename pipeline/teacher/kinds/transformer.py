@@ -19,17 +19,17 @@ from pipeline.encoders.packing.packing import positions_of
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Similarity, TransformerTeacher
-from pipeline.teacher.shared import prompts
-from pipeline.teacher.shared.cut import Cut, cut
-from pipeline.teacher.shared.local_facts import facts_of
-from pipeline.teacher.shared.local_model import (
+from pipeline.teacher.shared.local import prompts
+from pipeline.teacher.shared.local.cut import Cut, cut
+from pipeline.teacher.shared.local.local_facts import facts_of
+from pipeline.teacher.shared.local.local_model import (
     find_teacher,
     load_model,
     longest_text,
     save_parts,
 )
-from pipeline.teacher.shared.unweighted import Reading, load_unweighted, stated_prompts
-from pipeline.teacher.shared.vocabulary import Vocabulary
+from pipeline.teacher.shared.local.unweighted import Reading, load_unweighted, stated_prompts
+from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -25,7 +25,7 @@ from pipeline.prepare import dev as dev_file
 from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.train.dev_score import DevScore, summary_of
+from pipeline.train.finetuning.dev_score import DevScore, summary_of
 from pipeline.train.finetuning.finetuning import (
     Finetuning,
     append_projection,
@@ -33,8 +33,7 @@ from pipeline.train.finetuning.finetuning import (
     chosen_triplets,
     whiten,
 )
-from pipeline.train.loop import curves, guard
-from pipeline.train.loop.card import model_card
+from pipeline.train.loop import curves
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.precision import takes_bfloat16

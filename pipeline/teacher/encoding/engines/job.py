@@ -18,9 +18,9 @@ from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.filling import Advance, Shard
 from pipeline.teacher.encoding.store.store import VectorStore
-from pipeline.teacher.shared.cut import NONE, Cut, added, most
+from pipeline.teacher.shared.local.cut import NONE, Cut, added, most
+from pipeline.teacher.shared.local.tuned import TUNED
 from pipeline.teacher.shared.members import load_members, own_views, told_of
-from pipeline.teacher.shared.tuned import TUNED
 from pipeline.vectors.sets.shards import Ids
 
 

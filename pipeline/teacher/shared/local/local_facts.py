@@ -11,7 +11,7 @@ from pipeline.data.models import teacher_facts
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.encoders.packing.packing import positions_of
 from pipeline.params.teacher import TransformerTeacher
-from pipeline.teacher.shared.local_model import (
+from pipeline.teacher.shared.local.local_model import (
     check_pooling,
     check_tokenizer,
     longest_text,

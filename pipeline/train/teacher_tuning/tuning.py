@@ -21,9 +21,9 @@ from pipeline.params.teacher import TransformerTeacher
 from pipeline.prepare import dev as dev_file
 from pipeline.tasks import pairs
 from pipeline.teacher.kinds import transformer
-from pipeline.teacher.shared.local_model import keep_settings
-from pipeline.train.dev_score import DevScore, summary_of
-from pipeline.train.finetuning import Finetuning, chosen_triplets
+from pipeline.teacher.shared.local.local_model import keep_settings
+from pipeline.train.finetuning.dev_score import DevScore, summary_of
+from pipeline.train.finetuning.finetuning import Finetuning, chosen_triplets
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.precision import takes_bfloat16

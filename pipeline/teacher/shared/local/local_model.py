@@ -16,7 +16,7 @@ from pipeline.data.models.locate import check_modules, find_model
 from pipeline.encoders.packed_model import encoder_of, special_around
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack
 from pipeline.params.teacher import TransformerTeacher
-from pipeline.teacher.shared.vocabulary import Vocabulary
+from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

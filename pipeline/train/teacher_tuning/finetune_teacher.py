@@ -10,7 +10,7 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.data.common import metrics
 from pipeline.params.load import load
 from pipeline.params.teacher import TransformerTeacher
-from pipeline.teacher.shared import tuned
+from pipeline.teacher.shared.local import tuned
 from pipeline.train.loop import curves
 from pipeline.train.loop.world import processes
 
@@ -40,7 +40,7 @@ def main(
         curves.write([], "dev_score", -1, curve)
         metrics.write({"kept": "not fine-tuned", "reason": "teacher.finetune is off"}, metrics_file)
         return
-    from pipeline.train.teacher_tuning import tune
+    from pipeline.train.teacher_tuning.tuning import tune
 
     found = tune(block, block.finetune, params.runtime, triplets, finetune_texts, dev)
     with atomic_folder(out, sealed=False) as folder:
