@@ -7,10 +7,10 @@ from huggingface_hub import ModelCard
 from model2vec import StaticModel
 from small_students import static_block, transformer_block
 
+from pipeline.data.model_card import model_card
 from pipeline.data.student import student_folder
 from pipeline.params.base import without_folders
 from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher
-from pipeline.data.model_card import model_card
 from pipeline.train.students.kinds import static, transformer
 
 HASHING = HashingTeacher(kind="hashing")
