@@ -49,12 +49,12 @@ def test_stages_without_time_have_no_share():
 
 def test_every_method_text_set_and_student_has_its_stages():
     found = timings.addresses(["wordnet", "other"], ["hpd"])
-    assert found[:11] == [
+    assert found[:12] == [
         *("look", "prepare", "augment@wordnet", "augment@other", "transfer"),
         *("finetune_teacher", "members"),
         *("encode@corpus", "encode@wordnet", "encode@other", "encode@transfer", "encode@eval"),
     ]
-    assert found[11:17] == [
+    assert found[12:18] == [
         "encode@finetune",
         "teacher_parts",
         "fit_pca",
@@ -62,7 +62,7 @@ def test_every_method_text_set_and_student_has_its_stages():
         "gate@other",
         "distill@hpd",
     ]
-    assert found[17:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
+    assert found[18:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
 
 
 @pytest.mark.parametrize("document", [{"seconds": 3}, {"seconds": "x", "peak_megabytes": 3}, [1]])
