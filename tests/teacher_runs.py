@@ -15,7 +15,7 @@ from pipeline.core.errors import report_user_errors
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
 from pipeline.tasks import pairs
-from pipeline.train.finetuning import Finetuning
+from pipeline.train.finetuning.finetuning import Finetuning
 from pipeline.train.loop.objective import Step
 from pipeline.train.teacher_tuning.finetune_teacher import main
 

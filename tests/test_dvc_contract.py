@@ -156,7 +156,7 @@ def test_what_makes_or_scores_a_student_cannot_import_a_teacher(repository, entr
 def test_that_proof_can_fail(copy):
     assert in_teacher(reachable("pipeline/teacher/encode.py", copy)[0])
     loop = copy / "pipeline/train/loop/data.py"
-    edit(loop, "\nMIN_DEV", "\nfrom pipeline.teacher.shared import local_model\n\nMIN_DEV")
+    edit(loop, "\nMIN_DEV", "\nfrom pipeline.teacher.shared.local import local_model\n\nMIN_DEV")
     assert sorted(in_teacher(reachable("pipeline/train/distillation/distill.py", copy)[0])) == [
         "pipeline/teacher/shared/local/local_model.py",
         "pipeline/teacher/shared/local/vocabulary.py",

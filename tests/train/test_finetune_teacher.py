@@ -31,7 +31,7 @@ from pipeline.tasks import pairs
 from pipeline.teacher import encode
 from pipeline.teacher.kinds import transformer
 from pipeline.teacher.shared.members import load_teacher
-from pipeline.train.finetuning import Finetuning
+from pipeline.train.finetuning.finetuning import Finetuning
 from pipeline.train.teacher_tuning.tuning import TeacherInTraining
 from pipeline.vectors.sets import published
 
