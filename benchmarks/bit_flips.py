@@ -177,6 +177,10 @@ def _kinds() -> dict[str, tuple[list[Path], Read]]:
         "readers": ([DATA / "vocabulary_readers.json"], lambda path: seal.read_json(path, "look")),
         "tokenizer": ([DATA / "tokenizer"], lambda path: seal.check(path, "look again")),
         "members": ([DATA / "members/manifest.json"], lambda path: seal.read_json(path, "members")),
+        "tuned teacher": (
+            [DATA / "tuned_teacher/manifest.json"],
+            lambda path: seal.read_json(path, "finetune_teacher"),
+        ),
         "vectors": (_in("vectors"), _vectors),
         "PCA": (_in("pca"), lambda path: repr(pca.read(path.parent, path.stem))),
         "parts": ([DATA / "teacher"], _parts),

@@ -20,6 +20,7 @@ ALL_STAGES = {
     "augment@wordnet",
     "augment@back_translation",
     "transfer",
+    "finetune_teacher",
     "members",
     "encode@corpus",
     "encode@wordnet",
