@@ -95,7 +95,7 @@ def classifier_faults(name: str, block: Classifier) -> Iterator[str]:
             f"classifiers.{name}.transfer: texts of the transfer set have the task teacher's labels alone; "
             "add kd: {alpha: 0.0}, or set transfer to false"
         )
-    if block.transfer and min(block.fractions) < 1:
+    if block.transfer and any(share < 1 for share in block.fractions):
         yield (
             f"classifiers.{name}.fractions: the transfer set is made of all training rows, so no share of "
             "them says what few give; set fractions to [1.0], or transfer to false"

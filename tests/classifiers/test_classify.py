@@ -86,6 +86,11 @@ def test_dev_rows_choose_the_learning_rate(tmp_path):
     assert curve["dev_score"].max() == pytest.approx(told["dev"]["0.01"], abs=1e-5)
 
 
+def test_a_rate_that_is_named_twice_trains_once(tmp_path):
+    write_inputs(tmp_path, "static", single_rows(), train={**LEARNS, "lr": [0.01, 1e-2]})
+    assert steps_of(tmp_path) == 48
+
+
 def test_shares_of_the_rows_and_seeds(tmp_path):
     write_inputs(tmp_path, "static", single_rows(), train=LEARNS, fractions=[0.25, 1.0], seeds=2)
     classify(tmp_path)

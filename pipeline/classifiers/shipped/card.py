@@ -112,7 +112,7 @@ def card(
         "## How to load it\n",
         f"`onnx/model.onnx` gives `{LOGITS}`, within {apart:.1e} of the trained classifier's. {order}"
         f"{before}The program runs in the folder of this card.\n",
-        PROGRAM.replace("{texts}", texts).replace("{prompt}", json.dumps(prompt)),
+        PROGRAM.replace("{texts}", texts).replace("{prompt}", repr(prompt)),
     ]
     return str(ModelCard("\n".join(parts)))
 

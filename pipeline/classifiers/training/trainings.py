@@ -97,6 +97,7 @@ class Trainings:
             RATES.get(self._params.kind, RATES_OF_ENCODERS) if block.train.lr == "auto" else block.train.lr
         )
         seed = block.train.seed
+        rates = tuple(dict.fromkeys(rates))  # a training twice would wait for itself
         shipped, dev = self._train(rates[0], seed, 1.0), dict.fromkeys(rates, 0.0)
         dev[rates[0]], best = shipped.dev_score, rates[0]
         for rate in rates[1:]:
