@@ -32,7 +32,7 @@ from statistics import mean
 
 import polars as pl
 from measuring import RESULTS, machine, report
-from quality_classifiers import classifier_rows
+from quality_classifiers import report_classifiers
 from quality_table import Key, Row, aligned, key, markdown
 from ruamel.yaml import YAML
 from slices import SLICES, write_slices
@@ -109,8 +109,8 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
             reproduce(place, [f"evaluate@{name}" for name in mine["students"]])
             if classifiers:
                 reproduce(place, [f"classify@{name}" for name in classifiers])
-                trained_rows = [{**row, **machine()} for row in classifier_rows(place, mine)]
-                report(f"classifiers_{args.name}", trained_rows, f"python benchmarks/quality.py {args.name}")
+                every = dict.fromkeys(name for one in runs for name in one["classifiers"])
+                report_classifiers(args.name, place, mine, every, f"python benchmarks/quality.py {args.name}")
             for found in over_seeds(rows(place, mine), mine["students"]):
                 seeds = f" --seeds {found['seeds']}" if found.get("seeds") else ""
                 command = f"python benchmarks/quality.py {args.name} --students {found['model']}{seeds}"

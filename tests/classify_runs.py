@@ -150,3 +150,11 @@ def classify(folder: Path) -> None:
         metrics_file=folder / "metrics.json",
         params_file=folder / "params.yaml",
     )
+
+
+def change(folder: Path, **block: object) -> None:
+    """Change the classifier's block."""
+    yaml = YAML()
+    params = yaml.load(folder / "params.yaml")
+    params["classifiers"]["one"].update(block)
+    yaml.dump(params, folder / "params.yaml")

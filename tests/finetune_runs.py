@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -94,6 +95,11 @@ def finetune(**inputs: Path) -> None:
 
 def finetune_slowly(folder: Path, log: Path, seconds: float) -> None:
     """In a process of its own: the stage, saving its state after every step, and noting the steps."""
+    slowly(finetune, folder, log, seconds)
+
+
+def slowly(stage: Callable[[], None], folder: Path, log: Path, seconds: float) -> None:
+    """Run a stage that fine-tunes: it saves and notes every step, and waits."""
     os.chdir(folder)
     torch.set_num_threads(1)
     sys.stderr = (folder / "stderr").open("a")
@@ -109,4 +115,4 @@ def finetune_slowly(folder: Path, log: Path, seconds: float) -> None:
     Finetuning.run = lambda self, name, score, checkpoint, _seconds, **precision: run(
         self, name, score, checkpoint, 0, **precision
     )
-    report_user_errors(finetune)()
+    report_user_errors(stage)()

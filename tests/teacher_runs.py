@@ -1,22 +1,15 @@
 """Runs of the stage `finetune_teacher` on a few triplets: in this process, and in processes to be killed."""
 
-import os
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import torch
-from finetune_runs import DEV, TRIPLETS, ids_of, named_in, write_dev
+from finetune_runs import DEV, TRIPLETS, ids_of, named_in, slowly, write_dev
 from ruamel.yaml import YAML
 from small_params import small_params
 
-from pipeline.core.errors import report_user_errors
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
 from pipeline.tasks import pairs
-from pipeline.train.finetuning.finetuning import Finetuning
-from pipeline.train.loop.objective import Step
 from pipeline.train.teacher_tuning.finetune_teacher import main
 
 TUNED = Path("data/tuned_teacher")
@@ -61,19 +54,4 @@ def tune() -> None:
 
 def tune_slowly(folder: Path, log: Path, seconds: float) -> None:
     """In a process of its own: the stage, saving its state after every step, and noting the steps."""
-    os.chdir(folder)
-    torch.set_num_threads(1)
-    sys.stderr = (folder / "stderr").open("a")
-    backward, run = Step.backward, Finetuning.run
-
-    def slow_backward(self: Step, rows: Any) -> dict[str, float]:
-        with log.open("a") as file:
-            file.write("step\n")
-        time.sleep(seconds)
-        return backward(self, rows)
-
-    Step.backward = slow_backward
-    Finetuning.run = lambda self, name, score, checkpoint, _seconds, **precision: run(
-        self, name, score, checkpoint, 0, **precision
-    )
-    report_user_errors(tune)()
+    slowly(tune, folder, log, seconds)

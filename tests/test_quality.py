@@ -230,11 +230,12 @@ def test_classifiers_are_rows_of_their_own(quality, tmp_path):
     scores = {"accuracy": 0.8, "f1": 0.75, "spread": 0.01, "train": 90}
     told = {"task": "mrpc", "start": "distilled", "kd": True, "metric": "f1", "scores": scores, "seeds": 3}
     told |= {"transfer_rows": 0, "task_teacher": {"accuracy": 0.9, "f1": 0.85}, "lr": 0.001}
+    told |= {"settings": {"epochs": 3.0}}
     told |= {"parameters_without_embeddings": 12}
     for part, content in (("reports/stages", told), ("data/timings", {"seconds": 90})):
         (tmp_path / part).mkdir(parents=True)
         (tmp_path / part / "classify_one.json").write_text(json.dumps(content))
-    [row] = rows(tmp_path, {"classifiers": {"one": {"train": {"epochs": 3}}}})
+    [row] = rows(tmp_path, {"classifiers": {"one": {}}})
     assert (row["accuracy"], row["f1"], row["sd"]) == (80.0, 75.0, 1.0)
     assert (row["teacher"], row["minutes"], row["epochs"]) == (85.0, 1.5, 3)
 

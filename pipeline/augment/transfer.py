@@ -17,12 +17,12 @@ from pipeline.core.progress import say
 from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts as texts_file
 from pipeline.params.augment import TransferSet
+from pipeline.params.classifiers import with_labels
 from pipeline.params.evaluate import Task
 from pipeline.params.load import load
 from pipeline.prepare import window
 from pipeline.prepare.cleaning import check_ids, fold
 from pipeline.tasks import pairs as pairs_file
-from pipeline.tasks.subtasks import one_by_one
 
 TRAINS = pairs_file.HAS_CLASS & (pl.col("subset") == "train")
 """Whether a row trains a classifier; all others evaluate."""
@@ -65,8 +65,8 @@ def main(
 
 
 def spelled_out(settings: TransferSet, tasks: dict[str, Task]) -> list[str]:
-    """The tasks that are named, `mnli` as the two that it stands for."""
-    return [*one_by_one({name: tasks[name] for name in settings.tasks})]
+    """The tasks that are named; of an entry that stands for several, those with labels."""
+    return [*with_labels({name: tasks[name] for name in settings.tasks})]
 
 
 def held_out_texts(pairs: pl.DataFrame, texts: pl.DataFrame) -> pl.Series:

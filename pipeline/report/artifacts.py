@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
@@ -61,10 +61,17 @@ def measured(
     return found
 
 
-def teachers_weights(vectors: Path, view: str) -> list[str | None]:
-    """Digest of the weights of the teacher, or of each member of an ensemble, by the corpus' vectors.
+class Weights(NamedTuple):
+    """What vectors were made with."""
 
-    None: it has no weights here, as one behind an API.
+    model: str | None
+    """Its name, which tells a fine-tuned teacher from the one that it was made of."""
+    sha256: str | None
+    """None: it has no weights here, as one behind an API."""
+
+
+def teachers_weights(vectors: Path, view: str) -> list[Weights]:
+    """The weights of the teacher, or of each member of an ensemble, by the corpus' vectors.
 
     Raises:
         UserError: there are no such vectors.
@@ -72,7 +79,7 @@ def teachers_weights(vectors: Path, view: str) -> list[str | None]:
     recipe = metrics.read(vectors / "corpus" / view / "manifest.json", "encode@corpus")["recipe"]
     recipe = next(iter(recipe["roles"].values())) if "roles" in recipe else recipe
     recipes = [member["recipe"] for member in recipe["members"]] if "members" in recipe else [recipe]
-    return [one.get("weights") for one in recipes]
+    return [Weights(one.get("model"), one.get("weights")) for one in recipes]
 
 
 def as_json(ledger: Mapping[str, Any]) -> str:

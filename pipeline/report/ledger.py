@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline.export.ledger import origins
 from pipeline.export.ledger.licences import Licence, strictest
 from pipeline.export.ledger.origins import Facts, Origin
 from pipeline.params.load import Params
+from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
+from pipeline.report.artifacts import Weights
 from pipeline.report.numbers import NOTHING
 
 TASKS = "evaluate.tasks."
 SCORES_ONLY = Licence((), "not asked: it scores students, and nothing is trained on it", nothing=True)
 METHODS = ("wordnet", "back_translation")
 CORPUS, TRANSFER, EVAL, FINETUNE = "corpus", "transfer", "eval", "finetune"
+TUNED = "data/tuned_teacher"
 SHOWN_DIGITS = 12
 
 
@@ -51,7 +55,7 @@ def ledger(
     facts: Facts,
     finetuned: Mapping[str, bool],
     measured: Mapping[str, Mapping[str, Any]],
-    weights: Sequence[str | None],
+    weights: Sequence[Weights],
 ) -> dict[str, Any]:
     """The ledger of a run, as JSON has it.
 
@@ -60,7 +64,7 @@ def ledger(
         facts: what `look` and `prepare` wrote of the origins.
         finetuned: student -> whether it ships what fine-tuning gave; without those that were not made.
         measured: artifact -> its rows and digests, as far as they are known.
-        weights: digest of each teacher's weights, in the order of the members of an ensemble.
+        weights: of each teacher, in the order of the members of an ensemble.
     """
     made = {
         name: origins.of_student(name, params, facts, finetuned=ships) for name, ships in finetuned.items()
@@ -85,7 +89,13 @@ def ledger(
         },
     }
     distinct = {one.key: one for found in (teachers, *artifacts.values()) for one in found}
-    digests = dict(zip((one.key for one in teachers if one.what == origins.TEACHER), weights, strict=True))
+    digests = {}
+    for (key, block), found in zip(single_teachers(params.teacher).items(), weights, strict=True):
+        if is_tuned(block, found):
+            artifacts[TUNED] = teachers
+            measured = {**measured, TUNED: {"weights_sha256": found.sha256}}
+        else:
+            digests[key] = found.sha256
     return {
         "origins": {key: _written(one, digests.get(key), facts) for key, one in distinct.items()},
         "artifacts": {
@@ -94,6 +104,13 @@ def ledger(
         },
         "students": {name: _terms(found) for name, found in made.items()},
     }
+
+
+def is_tuned(block: SingleTeacher, weights: Weights) -> bool:
+    """Whether a teacher's vectors are of weights that its fine-tuning changed."""
+    if not isinstance(block, TransformerTeacher) or block.finetune is None:
+        return False
+    return weights.model != Path(block.model).name
 
 
 def _distinct(found: list[Origin]) -> list[Origin]:

@@ -33,6 +33,12 @@ def edit(inputs: Path, old: str, new: str) -> None:
     params.write_text(params.read_text().replace(old, new))
 
 
+def tune_the_teacher(inputs: Path) -> None:
+    edit(inputs, "finetune: {data: {}", "finetune: {data: {nli: {kind: triplets, path: nli.tsv}}")
+    edit(inputs, "l6_v2/model}", "l6_v2/model, finetune: {data: [nli]}}")
+    edit(inputs, "evaluate: {tasks: {", "evaluate: {tasks: {dev: {kind: sts, path: dev.tsv, split: dev}, ")
+
+
 def test_every_artifact_has_its_origins_rows_and_digest(inputs, tmp_path):
     found = written(inputs, tmp_path / "out")
     artifacts = found["artifacts"]
@@ -149,9 +155,7 @@ def test_fine_tuning_data_counts_where_it_changed_the_student(inputs, tmp_path):
 
 
 def test_what_the_teacher_is_fine_tuned_on_counts_for_its_vectors_and_all_students(inputs, tmp_path):
-    edit(inputs, "finetune: {data: {}", "finetune: {data: {nli: {kind: triplets, path: nli.tsv}}")
-    edit(inputs, "l6_v2/model}", "l6_v2/model, finetune: {data: [nli]}}")
-    edit(inputs, "evaluate: {tasks: {", "evaluate: {tasks: {dev: {kind: sts, path: dev.tsv, split: dev}, ")
+    tune_the_teacher(inputs)
     ledger = written(inputs, tmp_path / "out")
     for artifact in ("data/vectors/corpus", "data/vectors/finetune", "data/finetuned/potion"):
         assert ledger["artifacts"][artifact]["made_of"].count("finetune.data.nli") == 1
@@ -176,3 +180,15 @@ def test_names_and_licences_of_users_are_escaped_on_the_page(nasty):
     section = section[: section.index("</section>")]
     assert "<script" not in section
     assert section.count(html.escape(nasty)) == 2 * len(rows) + 2 * len(students)
+
+
+@pytest.mark.parametrize("changed", [True, False], ids=["tuned", "as it was"])
+def test_the_digest_of_tuned_weights_is_not_that_of_the_model_they_came_from(inputs, tmp_path, changed):
+    tune_the_teacher(inputs)
+    manifest = inputs / "vectors/corpus/sentence/manifest.json"
+    if changed:
+        manifest.write_text(manifest.read_text().replace('"model": "model"', '"model": "model-finetuned"'))
+    found = written(inputs, tmp_path / "out")
+    assert found["origins"]["teacher"].get("weights_sha256") == (None if changed else "9" * 64)
+    tuned = {"made_of": ["teacher", "finetune.data.nli"], "weights_sha256": "9" * 64}
+    assert found["artifacts"].get("data/tuned_teacher") == (tuned if changed else None)

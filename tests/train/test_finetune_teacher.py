@@ -280,7 +280,7 @@ def test_damaged_weights_are_found(folder, model):
     content = bytearray(weights.read_bytes())
     content[-9] ^= 4
     weights.write_bytes(content)
-    with refuses(weights, "teacher.model"):
+    with refuses(weights, "dvc repro -f finetune_teacher"):
         encoded("vectors")
 
 

@@ -12,12 +12,8 @@ from pipeline.data.common.texts import text_id
 from pipeline.params.finetune import Finetune
 from pipeline.params.students import TransformerStudent
 from pipeline.tasks import pairs
-from pipeline.train.finetuning.finetuning import (
-    Finetuning,
-    append_projection,
-    check_last_layer,
-    chosen_triplets,
-)
+from pipeline.train.finetuning.finetuning import Finetuning, chosen_triplets
+from pipeline.train.finetuning.last_layer import append_projection, check_last_layer
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.losses.hsic import Hsic
 from pipeline.train.students.kinds import compact, static, transformer

@@ -23,7 +23,7 @@ from pipeline.export import export
 from pipeline.export.shared.onnx_folder import GRAPHS
 from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.finetune import Whitening
-from pipeline.train.finetuning.finetuning import whiten
+from pipeline.train.finetuning.last_layer import whiten
 from pipeline.train.students.kinds import static, transformer
 
 BY_ID = sorted(TRAIN, key=text_id)

@@ -158,7 +158,8 @@ class Trainings:
 
     def _load(self) -> Student:
         student = implementation("train.students.kinds", self._params.kind).load(self._params, self._start)
-        if self._params.kind in OF_TABLES:
+        # Apple's GPUs have no sparse tensors.
+        if self._params.kind in OF_TABLES and self._world.device != "mps":
             for part in student.module.modules():
                 if isinstance(part, nn.Embedding):
                     part.sparse = True

@@ -26,13 +26,8 @@ from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.finetuning.dev_score import DevScore, summary_of
-from pipeline.train.finetuning.finetuning import (
-    Finetuning,
-    append_projection,
-    check_last_layer,
-    chosen_triplets,
-    whiten,
-)
+from pipeline.train.finetuning.finetuning import Finetuning, chosen_triplets
+from pipeline.train.finetuning.last_layer import append_projection, check_last_layer, whiten
 from pipeline.train.loop import curves
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point

@@ -53,6 +53,8 @@ def as_tuned(params: TransformerTeacher, folder: Path) -> TransformerTeacher:
         )
     if told["model"] is None:
         return params.model_copy(update={"finetune": None})
+    place = folder / told["model"]
+    seal.check(place, f"run `dvc repro -f {STAGE}`")
     # The folder has the pooling in its modules.json.
-    model = {"model": (folder / told["model"]).as_posix(), "revision": None, "pooling": None}
+    model = {"model": place.as_posix(), "revision": None, "pooling": None}
     return params.model_copy(update={"finetune": None, **model})
