@@ -34,8 +34,8 @@ from pipeline.augment.wordnet.lexicon import Lexicon
 from pipeline.augment.wordnet.nlpaug import Synonyms, substitute_synonyms
 from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.params.augment import WordNetAugment
-from pipeline.prepare.cleaning import ids
-from pipeline.prepare.wordnet.files import open_wordnet
+from pipeline.prepare.shared.cleaning import ids
+from pipeline.prepare.shared.wordnet_files import open_wordnet
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 NLTK_DATA = REPOSITORY / "data" / "raw" / "nltk_data"

@@ -23,7 +23,7 @@ from pipeline.data.common import texts
 from pipeline.encoders.packed_model import PackedModel
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Encode, TransformerTeacher
-from pipeline.teacher import encode
+from pipeline.teacher.encoding import encode
 from pipeline.teacher.encoding.store import filling, store
 from pipeline.teacher.kinds import transformer
 from pipeline.vectors.sets import published

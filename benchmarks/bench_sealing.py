@@ -22,7 +22,8 @@ from measuring import report
 from ruamel.yaml import YAML
 
 from pipeline.core import atomic, fingerprint, seal
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.params.load import load
 
 MEGABYTE = 1e6

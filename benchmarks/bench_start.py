@@ -46,7 +46,7 @@ STAGES = {
     "mine": "pipeline.select.mining.mining:Miner.mine",
     "distill@hpd": "pipeline.train.loop.data:materialise",
     "distill@potion": "pipeline.train.loop.data:materialise",
-    "finetune@hpd": "pipeline.train.finetuning.finetuning:chosen_triplets",
+    "finetune@hpd": "pipeline.train.finetuning.shared.finetuning:chosen_triplets",
     "evaluate@hpd": "pipeline.encoders.packed_model:PackedModel.encode",
     "significance": "pipeline.score.statistics.examined:read_scores",
     "footprint": "pipeline.score.footprint.cost:measure",

@@ -34,7 +34,7 @@ from pipeline.train.loop.objective import Step
 from pipeline.train.loop.optimizers import Optimizers, clip_gradients
 from pipeline.train.loop.world import World
 from pipeline.train.students.kinds import bilstm, static, transformer
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 
 PARTS = Path("data/teacher")
 VOCABULARY = Path("data/vocabulary/static")

@@ -12,8 +12,8 @@ from small_params import small_params
 from small_students import bilstm_block, static_block, teacher, transformer_block, write_facts, write_parts
 
 from pipeline.augment.transfer_set import rows as transfer_rows
-from pipeline.classifiers.classify import main
 from pipeline.classifiers.training import joint
+from pipeline.classifiers.training.classify import main
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder

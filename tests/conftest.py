@@ -21,7 +21,7 @@ from transformers import BertConfig, BertModel
 
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import TransformerTeacher
-from pipeline.prepare.wordnet.files import is_complete
+from pipeline.prepare.shared.wordnet_files import is_complete
 from pipeline.teacher.kinds import transformer
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 

@@ -18,7 +18,7 @@ from small_params import small_params
 
 from pipeline.core.errors import report_user_errors
 from pipeline.data.common import texts
-from pipeline.teacher.encode import main
+from pipeline.teacher.encoding.encode import main
 from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.kinds.hashing import Hashing

@@ -10,7 +10,7 @@ from small_params import small_params
 
 from pipeline.data.common import texts
 from pipeline.select import members
-from pipeline.teacher import encode
+from pipeline.teacher.encoding import encode
 from pipeline.vectors.sets import published
 
 FITTED = Path("data/members")

@@ -6,7 +6,7 @@ import numpy as np
 from small_students import TEACHER_DIM
 
 from pipeline.prepare import prepare
-from pipeline.teacher import encode
+from pipeline.teacher.encoding import encode
 from pipeline.vectors.space import pca
 from pipeline.vectors.space.pca import Pca
 

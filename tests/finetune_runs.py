@@ -20,7 +20,7 @@ from pipeline.params.load import load
 from pipeline.prepare import dev
 from pipeline.tasks import pairs
 from pipeline.train.finetuning.finetune import main
-from pipeline.train.finetuning.finetuning import Finetuning
+from pipeline.train.finetuning.shared.finetuning import Finetuning
 from pipeline.train.loop.objective import Step
 from pipeline.train.students.kinds import static, transformer
 

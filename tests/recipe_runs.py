@@ -8,17 +8,18 @@ from typing import Any
 import polars as pl
 from project import sentence
 
-from pipeline.augment import transfer
 from pipeline.augment.method import augment
-from pipeline.classifiers import classify
+from pipeline.augment.transfer_set import transfer
+from pipeline.classifiers.training import classify
 from pipeline.look import look
 from pipeline.params.load import Params, load
 from pipeline.prepare import prepare
-from pipeline.score import evaluate
+from pipeline.score.evaluation import evaluate
 from pipeline.select import fit_pca
 from pipeline.select.gating import gate
 from pipeline.select.mining import mine
-from pipeline.teacher import encode, teacher_parts
+from pipeline.teacher import teacher_parts
+from pipeline.teacher.encoding import encode
 from pipeline.train.distillation import distill
 from pipeline.train.finetuning import finetune
 

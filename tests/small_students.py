@@ -16,7 +16,7 @@ from pipeline.teacher.shared.local.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from pipeline.train.students.shared.interface import Student
+    from pipeline.train.students.shared.base.interface import Student
 
 TEACHER_DIM = 32
 TRAIN = {"epochs": 1, "batch_size": 4, "lr": 0.01}

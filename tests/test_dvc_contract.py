@@ -83,7 +83,7 @@ def test_a_stage_that_does_not_follow_the_code_of_an_ensembles_members_is_found(
     edit(copy / "params.yaml", model, "kind: ensemble\n  members: [{teacher: {kind: hashing}}]")
     text = (copy / "dvc.yaml").read_text()
     before, begun, after = text.partition(f"\n  {stage.partition('@')[0]}:\n")
-    without = re.sub(r" +- data/members\n|data/members, ", "", after, count=1)
+    without = re.sub(r" +- data/members\n|data/members,\s+", "", after, count=1)
     (copy / "dvc.yaml").write_text(before + begun + without)
     assert f"{stage}: pipeline/teacher/kinds/hashing.py is undeclared" in dvc_contract.faults(copy)
 
@@ -93,14 +93,14 @@ def test_an_import_that_no_dependency_covers_is_found_wherever_it_stands(copy):
     loss = copy / "pipeline/train/losses/cosine.py"
     edit(loss, "    def forward(", "    from pipeline.tasks import sts as _\n\n    def forward(")
     loss = copy / "pipeline/train/losses/mse.py"
-    edit(loss, "    return", "    from pipeline.prepare.cleaning import fold\n    return")
+    edit(loss, "    return", "    from pipeline.prepare.shared.cleaning import fold\n    return")
     found = dvc_contract.faults(copy)
     assert [fault for fault in found if not fault.startswith("distill@")] == [
         "fit_pca: pipeline/tasks/pairs.py is undeclared"
     ]
     for name in load(copy / "params.yaml").students:
         assert f"distill@{name}: pipeline/tasks/sts.py is undeclared" in found
-        assert f"distill@{name}: pipeline/prepare/cleaning.py is undeclared" in found
+        assert f"distill@{name}: pipeline/prepare/shared/cleaning.py is undeclared" in found
 
 
 def test_a_new_file_of_a_folder_that_its_stages_do_not_import_is_found(copy):
@@ -142,7 +142,7 @@ def in_teacher(files):
     "entry",
     [
         *("train/distillation/distill.py", "train/finetuning/finetune.py"),
-        *("classifiers/classify.py", "score/evaluate.py"),
+        *("classifiers/training/classify.py", "score/evaluation/evaluate.py"),
     ],
 )
 def test_what_makes_or_scores_a_student_cannot_import_a_teacher(repository, entry):
@@ -152,7 +152,7 @@ def test_what_makes_or_scores_a_student_cannot_import_a_teacher(repository, entr
 
 
 def test_that_proof_can_fail(copy):
-    assert in_teacher(reachable("pipeline/teacher/encode.py", copy)[0])
+    assert in_teacher(reachable("pipeline/teacher/encoding/encode.py", copy)[0])
     loop = copy / "pipeline/train/loop/data.py"
     edit(loop, "\nMIN_DEV", "\nfrom pipeline.teacher.shared.local import local_model\n\nMIN_DEV")
     assert sorted(in_teacher(reachable("pipeline/train/distillation/distill.py", copy)[0])) == [

@@ -33,10 +33,11 @@ from small_students import TEACHER_DIM, static_block
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
-from pipeline.score import evaluate, significance
+from pipeline.score.evaluation import evaluate
+from pipeline.score.significance.significance import significance
 from pipeline.select.mining import mine
 from pipeline.tasks import pairs
-from pipeline.teacher import encode
+from pipeline.teacher.encoding import encode
 from pipeline.train.students.kinds import static
 from pipeline.vectors.sets import published
 

@@ -15,7 +15,7 @@ from pipeline.core.printable import printable
 from pipeline.core.progress import progress, say
 from pipeline.params.load import load
 from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
-from pipeline.teacher.shared.local.tuned import tuned_name
+from pipeline.teacher.shared.local.described.tuned import tuned_name
 
 PARAMS = Path("params.yaml")
 VECTORS = Path("data/vectors")

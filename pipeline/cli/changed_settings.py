@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.core.errors import UserError
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 
 SETTINGS = "params.json"
 STUDENTS = "students"

@@ -10,7 +10,7 @@ import typer
 from pipeline.cli import changed_settings, tabular
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.report import numbers
 from pipeline.report.checked import significance, sizes, student_metrics
 from pipeline.report.differences import p_value

@@ -13,7 +13,7 @@ from pipeline.cli import model_folder
 from pipeline.cli.named_texts import is_labelled, with_places, with_texts
 from pipeline.core import seal
 from pipeline.core.errors import UserError
-from pipeline.data.common.tables import readable_or
+from pipeline.data.common.files.tables import readable_or
 from pipeline.data.student import student_folder
 from pipeline.vectors.sets import int8, published, shards
 from pipeline.vectors.sets.shards import Half

@@ -20,7 +20,7 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import disk_errors
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.params.load import Params, load
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.data.common.tables import readable_or
+from pipeline.data.common.files.tables import readable_or
 from pipeline.data.common.texts import CORPUS_SCHEMA
 from pipeline.tasks.pairs import PAIRS_SCHEMA
 

@@ -27,7 +27,7 @@ from pipeline.params.teacher import (
     single_teachers,
     starting_teacher,
 )
-from pipeline.prepare.wordnet.files import fault, wordnet_folder
+from pipeline.prepare.shared.wordnet_files import fault, wordnet_folder
 
 NOT_HERE = "not downloaded yet, and no folder here; the first `dvc repro` asks the hub for it"
 SPLITTERS = ("sentencex", "semantic_text_splitter")

@@ -14,7 +14,7 @@ from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
-from pipeline.prepare.wordnet.files import LEXNAMES, WORDNET_FILES, fault, wordnet_folder
+from pipeline.prepare.shared.wordnet_files import LEXNAMES, WORDNET_FILES, fault, wordnet_folder
 
 DEBIAN_PACKAGES = ("wordnet-base", "wordnet-sense-index")
 SECONDS = 180

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.export.ledger.origins import Origin
 from pipeline.export.shared import terms
 from pipeline.export.shared.header import header
+from pipeline.export.shared.ledger.origins import Origin
 from pipeline.export.shared.markdown import code, plain
 from pipeline.export.shared.onnx_folder import GRAPHS
 from pipeline.export.snippets import how_to_load, in_a_browser

@@ -15,14 +15,15 @@ from pipeline.core import parent, quick_imports, seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.data.student import layout, student_folder
 from pipeline.export import calibration, parity
 from pipeline.export.card import Exported, card
-from pipeline.export.ledger import origins
 from pipeline.export.openvino import MODEL as OPENVINO
 from pipeline.export.shared import terms
 from pipeline.export.shared.header import LICENCES
+from pipeline.export.shared.ledger import origins
 from pipeline.export.shared.onnx_folder import CONFIG, GRAPHS, TOKENIZER, complete
 from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.export import Format
@@ -31,7 +32,7 @@ from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.subtasks import spelled_out
-from pipeline.teacher.shared.local.tuned import TUNED
+from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.vectors.space import pca
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pipeline.data.models.locate import find_model
 from pipeline.data.student import layout, student_folder
 from pipeline.params.students import Student
 from pipeline.params.teacher import Teacher, TransformerTeacher
-from pipeline.teacher.shared.local import prompts
-from pipeline.teacher.shared.local.tuned import TUNED, as_tuned
+from pipeline.teacher.shared.local.described import prompts
+from pipeline.teacher.shared.local.described.tuned import TUNED, as_tuned
 from pipeline.vectors.space.pca import Pca
 from pipeline.vectors.space.targets import left_out, reduction
 

@@ -28,7 +28,7 @@ SILENT = "unknown; check it"
 
 
 class Facts(TypedDict):
-    """Of one model. `pipeline/export/ledger` reads it."""
+    """Of one model. `pipeline/export/shared/ledger` reads it."""
 
     licences: list[str]
     """Names: apache-2.0, mit, ...; []: unknown, or there is nothing to license."""

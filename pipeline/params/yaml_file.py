@@ -3,20 +3,24 @@
 It is YAML 1.2, in which `1e-4` is a number.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.core.errors import UserError
+
+if TYPE_CHECKING:
+    from ruamel.yaml.error import MarkedYAMLError
 
 MOST_BYTES = 1 << 20
 DEEPEST = 50
 """Blocks within blocks; Python's own limit is reached at some hundred."""
-FEW_BRACKETS = 200
 MOST_VALUES = 100_000
 """Keys and values, an alias counted as all that it stands for: a few lines can stand for billions."""
 MOST_BITS = 64
 """Of an integer; no library here takes longer ones."""
+COLON_IN_BRACKETS = "found unexpected ':'"
 NO_VALUE = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError)
 """What ruamel.yaml raises where a text looks like a date or a number, or has a tag, and is none."""
 
@@ -29,20 +33,20 @@ def read(path: Path) -> object:
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
-    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     text = _text(path)
     try:
-        if "&" in text or text.count("[") + text.count("{") > FEW_BRACKETS:  # it takes a while
-            _check_size(YAML(typ="safe", pure=True).parse(text), path)
-        document = YAML(typ="safe").load(text)
+        _check_size(YAML(typ="safe", pure=True).parse(text), path)
+    except YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    try:
+        document = YAML(typ="safe").load(text)  # as DVC reads it: by libyaml
     except DuplicateKeyError as error:
         key, line = str(error.problem).partition(" with value")[0], error.problem_mark.line + 1
         raise UserError(f"{path}, line {line}: {key.removeprefix('found ')}; remove one of the two") from None
-    except YAMLError as error:
-        raise UserError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise UserError(f"{path}: blocks nest too deep; correct the brackets or the indentation") from None
+    except MarkedYAMLError as error:
+        raise _unread_by_libyaml(error, text, path) from None
     except NO_VALUE:
         raise _unreadable(text, path) from None
     if wide := next(_wide(document, ""), None):
@@ -87,6 +91,16 @@ def _check_size(events: Iterable[Any], path: Path) -> None:
             raise UserError(
                 f"{where}: up to here aliases stand for more than {MOST_VALUES:,} values; remove some of them"
             )
+
+
+def _unread_by_libyaml(error: "MarkedYAMLError", text: str, path: Path) -> UserError:
+    """The error that names what libyaml refuses though YAML allows it."""
+    line = f"{path}, line {error.problem_mark.line + 1}"
+    if error.problem == COLON_IN_BRACKETS:
+        start = text.splitlines()[error.context_mark.line][error.context_mark.column :]
+        word = re.split(r"[\s\[\]{},]", start, maxsplit=1)[0]
+        return UserError(f'{line}: DVC reads no bare word with a colon within brackets; write "{word}"')
+    return UserError(f"{line}: cannot be read ({error.problem}); put texts in quotes")
 
 
 def _unreadable(text: str, path: Path) -> UserError:

@@ -8,12 +8,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
-from pipeline.data.common.texts import CORPUS_SCHEMA
+from pipeline.data.common.texts import CORPUS_SCHEMA, WORD, fold
 from pipeline.params.base import Role
 from pipeline.params.corpus import Corpus
-from pipeline.prepare.cleaning import JOINED, LIMIT, WORD, check_ids, fold, ids, normalise, say_loss
 from pipeline.prepare.documents import Cut, passages, sentences
 from pipeline.prepare.sampling import keep_first, share
+from pipeline.prepare.shared.cleaning import JOINED, LIMIT, check_ids, ids, normalise, say_loss
 
 PROVENANCE_SCHEMA = {
     "text_id": pl.UInt64,

@@ -8,7 +8,7 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.params.corpus import Documents
-from pipeline.prepare.cleaning import normalise
+from pipeline.prepare.shared.cleaning import normalise
 from pipeline.prepare.window import Window
 
 EXTRA = "run `pip install -e '.[split]'`"

@@ -16,8 +16,8 @@ from pipeline.params.base import HUB, without_folders
 from pipeline.params.corpus import HubSource
 from pipeline.params.load import Params
 from pipeline.prepare.corpus import Report
+from pipeline.prepare.shared.wordnet_files import WORDNET_FILES, is_complete, wordnet_folder
 from pipeline.prepare.triplets import Report as TripletReport
-from pipeline.prepare.wordnet.files import WORDNET_FILES, is_complete, wordnet_folder
 
 READ_FROM = ("path", "train", "dev", "test", "candidates")
 """Keys of a block that name files."""

@@ -11,19 +11,19 @@ import typer
 
 from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
-from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts as texts_file
+from pipeline.data.common.files import metrics as metrics_file
 from pipeline.params.load import load
 from pipeline.prepare import dev as dev_file
 from pipeline.prepare import origins as origins_file
 from pipeline.prepare import window as window_file
-from pipeline.prepare.cleaning import check_ids
 from pipeline.prepare.corpus import PROVENANCE_SCHEMA, build
+from pipeline.prepare.shared.cleaning import check_ids
+from pipeline.prepare.shared.wordnet_files import open_wordnet
 from pipeline.prepare.sources import read_sources
 from pipeline.prepare.tasks import evaluation, held_out, sizes
 from pipeline.prepare.triplets import finetuning
 from pipeline.prepare.wordnet.families import Families, families
-from pipeline.prepare.wordnet.files import open_wordnet
 from pipeline.tasks import pairs as pairs_file
 from pipeline.tasks.subtasks import spelled_out
 

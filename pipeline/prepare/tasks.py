@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from pipeline.data.common.texts import fold
 from pipeline.params.classes import (
     ClassificationTask,
     MnliTask,
@@ -32,7 +33,6 @@ from pipeline.params.phrases import (
     WordSimilaritySets,
     WordSimilarityTask,
 )
-from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.classification import classification, paraphrases
 from pipeline.prepare.labelled.entities import entities
 from pipeline.prepare.labelled.glue import glue
@@ -69,7 +69,7 @@ def evaluation(tasks: Mapping[str, Task], wordnet: Callable[[], Families]) -> La
 
 
 def held_out(found: Labelled, tasks: Mapping[str, Task]) -> pl.Series:
-    """The folded texts of the tasks (`cleaning.fold`), which no student is trained on, each once.
+    """The folded texts of the tasks (`texts.fold`), which no student is trained on, each once.
 
     Of a task with `documents: shared` these are its queries and what is relevant to one of them.
 

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from pipeline.core.errors import UserError
+from pipeline.data.common.texts import fold
 from pipeline.params.corpus import RetrievalTriplets, TripletFile, WordNetTriplets
-from pipeline.prepare.cleaning import fold
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label, only_named
 from pipeline.prepare.labelled.searches import COLLECTION_DUPLICATE, NO_ROWS, searches
 from pipeline.prepare.readers.user_columns import VISIBLE, filled

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 
 
 @dataclass(frozen=True)

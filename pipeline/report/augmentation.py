@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 import polars as pl
 
-from pipeline.prepare.cleaning import WORD
+from pipeline.data.common.texts import WORD
 from pipeline.report.inputs import AugmentMetrics, GateMetrics
 from pipeline.report.numbers import NOTHING, percent, score
 from pipeline.report.sections import Measures

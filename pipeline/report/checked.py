@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pipeline.core.errors import UserError
-from pipeline.data.common.metrics import REFUSED
+from pipeline.data.common.files.metrics import REFUSED
 from pipeline.report.inputs import (
     FINETUNED,
     TEACHER,

@@ -2,10 +2,10 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.data.common.metrics import AVERAGE as AVERAGE
-from pipeline.data.common.metrics import FINETUNED as FINETUNED
-from pipeline.data.common.metrics import KEPT as KEPT
-from pipeline.data.common.metrics import TEACHER as TEACHER
+from pipeline.data.common.files.metrics import AVERAGE as AVERAGE
+from pipeline.data.common.files.metrics import FINETUNED as FINETUNED
+from pipeline.data.common.files.metrics import KEPT as KEPT
+from pipeline.data.common.files.metrics import TEACHER as TEACHER
 
 TEACHER_PCA = "teacher_pca"
 UNTRAINED = "untrained"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.export.ledger import origins
-from pipeline.export.ledger.licences import Licence, strictest
-from pipeline.export.ledger.origins import Facts, Origin
+from pipeline.export.shared.ledger import origins
+from pipeline.export.shared.ledger.licences import Licence, strictest
+from pipeline.export.shared.ledger.origins import Facts, Origin
 from pipeline.params.load import Params
 from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
 from pipeline.report.artifacts import Weights

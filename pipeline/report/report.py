@@ -13,8 +13,9 @@ from pipeline.core import parent, seal
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
-from pipeline.data.common import metrics, texts
-from pipeline.export.ledger import origins
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
+from pipeline.export.shared.ledger import origins
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import teacher_name
 from pipeline.report import artifacts, build, effort, ledger, tables, timings

@@ -8,7 +8,8 @@ import typer
 
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import report_user_errors
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.params.load import load
 from pipeline.vectors.sets import published
 from pipeline.vectors.space import pca

@@ -14,7 +14,7 @@ from pipeline.core.progress import progress, say
 from pipeline.data.common import texts
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import EnsembleTeacher, single_teachers
-from pipeline.teacher.encode import ENGINES
+from pipeline.teacher.encoding.encode import ENGINES
 from pipeline.teacher.encoding.engines.job import Job
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.store import VectorStore

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.data.common import texts
-from pipeline.data.common.tables import check_table, readable
+from pipeline.data.common.files.tables import check_table, readable
 from pipeline.params.evaluate import AGREEMENT, LEAST_HELD_OUT, Agreement
 from pipeline.params.teacher import Similarity
 from pipeline.tasks import pairs as pairs_file

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.data.common.tables import Schema, read_table, write_table
+from pipeline.data.common.files.tables import Schema, read_table, write_table
 
 PAIRS_SCHEMA: Schema = {
     "task": pl.String,

@@ -18,7 +18,7 @@ from pipeline.params.teacher import EnsembleTeacher, starting_teacher
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import fitted_members
-from pipeline.teacher.shared.local.tuned import TUNED
+from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.teacher.shared.members import load_single, told_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pipeline.augment.method.interface import Resources
 from pipeline.augment.wordnet.augmenter import augment
 from pipeline.augment.wordnet.language import CODE, OTHER, UNSURE, Language
 from pipeline.params.augment import WordNetAugment
+from pipeline.prepare.shared.wordnet_files import open_wordnet
 from pipeline.prepare.wordnet.families import corpus_texts, families
-from pipeline.prepare.wordnet.files import open_wordnet
 
 FOREIGN = """
 German: Der Hund lief schnell über die Straße. / Ein Mann spielt Gitarre auf der Bühne. / Kinder lernen lesen

@@ -11,12 +11,12 @@ from refusals import refuses
 from ruamel.yaml import YAML
 from small_params import small_params
 
-from pipeline.augment import transfer
 from pipeline.augment.transfer_set import rows as rows_file
+from pipeline.augment.transfer_set import transfer
 from pipeline.data.common import texts
+from pipeline.data.common.texts import fold
 from pipeline.look import look
 from pipeline.prepare import prepare
-from pipeline.prepare.cleaning import fold
 from pipeline.tasks import pairs
 
 WORDS = "red green small old new dog cat bird car tree house sees likes watches the a this in on with".split()

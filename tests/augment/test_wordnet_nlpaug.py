@@ -6,7 +6,7 @@ import pytest
 from pipeline.augment.wordnet.nlpaug import Synonyms, Words, substitute_synonyms
 from pipeline.data.common.texts import text_id
 from pipeline.params.augment import WordNetAugment
-from pipeline.prepare.wordnet.files import open_wordnet
+from pipeline.prepare.shared.wordnet_files import open_wordnet
 
 TEXTS = [
     "The quick dog barked (loudly), didn't it?",

@@ -12,7 +12,7 @@ from small_wordnet import frame, rewriter
 
 from pipeline.augment.wordnet.augmenter import substitute
 from pipeline.params.augment import WordNetAugment
-from pipeline.prepare.wordnet.files import open_wordnet
+from pipeline.prepare.shared.wordnet_files import open_wordnet
 
 SENTENCES = 2_000
 TOKEN = re.compile(r"[^\W_]+(?:['’\-.@/][^\W_]+)*|[^\w\s]|_")

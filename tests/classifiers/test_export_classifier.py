@@ -13,11 +13,11 @@ import yaml
 from classify_runs import classify, pair_rows, single_rows, write_inputs
 from typer.testing import CliRunner
 
-from pipeline.classifiers import export_classifier
 from pipeline.classifiers.saved import head as head_file
+from pipeline.classifiers.shipped import export_classifier
 from pipeline.cli.__main__ import app
 from pipeline.core.errors import UserError
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.data.student import student_folder
 
 QUICK = {"lr": [0.01], "epochs": 8.0, "batch_size": 8, "precision": "float32"}

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from pipeline.cli.__main__ import app
 from pipeline.data import teacher_parts
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds import hashing

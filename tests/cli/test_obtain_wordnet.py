@@ -10,7 +10,13 @@ from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.cli import obtain_wordnet
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
-from pipeline.prepare.wordnet.files import LEXNAMES, WORDNET_FILES, is_complete, open_wordnet, wordnet_folder
+from pipeline.prepare.shared.wordnet_files import (
+    LEXNAMES,
+    WORDNET_FILES,
+    is_complete,
+    open_wordnet,
+    wordnet_folder,
+)
 
 
 @pytest.fixture

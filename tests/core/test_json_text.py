@@ -9,7 +9,7 @@ from refusals import refuses
 
 from pipeline.cli import model_folder
 from pipeline.core import facts, json_text
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.data.models import teacher_facts
 from pipeline.data.utf8 import read_json_lines
 from pipeline.prepare.readers import user_files

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from refusals import refuses
 
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 
 
 def test_metrics_are_sorted_and_rounded_to_six_digits(tmp_path):

@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 from refusals import refuses
 
-from pipeline.data.common.tables import read_table, write_table
+from pipeline.data.common.files.tables import read_table, write_table
 
 SCHEMA = {"text_id": pl.UInt64, "text": pl.String}
 ROWS = 2000

@@ -17,7 +17,8 @@ from small_params import small_params
 from small_students import TEXTS, targets
 
 from pipeline.core.registry import implementation
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
 from pipeline.export import export as stage

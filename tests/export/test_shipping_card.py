@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 from small_params import small_params
 
 from pipeline.export.card import card
-from pipeline.export.ledger import origins
-from pipeline.export.ledger.origins import Facts
+from pipeline.export.shared.ledger import origins
+from pipeline.export.shared.ledger.origins import Facts
 from pipeline.export.shared.terms import licence_file
 from pipeline.params.load import check
 

@@ -22,9 +22,9 @@ from pipeline.look.look import look, verdicts
 from pipeline.params.load import Params, check
 from pipeline.params.runtime import Runtime
 from pipeline.teacher.kinds import transformer
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
+from pipeline.train.students.shared.base.target import check_target
 from pipeline.train.students.shared.resolve import resolved
-from pipeline.train.students.shared.target import check_target
 from pipeline.train.students.shared.verdict import Possible, Refused
 
 KINDS = {

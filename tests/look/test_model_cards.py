@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from small_params import small_params
 
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.data.models.locate import find_model
 from pipeline.look import model_cards
 from pipeline.params.load import check

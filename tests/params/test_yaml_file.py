@@ -57,9 +57,26 @@ def test_a_few_lines_that_stand_for_very_many_values(folder, levels):
 
 
 def test_blocks_that_nest_by_indentation(folder):
-    Path(FILE).write_text("".join(f"{' ' * i}a:\n" for i in range(1000)))
-    with refuses(FILE, "nest too deep"):
-        load(Path(FILE))
+    for text in ("".join(f"{' ' * i}a:\n" for i in range(1000)), "- " * 200_000 + "a"):
+        Path(FILE).write_text(text)
+        with refuses(FILE, "line ", "50 deep"):
+            load(Path(FILE))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("teacher: {kind: transformer, model: package:a/b}\n", "line 1", '"package:a/b"'),
+        ("a: 1\nsources: [\n  1, s3://bucket/key]\n", "line 3", '"s3://bucket/key"'),
+    ],
+)
+def test_what_libyaml_does_not_read(folder, text, line, word):
+    """DVC reads params.yaml by libyaml, which refuses it: `dvc repro` would, without a word on what to do."""
+    Path(FILE).write_text(text)
+    with refuses(FILE, line, f"write {word}"):
+        yaml_file.read(Path(FILE))
+    Path(FILE).write_text(text.replace(word.strip('"'), word))
+    assert word.strip('"') in str(yaml_file.read(Path(FILE)))
 
 
 def test_aliases_and_brackets_of_a_usual_number_are_read(folder):

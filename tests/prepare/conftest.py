@@ -2,8 +2,8 @@
 
 import pytest
 
+from pipeline.prepare.shared.wordnet_files import open_wordnet
 from pipeline.prepare.wordnet.families import families
-from pipeline.prepare.wordnet.files import open_wordnet
 
 
 @pytest.fixture(scope="session")

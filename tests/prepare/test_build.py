@@ -1,10 +1,10 @@
 import polars as pl
 from refusals import refuses
 
-from pipeline.data.common.texts import CORPUS_SCHEMA
+from pipeline.data.common.texts import CORPUS_SCHEMA, fold
 from pipeline.params.corpus import Corpus
-from pipeline.prepare.cleaning import check_ids, fold
 from pipeline.prepare.corpus import SourceTexts, build
+from pipeline.prepare.shared.cleaning import check_ids
 
 NOTHING = pl.Series([], dtype=pl.String)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline.data.common.texts import text_id
-from pipeline.prepare.cleaning import WORD, fold, ids, normalise
+from pipeline.data.common.texts import WORD, fold, text_id
 from pipeline.prepare.readers.user_columns import VISIBLE
+from pipeline.prepare.shared.cleaning import ids, normalise
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5)
 

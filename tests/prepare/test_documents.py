@@ -10,11 +10,11 @@ import pytest
 from transformers import AutoTokenizer
 
 from pipeline.core.errors import UserError
+from pipeline.data.common.texts import fold
 from pipeline.data.models.locate import find_model
 from pipeline.params.corpus import Corpus, FileSource
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.prepare import window as window_file
-from pipeline.prepare.cleaning import fold
 from pipeline.prepare.corpus import PROVENANCE_SCHEMA, SourceTexts, build
 from pipeline.prepare.documents import Cut, packer
 from pipeline.prepare.window import Window, word_tokenizer

@@ -5,8 +5,8 @@ import json
 import polars as pl
 import pytest
 
+from pipeline.data.common.texts import fold
 from pipeline.params.corpus import RetrievalTriplets
-from pipeline.prepare.cleaning import fold
 from pipeline.prepare.triplets import finetuning
 
 

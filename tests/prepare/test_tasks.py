@@ -6,10 +6,9 @@ import pytest
 from refusals import refuses
 
 from pipeline.data import utf8
-from pipeline.data.common.texts import in_role, text_id
+from pipeline.data.common.texts import fold, in_role, text_id
 from pipeline.params.corpus import FileSource, HubSource, TripletFile
 from pipeline.params.evaluate import Evaluate, RetrievalTask, StsTask
-from pipeline.prepare.cleaning import fold
 from pipeline.prepare.sources import read_sources
 from pipeline.prepare.tasks import evaluation, sizes
 from pipeline.prepare.triplets import finetuning

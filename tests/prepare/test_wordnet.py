@@ -3,8 +3,8 @@ import shutil
 
 from refusals import refuses
 
+from pipeline.prepare.shared.wordnet_files import LEXNAMES, open_wordnet, wordnet_folder
 from pipeline.prepare.wordnet import families
-from pipeline.prepare.wordnet.files import LEXNAMES, open_wordnet, wordnet_folder
 
 
 def test_definitions_are_split_outside_parentheses(reader):

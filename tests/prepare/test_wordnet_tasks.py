@@ -5,8 +5,8 @@ import pytest
 
 from pipeline.data.common.texts import text_id
 from pipeline.params.evaluate import WordNetSupersense
-from pipeline.prepare.cleaning import ids
 from pipeline.prepare.labelled.keys import Keys
+from pipeline.prepare.shared.cleaning import ids
 from pipeline.prepare.wordnet.families import examples, gloss, lemma_text, members
 from pipeline.prepare.wordnet.tasks import relatedness, reverse_dictionary, supersense
 from pipeline.prepare.wordnet.triplets import triplets

@@ -11,7 +11,7 @@ from refusals import refuses
 from sample_report import SAMPLE, sample_report
 from test_report import run
 
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.report import page
 
 NASTY = ["<script>alert(1)</script>", "{{ 7 * 7 }}", "a\n---\nb | `c`"]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipeline.score import comparison
+from pipeline.score.significance import comparison
 
 TEACHER = {"a": np.array([0.8, 0.7, 0.9, 0.8, 0.8]), "b": np.array([0.5, 0.4, 0.6, 0.5, 0.5])}
 STUDENT = {"a": np.array([0.6, 0.5, 0.7, 0.5, 0.7]), "b": np.array([0.4, 0.2, 0.6, 0.5, 0.3])}

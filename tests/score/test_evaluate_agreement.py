@@ -18,9 +18,10 @@ from small_students import TEACHER_DIM, static_block, teacher
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.data.teacher_parts import read_tokenizer
-from pipeline.score import evaluate, significance
+from pipeline.score.evaluation import evaluate
+from pipeline.score.significance.significance import significance
 from pipeline.score.statistics import examined
-from pipeline.teacher import encode
+from pipeline.teacher.encoding import encode
 from pipeline.train.students.kinds import static
 
 LENGTHS = {4: range(220), 8: range(300, 380), 20: range(400, 460)}

@@ -16,7 +16,7 @@ from small_students import TEACHER_DIM, static_block, teacher
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.params.load import load
-from pipeline.score import evaluate
+from pipeline.score.evaluation import evaluate
 from pipeline.score.statistics import examined
 from pipeline.tasks import classification, pairs
 from pipeline.tasks.embeddings import Embeddings

@@ -15,7 +15,7 @@ from small_students import TEACHER_DIM, static_block, teacher
 from pipeline.core import seal
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
-from pipeline.score import evaluate
+from pipeline.score.evaluation import evaluate
 from pipeline.score.search import search_speed
 from pipeline.tasks import pairs, retrieval
 from pipeline.tasks.embeddings import Embeddings

@@ -4,7 +4,7 @@ import pytest
 from refusals import refuses
 from safetensors.numpy import save_file
 
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.score.statistics import examined
 from pipeline.score.statistics.examined import Disagreement, Nearest, Neighbour, TaskExamples
 

@@ -16,7 +16,7 @@ from pipeline.data.common.texts import text_id
 from pipeline.select.mining import mine as stage
 from pipeline.select.mining.mine import main
 from pipeline.tasks import pairs
-from pipeline.teacher import encode
+from pipeline.teacher.encoding import encode
 from pipeline.vectors.sets import published
 
 WORDS = ["red", "green", "blue", "old", "new", "cat", "dog", "bird"]

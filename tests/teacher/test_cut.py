@@ -9,7 +9,7 @@ import pytest
 from encode_runs import encode, write_params, write_texts
 from transformers import AutoTokenizer
 
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.teacher.encoding.engines.job import Filled, total
 from pipeline.teacher.shared.local.cut import Cut
 

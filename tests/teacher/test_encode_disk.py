@@ -21,10 +21,10 @@ from pipeline.teacher.encoding.store import filling
 SMALL_DISK = """
 set -e
 mount -t tmpfs -o size=40k none .cache
-"$0" -m pipeline.teacher.encode --texts corpus.parquet --out vectors/corpus 2>full && exit 1
+"$0" -m pipeline.teacher.encoding.encode --texts corpus.parquet --out vectors/corpus 2>full && exit 1
 test ! -e vectors/corpus; find .cache -name '.partial-*' >left; find .cache -name '*.parquet' | wc -l >kept
 mount -o remount,size=8m .cache
-"$0" -m pipeline.teacher.encode --texts corpus.parquet --out vectors/corpus 2>resumed
+"$0" -m pipeline.teacher.encoding.encode --texts corpus.parquet --out vectors/corpus 2>resumed
 """
 
 

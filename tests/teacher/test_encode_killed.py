@@ -16,7 +16,7 @@ from encode_runs import (
 from killed import asked, kill_many, starter
 from refusals import refuses
 
-from pipeline.teacher import encode as stage
+from pipeline.teacher.encoding import encode as stage
 from pipeline.vectors.sets import published as vectors
 
 KILLS = 20

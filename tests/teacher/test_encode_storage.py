@@ -12,11 +12,12 @@ from encode_runs import OUT, encode, stored, write_params, write_texts
 from ruamel.yaml import YAML
 from small_params import small_params
 
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.look import look
 from pipeline.select import fit_pca
-from pipeline.teacher import encode as encode_stage
 from pipeline.teacher import teacher_parts as teacher_parts_stage
+from pipeline.teacher.encoding import encode as encode_stage
 from pipeline.train.distillation import distill
 from pipeline.vectors.sets import published
 from pipeline.vectors.space import pca

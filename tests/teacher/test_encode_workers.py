@@ -18,7 +18,7 @@ from pipeline.teacher.encoding.engines import local, ray_data
 STAGE = [
     sys.executable,
     "-m",
-    "pipeline.teacher.encode",
+    "pipeline.teacher.encoding.encode",
     "--texts",
     "corpus.parquet",
     "--out",

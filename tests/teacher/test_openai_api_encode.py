@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from small_params import small_params
 
 from pipeline.data.common import texts
-from pipeline.teacher.encode import main
+from pipeline.teacher.encoding.encode import main
 from pipeline.vectors.sets import published
 
 TEXTS = [f"this is text number {i}" for i in range(60)]

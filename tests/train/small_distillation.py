@@ -18,7 +18,7 @@ from pipeline.train.loop.loop import Point
 from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.objective import Objective
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 
 DEV = ["a dog slept", "forty cats", "the quiet mat", "a cat", "dogs on a mat"]
 DIM = 8

@@ -23,15 +23,15 @@ from teacher_runs import TUNED, document, tune, tuning, write_inputs
 
 from pipeline.core import seal
 from pipeline.data.common import texts
-from pipeline.data.common.tables import read_table
+from pipeline.data.common.files.tables import read_table
 from pipeline.params.finetune import Finetune
 from pipeline.params.load import check, load
 from pipeline.params.runtime import Runtime
 from pipeline.tasks import pairs
-from pipeline.teacher import encode
+from pipeline.teacher.encoding import encode
 from pipeline.teacher.kinds import transformer
 from pipeline.teacher.shared.members import load_teacher
-from pipeline.train.finetuning.finetuning import Finetuning
+from pipeline.train.finetuning.shared.finetuning import Finetuning
 from pipeline.train.teacher_tuning.tuning import TeacherInTraining
 from pipeline.vectors.sets import published
 

@@ -12,12 +12,12 @@ from pipeline.data.common.texts import text_id
 from pipeline.params.finetune import Finetune
 from pipeline.params.students import TransformerStudent
 from pipeline.tasks import pairs
-from pipeline.train.finetuning.finetuning import Finetuning, chosen_triplets
 from pipeline.train.finetuning.last_layer import append_projection, check_last_layer
+from pipeline.train.finetuning.shared.finetuning import Finetuning, chosen_triplets
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.losses.hsic import Hsic
 from pipeline.train.students.kinds import compact, static, transformer
-from pipeline.train.students.shared.interface import Encoded
+from pipeline.train.students.shared.base.interface import Encoded
 
 TRIPLETS = [
     ("a small tame cat", "kitten", ["tiger", "puppy"]),

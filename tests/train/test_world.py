@@ -17,7 +17,7 @@ from refusals import refuses
 from safetensors.torch import load_file
 from train_in_world import CASES, LENGTHS
 
-from pipeline.data.common.metrics import read
+from pipeline.data.common.files.metrics import read
 from pipeline.train.loop import world as world_module
 from pipeline.train.loop.world import World
 

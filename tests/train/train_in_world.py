@@ -27,7 +27,7 @@ from small_students import TEXTS
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.objective import Objective
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 
 TRAIN = {"epochs": 2, "batch_size": 4, "lr": 0.01, "evaluations": 4, "weight_decay": 0.1}
 CASES = {

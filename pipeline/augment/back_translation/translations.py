@@ -19,7 +19,7 @@ import polars as pl
 from pipeline.core import fingerprint
 from pipeline.core.atomic import PARTIAL, atomic_file, remove_abandoned, write_text
 from pipeline.core.progress import say
-from pipeline.data.common.tables import readable
+from pipeline.data.common.files.tables import readable
 
 FOLDER = "back_translation"
 SCHEMA = {"text_id": pl.UInt64, "text": pl.String}

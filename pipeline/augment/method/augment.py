@@ -10,8 +10,8 @@ from pipeline.augment.method.derived import new_texts
 from pipeline.augment.method.interface import Made, Resources
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.registry import implementation
-from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts as texts_file
+from pipeline.data.common.files import metrics as metrics_file
 from pipeline.params.load import load
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from pipeline.data.common.texts import AUGMENTED_SCHEMA
+from pipeline.data.common.texts import AUGMENTED_SCHEMA, WORD, fold
 from pipeline.params.gates import TextGates
-from pipeline.prepare.cleaning import WORD, check_ids, fold, ids, normalise, say_loss
+from pipeline.prepare.shared.cleaning import check_ids, ids, normalise, say_loss
 
 ROWS_AT_A_TIME = 65_536
 """Rows whose words are in memory together."""

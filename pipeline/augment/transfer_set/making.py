@@ -12,8 +12,9 @@ from pipeline.augment.transfer_set.rules import Rules
 from pipeline.augment.transfer_set.speech import Sentence, Speech
 from pipeline.augment.transfer_set.unigrams import Unigrams
 from pipeline.core.progress import progress
+from pipeline.data.common.texts import fold
 from pipeline.params.augment import TransferSet
-from pipeline.prepare.cleaning import fold, ids, normalise, say_loss
+from pipeline.prepare.shared.cleaning import ids, normalise, say_loss
 
 ROWS_AT_A_TIME = 65_536
 """Rows whose texts are Python objects at a time."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.data.common.tables import Schema, read_table, write_table
+from pipeline.data.common.files.tables import Schema, read_table, write_table
 
 SCHEMA: Schema = {"task": pl.String, "left_id": pl.UInt64, "right_id": pl.UInt64}
 """A text, or a pair of texts, as `pairs.PAIRS_SCHEMA` names it; without a label, which the task's teacher

@@ -10,7 +10,7 @@ from pipeline.augment.transfer_set.function_words import CLASS_OF
 from pipeline.augment.wordnet.words.contexts import AFTER, BEFORE, INFINITIVE, UNKNOWN
 from pipeline.augment.wordnet.words.forms import ADJECTIVAL, BASE, NOMINAL
 from pipeline.augment.wordnet.words.readings import Readings
-from pipeline.prepare.cleaning import WORD
+from pipeline.data.common.texts import WORD
 
 NOTHING, NUMBER, NAME, OTHER = "", "number", "name", "other"
 """Of what has no letter or digit; of words with a digit; of capitalised words; of words not known."""

@@ -19,7 +19,7 @@ from pipeline.augment.wordnet.teacher import teacher_context
 from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.core.progress import progress
 from pipeline.params.augment import WordNetAugment
-from pipeline.prepare.wordnet.files import open_wordnet
+from pipeline.prepare.shared.wordnet_files import open_wordnet
 
 SCHEMA = {"parent_id": pl.UInt64, "text": pl.String}
 _ROWS = 65_536

@@ -10,7 +10,7 @@ import polars as pl
 
 from pipeline.core.progress import progress
 from pipeline.params.augment import WordNetAugment
-from pipeline.prepare.wordnet.files import Reader
+from pipeline.prepare.shared.wordnet_files import Reader
 
 PENN_TAGS = {"n": "NN", "v": "VB", "a": "JJ", "r": "RB"}
 """WordNet's parts of speech as the tags that nlpaug knows."""

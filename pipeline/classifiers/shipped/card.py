@@ -6,10 +6,10 @@ from typing import Any
 
 from pipeline.classifiers.saved.said import Said
 from pipeline.classifiers.shipped.graph import LOGITS
-from pipeline.export.ledger.licences import OTHER, strictest
-from pipeline.export.ledger.origins import Origin
 from pipeline.export.shared import terms
 from pipeline.export.shared.header import LICENCES, base_models, languages
+from pipeline.export.shared.ledger.licences import OTHER, strictest
+from pipeline.export.shared.ledger.origins import Origin
 from pipeline.export.shared.markdown import code, plain
 from pipeline.params.classifiers import Classifier
 

@@ -19,7 +19,7 @@ from pipeline.train.loop.loop import Point, Rows, Settings, fit
 from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import autocast
 from pipeline.train.loop.optimizers import sparse_parameters
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 
 Score = Callable[[Classes, Classes], float]
 """True and predicted classes, (n,) each, to a score; the higher, the better."""

@@ -25,7 +25,7 @@ from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 
 PAPERS = (2e-4, 3e-4, 5e-4, 1e-3)
 RATES = {"bilstm": PAPERS, "static": PAPERS}

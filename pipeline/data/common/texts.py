@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.core.errors import UserError
-from pipeline.data.common.tables import Schema, check_table, read_table, readable, write_table
+from pipeline.data.common.files.tables import Schema, check_table, read_table, readable, write_table
 
 IDENTITY = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
 """What every text set has: the id is `text_id` of the text, by `in_role` in its role."""
@@ -31,6 +31,14 @@ SAMPLE_SCHEMA = {"parent": pl.String, "text": pl.String, "similarity": pl.Float3
 TRANSFER = "transfer"
 """The text set, and the stage, of the transfer set."""
 ROWS_AT_A_TIME = 65_536
+UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}&&\p{L}]"
+"""A letter of a script that is written without spaces."""
+WORD = rf"[^ \p{{L}}\p{{N}}]*{UNSPACED}[^ \p{{L}}\p{{N}}]*|[^ {UNSPACED}]+"
+"""A word of a normalised text: such a letter with the marks and punctuation around it, or what else stands
+between spaces."""
+ACCENT = r"[\p{Inherited}\p{Greek}\p{Cyrillic}\p{Hebrew}\p{Arabic}&&\p{Mn}--[\u{3099}\u{309A}]]"
+"""A mark that a letter may do without. Inherited are those of no one script, as the acute and the diaeresis;
+U+3099 and U+309A voice kana."""
 
 
 def text_id(text: str) -> int:
@@ -51,6 +59,25 @@ def in_role(ids: NDArray[np.uint64], roles: ArrayLike) -> NDArray[np.uint64]:
     names, which = np.unique(roles, return_inverse=True)
     masks = [0 if name == "text" else text_id(f"role {name}") for name in names]
     return ids ^ np.array(masks, np.uint64)[which]
+
+
+def fold(texts: pl.Series) -> pl.Series:
+    """Normalised texts without case, accents and punctuation, for comparison.
+
+    Accents are the marks of Latin, Greek and Cyrillic letters, and the vowel points of Hebrew and Arabic.
+    Others make another letter and stay: those that voice kana, the vowel signs of Thai and Devanagari.
+    A text of nothing but punctuation is its own folded form, so that two such texts are not taken for equal.
+    """
+    folded = (
+        # Upper case first, as one small letter can be two capitals: ß is SS.
+        texts.str.to_uppercase()
+        .str.to_lowercase()
+        .str.normalize("NFKD")
+        .str.replace_all(f"{ACCENT}+", "")
+        .str.replace_all(r"[^\p{L}\p{N}\p{M}]+", " ")
+        .str.strip_chars(" ")
+    )
+    return folded.zip_with(folded != "", texts)
 
 
 def read_corpus(path: Path) -> pl.DataFrame:

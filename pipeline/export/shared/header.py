@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipeline.export.ledger.licences import OTHER, strictest
-from pipeline.export.ledger.origins import Origin
+from pipeline.export.shared.ledger.licences import OTHER, strictest
+from pipeline.export.shared.ledger.origins import Origin
 from pipeline.params.evaluate import Task
 from pipeline.params.export import Format
 from pipeline.params.load import Params

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pipeline.export.ledger.licences import OTHER, strictest
-from pipeline.export.ledger.origins import Origin
+from pipeline.export.shared.ledger.licences import OTHER, strictest
+from pipeline.export.shared.ledger.origins import Origin
 from pipeline.export.shared.markdown import code, plain
 
 

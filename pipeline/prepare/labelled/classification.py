@@ -9,15 +9,16 @@ import numpy as np
 import polars as pl
 
 from pipeline.core.errors import UserError
+from pipeline.data.common.texts import fold
 from pipeline.params.classes import ClassificationTask, PairClassificationTask
 from pipeline.params.phrases import ParaphraseTask
-from pipeline.prepare.cleaning import fold, ids, normalise
 from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.readers.official_glue import NLI
 from pipeline.prepare.readers.user_columns import filled, is_filled, truth
 from pipeline.prepare.readers.user_files import expand, read_columns
 from pipeline.prepare.sampling import keep_first, ranks
+from pipeline.prepare.shared.cleaning import ids, normalise
 
 DEV_SHARE = 10
 """One in so many training rows of each label is a dev row, where no dev file is given."""

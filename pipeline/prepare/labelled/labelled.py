@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from pipeline.params.base import Role
-from pipeline.prepare.cleaning import ids, normalise
+from pipeline.prepare.shared.cleaning import ids, normalise
 from pipeline.tasks import pairs as pairs_file
 
 SEARCH: tuple[Role, Role] = ("query", "document")

@@ -8,7 +8,6 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.params.phrases import ChoiceTask, ClusteringTask, FuzzyJoinTask
-from pipeline.prepare.cleaning import normalise
 from pipeline.prepare.labelled.entities import resolution
 from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
@@ -16,6 +15,7 @@ from pipeline.prepare.readers.delimited import read_commas, read_lines
 from pipeline.prepare.readers.hub_datasets import is_hub
 from pipeline.prepare.readers.user_columns import filled, is_filled
 from pipeline.prepare.readers.user_files import expand, read_columns
+from pipeline.prepare.shared.cleaning import normalise
 
 BAR = " | "
 """Between the cells of Turney's file."""

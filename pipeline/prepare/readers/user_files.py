@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from pipeline.core import json_text
 from pipeline.core.errors import UserError
-from pipeline.data.common.tables import readable_or
+from pipeline.data.common.files.tables import readable_or
 from pipeline.data.utf8 import check_regular, lines_of, read_json_lines
 from pipeline.prepare.readers.delimited import (
     empty,

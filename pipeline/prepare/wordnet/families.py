@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from pipeline.prepare.wordnet.files import Reader
+from pipeline.prepare.shared.wordnet_files import Reader
 
 Split = Literal["train", "dev", "test"]
 Synset = Any

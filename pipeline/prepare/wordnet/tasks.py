@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from pipeline.data.common.texts import text_id
-from pipeline.prepare.cleaning import fold
+from pipeline.data.common.texts import fold, text_id
 from pipeline.prepare.labelled.classification import Examples, divide, examples
 from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import SEARCH, Labelled, Rows, join, label

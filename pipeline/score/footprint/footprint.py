@@ -8,13 +8,14 @@ import polars as pl
 import typer
 
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.data.student import student_folder
 from pipeline.params.load import load
 from pipeline.params.teacher import EnsembleTeacher, Teacher, TransformerTeacher, single_teachers
 from pipeline.score.footprint.cost import Plan, describe, measure
 from pipeline.tasks import pairs
-from pipeline.teacher.shared.local.tuned import TUNED
+from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.teacher.shared.members import load_teacher
 
 BATCH_SECONDS = 0.2

@@ -11,7 +11,8 @@ import typer
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.data.student import student_folder
 from pipeline.params.load import Params, load
 from pipeline.score.evaluation.searches.shipped import embeddings

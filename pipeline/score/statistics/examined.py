@@ -14,8 +14,8 @@ from safetensors.numpy import load_file, save_file
 from pipeline.core import seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError
-from pipeline.data.common import metrics
-from pipeline.data.common.tables import Schema, read_table, write_table
+from pipeline.data.common.files import metrics
+from pipeline.data.common.files.tables import Schema, read_table, write_table
 
 MODELS = (metrics.TEACHER, metrics.FINETUNED)
 COSINE, CLASS, RESOLVED, CLUSTER = "cosine", "class", "resolved", "cluster"

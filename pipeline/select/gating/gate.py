@@ -8,10 +8,11 @@ import typer
 
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.data.common import metrics, texts
-from pipeline.data.common.tables import write_table
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
+from pipeline.data.common.files.tables import write_table
+from pipeline.data.common.texts import fold
 from pipeline.params.load import load
-from pipeline.prepare.cleaning import fold
 from pipeline.select.gating import drift
 from pipeline.vectors.sets import published
 

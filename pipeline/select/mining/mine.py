@@ -7,7 +7,7 @@ import typer
 
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import report_user_errors
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.params.load import load
 from pipeline.select.mining.mining import VIEW, Counts, Miner, unit_vectors
 from pipeline.tasks import pairs

@@ -19,8 +19,8 @@ from pipeline.encoders.packing.packing import positions_of
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Similarity, TransformerTeacher
-from pipeline.teacher.shared.local import prompts
 from pipeline.teacher.shared.local.cut import Cut, cut
+from pipeline.teacher.shared.local.described import prompts
 from pipeline.teacher.shared.local.local_facts import facts_of
 from pipeline.teacher.shared.local.local_model import (
     find_teacher,

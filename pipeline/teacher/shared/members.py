@@ -16,7 +16,7 @@ from pipeline.params.teacher import (
     TransformerTeacher,
     single_teachers,
 )
-from pipeline.teacher.shared.local.tuned import TUNED, as_tuned
+from pipeline.teacher.shared.local.described.tuned import TUNED, as_tuned
 
 if TYPE_CHECKING:
     from pipeline.teacher import interface

@@ -11,7 +11,8 @@ from pipeline.core import fingerprint
 from pipeline.core.errors import report_user_errors, under
 from pipeline.core.progress import say
 from pipeline.core.registry import implementation
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.data.model_card import model_card
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import student_folder
@@ -26,8 +27,8 @@ from pipeline.train.loop.data import materialise, open_corpus, teacher_sample
 from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.interface import LearnsVocabulary
-from pipeline.train.students.shared.interface import Student as Learner
+from pipeline.train.students.shared.base.interface import LearnsVocabulary
+from pipeline.train.students.shared.base.interface import Student as Learner
 from pipeline.train.students.shared.verdict import Refused, verdict
 from pipeline.vectors import collapse
 from pipeline.vectors.space.pca import read as read_pca

@@ -23,7 +23,7 @@ from pipeline.train.loop.loss import Batch, LossContext
 from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Objective, Step, Term, autocast
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.interface import LearnsVocabulary, Student
+from pipeline.train.students.shared.base.interface import LearnsVocabulary, Student
 from pipeline.vectors import collapse
 from pipeline.vectors.sets import published
 from pipeline.vectors.space.geometry import AGREEMENT_ROWS, agreement

@@ -11,8 +11,9 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.registry import implementation
-from pipeline.data.common import metrics, texts
-from pipeline.data.common.tables import read_table
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
+from pipeline.data.common.files.tables import read_table
 from pipeline.data.model_card import model_card
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import layout, student_folder
@@ -25,15 +26,15 @@ from pipeline.prepare import dev as dev_file
 from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks.embeddings import Embeddings
-from pipeline.train.finetuning.dev_score import DevScore, summary_of
-from pipeline.train.finetuning.finetuning import Finetuning, chosen_triplets
 from pipeline.train.finetuning.last_layer import append_projection, check_last_layer, whiten
+from pipeline.train.finetuning.shared.dev_score import DevScore, summary_of
+from pipeline.train.finetuning.shared.finetuning import Finetuning, chosen_triplets
 from pipeline.train.loop import curves
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World, processes
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 from pipeline.train.students.shared.verdict import verdict
 from pipeline.vectors.sets import published
 

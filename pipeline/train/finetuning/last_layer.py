@@ -17,7 +17,7 @@ from pipeline.data.common import texts as text_sets
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.finetune import Whitening
 from pipeline.params.students import StudentBlock
-from pipeline.train.students.shared.interface import MapsLinearly, Student
+from pipeline.train.students.shared.base.interface import MapsLinearly, Student
 from pipeline.vectors.space import pca
 
 PROJECTION_TEXTS = 20_000

@@ -18,7 +18,7 @@ from pipeline.data.tokens.mapped import Rows, gather, in_parts, map_file
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.students import StudentBlock
 from pipeline.train.loop.mixture import Portion
-from pipeline.train.students.shared.target import check_target
+from pipeline.train.students.shared.base.target import check_target
 from pipeline.vectors import collapse
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Half

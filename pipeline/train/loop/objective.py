@@ -15,7 +15,7 @@ from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loss import Batch, Loss
 from pipeline.train.loop.optimizers import sparse_parameters
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 
 Rows = NDArray[np.int64]
 

@@ -7,10 +7,10 @@ import typer
 
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.data.common import metrics
+from pipeline.data.common.files import metrics
 from pipeline.params.load import load
 from pipeline.params.teacher import TransformerTeacher
-from pipeline.teacher.shared.local import tuned
+from pipeline.teacher.shared.local.described import tuned
 from pipeline.train.loop import curves
 from pipeline.train.loop.world import processes
 

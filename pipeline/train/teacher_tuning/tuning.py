@@ -12,7 +12,7 @@ from torch import nn
 from pipeline.core import fingerprint, seal
 from pipeline.core.errors import UserError, under
 from pipeline.data.common import texts
-from pipeline.data.common.tables import read_table
+from pipeline.data.common.files.tables import read_table
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.encoders.packed_model import PackedModel, encoder_of, length_sorted_batches, preprocesses
 from pipeline.params.finetune import Finetune, TeacherFinetune
@@ -22,14 +22,14 @@ from pipeline.prepare import dev as dev_file
 from pipeline.tasks import pairs
 from pipeline.teacher.kinds import transformer
 from pipeline.teacher.shared.local.local_model import keep_settings
-from pipeline.train.finetuning.dev_score import DevScore, summary_of
-from pipeline.train.finetuning.finetuning import Finetuning, chosen_triplets
+from pipeline.train.finetuning.shared.dev_score import DevScore, summary_of
+from pipeline.train.finetuning.shared.finetuning import Finetuning, chosen_triplets
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.interface import Encoded
-from pipeline.train.students.shared.settings import write_tokenizer_class
+from pipeline.train.students.shared.base.interface import Encoded
+from pipeline.train.students.shared.base.settings import write_tokenizer_class
 
 KEY = "teacher.finetune"
 PROBE = "a"

@@ -46,7 +46,7 @@ from transformers import (
 
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.kinds import transformer
-from pipeline.train.students.shared.settings import settings_of, write_settings
+from pipeline.train.students.shared.base.settings import settings_of, write_settings
 from pipeline.train.students.shared.teacher_layers import keep_layers
 
 VOCABULARY = {"vocab_size": len(letter_tokenizer())}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.core.errors import UserError
-from pipeline.prepare.wordnet.files import check, wordnet_folder
+from pipeline.prepare.shared.wordnet_files import check, wordnet_folder
 
 NOUN, VERB, ADJECTIVE, ADVERB = "n", "v", "a", "r"
 FILES = {NOUN: "noun", VERB: "verb", ADJECTIVE: "adj", ADVERB: "adv"}

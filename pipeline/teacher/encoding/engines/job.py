@@ -19,7 +19,7 @@ from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.filling import Advance, Shard
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared.local.cut import NONE, Cut, added, most
-from pipeline.teacher.shared.local.tuned import TUNED
+from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.teacher.shared.members import load_members, own_views, told_of
 from pipeline.vectors.sets.shards import Ids
 

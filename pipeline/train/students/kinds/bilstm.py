@@ -21,9 +21,9 @@ from pipeline.data.student import student_folder
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import BilstmInit, BilstmStudent
 from pipeline.train.students.shared import vocabulary
-from pipeline.train.students.shared.interface import Encoded
+from pipeline.train.students.shared.base.interface import Encoded
+from pipeline.train.students.shared.base.settings import write_tokenizer_class
 from pipeline.train.students.shared.ridge import ridge
-from pipeline.train.students.shared.settings import write_tokenizer_class
 from pipeline.train.students.shared.teacher_layers import numbers_of
 from pipeline.train.students.shared.word_vectors import (
     SPECIAL,

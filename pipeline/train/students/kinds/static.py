@@ -20,6 +20,7 @@ from pipeline.data.models.teacher_facts import TeacherFacts, most_dimensions, us
 from pipeline.data.tokens.mapped import in_parts
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import StaticStudent
+from pipeline.train.students.shared.base.interface import Encoded
 from pipeline.train.students.shared.corpus_words import (
     kept_tokens,
     pieces_of,
@@ -27,7 +28,6 @@ from pipeline.train.students.shared.corpus_words import (
     with_tokens,
     with_words,
 )
-from pipeline.train.students.shared.interface import Encoded
 from pipeline.train.students.shared.ridge import ridge
 from pipeline.train.students.shared.word_vectors import (
     SPECIAL,

@@ -17,9 +17,9 @@ from pipeline.data.tokens.mapped import positions
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
 from pipeline.train.students.shared import vocabulary
-from pipeline.train.students.shared.interface import Encoded
+from pipeline.train.students.shared.base.interface import Encoded
+from pipeline.train.students.shared.base.settings import write_settings, write_tokenizer_class
 from pipeline.train.students.shared.ridge import ridge
-from pipeline.train.students.shared.settings import write_settings, write_tokenizer_class
 from pipeline.train.students.shared.teacher_layers import as_module
 from pipeline.train.students.shared.token_rows import keep_rows, pinned
 

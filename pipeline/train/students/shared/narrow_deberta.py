@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.encoders.packing.packing import MPNET, first_position
+from pipeline.train.students.shared.base.settings import settings_of
 from pipeline.train.students.shared.narrow_tables import Tables, directions
-from pipeline.train.students.shared.settings import settings_of
 
 if TYPE_CHECKING:
     from transformers import DebertaModel, DebertaV2Config, DebertaV2Model, MPNetModel, PreTrainedModel

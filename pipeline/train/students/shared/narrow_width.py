@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.encoders.packing.packing import FAMILIES, Names, can_pack, to_width
-from pipeline.train.students.shared.settings import settings_of
+from pipeline.train.students.shared.base.settings import settings_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

@@ -15,7 +15,7 @@ from pipeline.data import teacher_parts
 from pipeline.data.models.locate import find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.encoders.packing.packing import BERT, FAMILIES, Names, positions_of
-from pipeline.train.students.shared.settings import settings_of, write_settings
+from pipeline.train.students.shared.base.settings import settings_of, write_settings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 from torch import nn
 
 from pipeline.core.errors import UserError
-from pipeline.train.students.shared.settings import settings_of
+from pipeline.train.students.shared.base.settings import settings_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

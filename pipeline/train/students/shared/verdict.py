@@ -7,8 +7,8 @@ from pipeline.core.registry import implementation
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.student_faults import student_faults
 from pipeline.params.students import Student
+from pipeline.train.students.shared.base.target import check_target
 from pipeline.train.students.shared.resolve import check_places, resolved
-from pipeline.train.students.shared.target import check_target
 
 
 class Refused(UserError):  # noqa: N818 - it refuses a student, and no other one

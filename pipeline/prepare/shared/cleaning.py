@@ -9,14 +9,6 @@ from pipeline.data.common.texts import in_role, text_ids
 
 INVISIBLE = r"[\u{00AD}\u{200B}\u{FEFF}]"
 """Soft hyphen, zero-width space, byte order mark."""
-UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}&&\p{L}]"
-"""A letter of a script that is written without spaces."""
-WORD = rf"[^ \p{{L}}\p{{N}}]*{UNSPACED}[^ \p{{L}}\p{{N}}]*|[^ {UNSPACED}]+"
-"""A word of a normalised text: such a letter with the marks and punctuation around it, or what else stands
-between spaces."""
-ACCENT = r"[\p{Inherited}\p{Greek}\p{Cyrillic}\p{Hebrew}\p{Arabic}&&\p{Mn}--[\u{3099}\u{309A}]]"
-"""A mark that a letter may do without. Inherited are those of no one script, as the acute and the diaeresis;
-U+3099 and U+309A voice kana."""
 JOINED, LIMIT = "joined_to_another", "over_limit"
 """Reasons for dropping a text that are no loss: params ask for fewer rows."""
 
@@ -29,25 +21,6 @@ def normalise(texts: pl.Series) -> pl.Series:
         .str.normalize("NFC")
         .str.strip_chars(" ")
     )
-
-
-def fold(texts: pl.Series) -> pl.Series:
-    """Normalised texts without case, accents and punctuation, for comparison.
-
-    Accents are the marks of Latin, Greek and Cyrillic letters, and the vowel points of Hebrew and Arabic.
-    Others make another letter and stay: those that voice kana, the vowel signs of Thai and Devanagari.
-    A text of nothing but punctuation is its own folded form, so that two such texts are not taken for equal.
-    """
-    folded = (
-        # Upper case first, as one small letter can be two capitals: ß is SS.
-        texts.str.to_uppercase()
-        .str.to_lowercase()
-        .str.normalize("NFKD")
-        .str.replace_all(f"{ACCENT}+", "")
-        .str.replace_all(r"[^\p{L}\p{N}\p{M}]+", " ")
-        .str.strip_chars(" ")
-    )
-    return folded.zip_with(folded != "", texts)
 
 
 def ids(texts: pl.Series, roles: ArrayLike = "text") -> pl.Series:

@@ -11,8 +11,8 @@ from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.facts import check_facts
 from pipeline.core.progress import progress, say
-from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts
+from pipeline.data.common.files import metrics as metrics_file
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import single_teachers
 from pipeline.teacher.encoding.engines import local, ray_data
@@ -22,7 +22,7 @@ from pipeline.teacher.encoding.store.filling import Shard
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.teacher.shared import composition
 from pipeline.teacher.shared.local.cut import NONE
-from pipeline.teacher.shared.local.tuned import TUNED
+from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Ids, write_shard
 

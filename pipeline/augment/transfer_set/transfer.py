@@ -14,14 +14,15 @@ from pipeline.augment.wordnet.words.readings import Readings
 from pipeline.augment.wordnet.words.senses import read_senses
 from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
-from pipeline.data.common import metrics as metrics_file
 from pipeline.data.common import texts as texts_file
+from pipeline.data.common.files import metrics as metrics_file
+from pipeline.data.common.texts import fold
 from pipeline.params.augment import TransferSet
 from pipeline.params.classifiers import with_labels
 from pipeline.params.evaluate import Task
 from pipeline.params.load import load
 from pipeline.prepare import window
-from pipeline.prepare.cleaning import check_ids, fold
+from pipeline.prepare.shared.cleaning import check_ids
 from pipeline.tasks import pairs as pairs_file
 
 TRAINS = pairs_file.HAS_CLASS & (pl.col("subset") == "train")

@@ -13,7 +13,8 @@ from pipeline.classifiers.training.task import Cached, ClassifierTask, Transfer,
 from pipeline.classifiers.training.trainings import Found, Trainings
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.progress import say
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.data.model_card import model_card
 from pipeline.data.models import teacher_facts
 from pipeline.data.student import layout, student_folder
@@ -23,7 +24,7 @@ from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.train.loop import curves
 from pipeline.train.loop.world import processes
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 from pipeline.train.students.shared.verdict import verdict
 
 

@@ -24,7 +24,7 @@ from pipeline.train.loop.optimizers import sparse_parameters
 from pipeline.train.loop.world import World
 from pipeline.train.losses.hsic import CODE_GAMMA_FINETUNING, Hsic
 from pipeline.train.losses.infonce import infonce
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 
 CLIP_NORM = 1.0
 """Longest gradient of a step: the default of transformers' Trainer."""

@@ -15,7 +15,7 @@ from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.loop import guard
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.objective import autocast
-from pipeline.train.students.shared.interface import Student
+from pipeline.train.students.shared.base.interface import Student
 
 
 class DevScore:

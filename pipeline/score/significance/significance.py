@@ -16,11 +16,11 @@ import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.data.common import metrics
-from pipeline.data.common.metrics import FINETUNED, TEACHER
+from pipeline.data.common.files import metrics
+from pipeline.data.common.files.metrics import FINETUNED, TEACHER
 from pipeline.params.load import load
 from pipeline.params.significance import Significance
-from pipeline.score import comparison
+from pipeline.score.significance import comparison
 from pipeline.score.statistics import bootstrap, examined
 from pipeline.score.statistics.bootstrap import Row
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.data.common.metrics import AVERAGE, KEPT
+from pipeline.data.common.files.metrics import AVERAGE, KEPT
 from pipeline.score.statistics.bootstrap import Row, interval, p_value
 
 Rows = Mapping[str, Row]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.core.errors import UserError
-from pipeline.data.common import metrics
-from pipeline.export.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, canonical
+from pipeline.data.common.files import metrics
+from pipeline.export.shared.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, canonical
 from pipeline.params.base import HUB, without_folders
 from pipeline.params.corpus import RetrievalTriplets, Source, TripletFile, WordNetTriplets
 from pipeline.params.load import Params

@@ -21,11 +21,12 @@ from pipeline.core import json_text, parent, quick_imports, seal
 from pipeline.core.atomic import atomic_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.data.student import student_folder
-from pipeline.export.ledger import origins
 from pipeline.export.shared import terms
 from pipeline.export.shared.header import LICENCES
+from pipeline.export.shared.ledger import origins
 from pipeline.export.shared.onnx_folder import CONFIG, GRAPHS, complete
 from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.load import load

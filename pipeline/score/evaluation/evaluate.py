@@ -11,7 +11,8 @@ import typer
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
-from pipeline.data.common import metrics, texts
+from pipeline.data.common import texts
+from pipeline.data.common.files import metrics
 from pipeline.data.student import student_folder
 from pipeline.params.evaluate import AGREEMENT, Agreement, Evaluate, Scoring, Task
 from pipeline.params.load import load
