@@ -219,7 +219,8 @@ def test_a_teacher_that_gives_nan():
     tokenizer.save_pretrained("broken")
     succeed("prepare.prepare")
     teacher = {"kind": "transformer", "model": "./broken", "pooling": "mean"}
-    fail("teacher.encoding.encode", changed("teacher", teacher), " texts ", "'sentence'", "set teacher.precision")
+    nan = (" texts ", "'sentence'", "set teacher.precision")
+    fail("teacher.encoding.encode", changed("teacher", teacher), *nan)
     assert not list(Path(".cache").rglob("*.parquet"))
 
 
