@@ -85,8 +85,9 @@ class Params(Block):
                     if path := getattr(entry, key, None):
                         yield f"{block}.{name}.{key}", path
         for name, student in self.students.items():
-            if path := getattr(student.init, "path", None):
-                yield f"students.{name}.init.path", path
+            for key in ("path", "pieces", "word_list"):
+                if path := getattr(student.init, key, None):
+                    yield f"students.{name}.init.{key}", path
 
     @model_validator(mode="after")
     def _references(self) -> Self:

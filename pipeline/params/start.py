@@ -23,6 +23,8 @@ def said(student: StudentBlock, source: str, teacher: str) -> str:
     start = source
     if getattr(init, "path", None):
         start = f"the word vectors of {source}"
+    if getattr(init, "word_list", None):
+        start = f"a list of words, each encoded by {source}"
     if getattr(init, "weights", None) == "random":
         start = f"random weights in the shape of {source}, with its tokenizer"
     made = [

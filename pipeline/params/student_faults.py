@@ -54,12 +54,21 @@ def _init_faults(student: Student) -> Iterator[str]:
 
 
 def _word_file_faults(init: StaticInit) -> Iterator[str]:
-    for name in ("words", "tokens", "min_count") if init.path else ("lowercase", "max_words"):
-        if getattr(init, name) != StaticInit.model_fields[name].default:
-            if init.path:
-                yield f"init.{name} is of the teacher's vocabulary; remove it, or init.path"
-            else:
-                yield f"init.{name} is of a file of word vectors; name init.path, or remove it"
+    if init.path and init.word_list:
+        yield "init.path and init.word_list are two starts; remove one"
+        return
+    given = "path" if init.path else "word_list" if init.word_list else None
+    wrong = (
+        (given, "words tokens min_count", f"is of the teacher's vocabulary; remove it, or init.{given}"),
+        (not init.path, "pieces lowercase", "is of a file of word vectors; name init.path, or remove it"),
+        (not given, "max_words", "is of a file of words; name init.path or init.word_list, or remove it"),
+        (init.pieces, "max_words", "is of words, and all of init.pieces are kept; remove it"),
+        (not init.word_list, "subwords", "is of a list of words; name init.word_list, or remove it"),
+    )
+    for applies, names, said in wrong:
+        for name in names.split() if applies else ():
+            if getattr(init, name) != StaticInit.model_fields[name].default:
+                yield f"init.{name} {said}"
 
 
 def _train_faults(student: Student, train: Train) -> Iterator[str]:

@@ -186,14 +186,24 @@ class StaticInit(StudentInit):
     """How often a word of `words` is in the training texts, at least: of a few, its vector does not learn
     more than its pieces know."""
     path: str | None = None
-    """A file of word vectors (GloVe, word2vec text; .gz is read as such) whose words and vectors it starts
-    from, instead of the teacher's vocabulary: `words`, `tokens` and `min_count` are not for it. At the file's
-    own dimension there is no PCA."""
+    """A file of word vectors (GloVe, word2vec text, .gz as such; word2vec's binary form as .bin) whose words
+    and vectors it starts from, instead of the teacher's vocabulary: `words`, `tokens` and `min_count` are not
+    for it. At the file's own dimension there is no PCA."""
+    pieces: str | None = None
+    """Of `path`: the SentencePiece model (BPE) whose pieces the file's vectors are of, as BPEmb has them. It
+    becomes the tokenizer. null: the file has words."""
     lowercase: bool = True
     """Of `path`: texts are lowercased, and the file's words too; of those that become equal, the first
-    counts."""
+    counts. With `pieces`, digits become 0 as well, as in BPEmb's texts; false leaves both as they are."""
     max_words: Count = 100_000
-    """Words of the file that are kept, those that the file has first."""
+    """Words of the file of `path` or `word_list` that are kept, those that the file has first. Pieces are all
+    kept."""
+    word_list: str | None = None
+    """A text file of words or phrases, one a line, the most frequent first (.gz is read as such). Each is a
+    token that starts from the teacher's encoding of it alone (model2vec's `vocabulary`)."""
+    subwords: bool = True
+    """Of `word_list`: the teacher's tokens stay, of which other words are made; false: the list is the whole
+    vocabulary, and other words are unknown."""
 
 
 class StaticStudent(StudentBlock):
@@ -206,7 +216,7 @@ class StaticStudent(StudentBlock):
     @property
     def reads_vocabulary(self) -> bool:
         """Whether it starts from the teacher's vocabulary vectors instead of a file's words."""
-        return self.init.path is None
+        return self.init.path is None and self.init.word_list is None
 
     @property
     def rotates(self) -> bool:

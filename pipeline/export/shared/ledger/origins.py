@@ -21,6 +21,8 @@ OF_THE_TEACHER = "triplets that the teacher is fine-tuned on"
 WORDNET_NAME = "WordNet 3.0"
 OF_WORDNET = Licence((WORDNET,), "WordNet 3.0 licence of Princeton University: keep its notice")
 UNDECLARED = Licence((), "unknown: params.yaml names no licence")
+FILES_OF_WORDS = {"path": "word vectors", "pieces": "their tokenizer", "word_list": "a list of words"}
+"""Keys of `init` that name a file, and what it gives."""
 
 
 @dataclass(frozen=True)
@@ -218,14 +220,15 @@ def _reads_corpus(block: StudentBlock) -> bool:
 
 
 def _start(name: str, params: Params, facts: Facts) -> Iterator[Origin]:
-    """The model or the word vectors that a student starts from, beside its teacher."""
+    """The model or the files of words that a student starts from, beside its teacher."""
     init = params.student(name).init
     if model := getattr(init, "model", None):
         key, revision = f"students.{name}.init.model", getattr(init, "revision", None)
         yield _model(key, "the model that the student starts from", model, facts, revision)
-    if path := getattr(init, "path", None):
-        undeclared = Licence((), "unknown; check it")
-        yield Origin(f"students.{name}.init.path", "word vectors", without_folders(path), undeclared)
+    undeclared = Licence((), "unknown; check it")
+    for key, what in FILES_OF_WORDS.items():
+        if path := getattr(init, key, None):
+            yield Origin(f"students.{name}.init.{key}", what, without_folders(path), undeclared)
 
 
 def _model(key: str, what: str, model: str, facts: Facts, revision: str | None = None) -> Origin:

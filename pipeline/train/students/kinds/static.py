@@ -19,7 +19,7 @@ from pipeline.data import teacher_parts
 from pipeline.data.models.teacher_facts import TeacherFacts, most_dimensions, used_tokens
 from pipeline.data.tokens.mapped import in_parts
 from pipeline.data.tokens.tokens import Tokens, tokenise
-from pipeline.params.students import StaticStudent
+from pipeline.params.students import StaticInit, StaticStudent
 from pipeline.train.students.shared.base.interface import Encoded
 from pipeline.train.students.shared.corpus_words import (
     kept_tokens,
@@ -28,14 +28,11 @@ from pipeline.train.students.shared.corpus_words import (
     with_tokens,
     with_words,
 )
+from pipeline.train.students.shared.given_words import file_dimensions, file_rows, list_rows
+from pipeline.train.students.shared.piece_vectors import Pieces
 from pipeline.train.students.shared.ridge import ridge
-from pipeline.train.students.shared.word_vectors import (
-    SPECIAL,
-    file_dimensions,
-    read_word_vectors,
-    table_of,
-    word_tokenizer,
-)
+from pipeline.train.students.shared.word_list import read_words, word_vocabulary
+from pipeline.train.students.shared.word_vectors import read_word_vectors, table_of, word_tokenizer
 
 COUNTED_AT_A_TIME = 1 << 22
 """Tokens."""
@@ -50,22 +47,35 @@ def build(params: StaticStudent, teacher_folder: Path) -> "Static":
     """
     from model2vec.distill.inference import apply_pca, compute_weights
 
-    init = params.init
-    if init.path:
+    vocabulary, tokenizer, used = _start(params.init, teacher_folder)
+    whole = params.init.path is not None and params.width == vocabulary.shape[1]
+    if not whole or params.rotates:
+        _check_dim(params.width, most_dimensions(vocabulary.shape[1], len(used)))
+    table = np.zeros((len(vocabulary), params.width), np.float32)
+    table[used] = vocabulary[used] if whole else apply_pca(vocabulary[used], params.width)
+    table[used] *= compute_weights(len(used), params.init.sif)[:, None]
+    return Static(params, table, tokenizer)
+
+
+def _start(
+    init: StaticInit, teacher_folder: Path
+) -> tuple[NDArray[np.float32], Tokenizer, NDArray[np.integer]]:
+    """A vocabulary's vectors (V, d), its tokenizer, and the rows of tokens that texts can have, by rank."""
+    if init.word_list:
+        words = read_words(Path(init.word_list), init.max_words)
+        listed = word_vocabulary(words, teacher_folder, subwords=init.subwords)
+        return listed.vectors, listed.tokenizer, listed.order
+    if init.path and init.pieces:
+        pieces = Pieces(Path(init.pieces))
+        vocabulary, tokenizer = pieces.vectors(Path(init.path)), pieces.tokenizer(lowercase=init.lowercase)
+    elif init.path:
         words, vectors = read_word_vectors(Path(init.path), init.max_words, lowercase=init.lowercase)
         vocabulary = table_of(vectors)
         tokenizer = word_tokenizer(words, lowercase=init.lowercase).backend_tokenizer
     else:
         vocabulary = teacher_parts.read_vocabulary(teacher_folder)
         tokenizer = teacher_parts.read_tokenizer(teacher_folder)
-    used = used_tokens(tokenizer, len(vocabulary))
-    whole = init.path is not None and params.width == vocabulary.shape[1]
-    if not whole or params.rotates:
-        _check_dim(params.width, most_dimensions(vocabulary.shape[1], int(used.sum())))
-    table = np.zeros((len(vocabulary), params.width), np.float32)
-    table[used] = vocabulary[used] if whole else apply_pca(vocabulary[used], params.width)
-    table[used] *= compute_weights(int(used.sum()), init.sif)[:, None]
-    return Static(params, table, tokenizer)
+    return vocabulary, tokenizer, np.flatnonzero(used_tokens(tokenizer, len(vocabulary)))
 
 
 def weigh(params: StaticStudent, teacher: TeacherFacts) -> int:
@@ -78,7 +88,12 @@ def weigh(params: StaticStudent, teacher: TeacherFacts) -> int:
         dim, most = file_dimensions(params.init, params.width)
         if params.width != dim or params.rotates:
             _check_dim(params.width, most)
-        return (params.init.max_words + len(SPECIAL)) * params.width
+        return file_rows(params.init) * params.width
+    if params.init.word_list:
+        teacher_parts.read_config(teacher.config)  # no teacher whose encoder cannot be loaded encodes them
+        rows, used = list_rows(params.init, teacher)
+        _check_dim(params.width, most_dimensions(teacher.token_dim, used))
+        return rows * params.width
     _check_dim(params.width, most_dimensions(teacher.token_dim, teacher.used))
     rows = teacher.tokens + params.init.words
     return min(rows, params.init.tokens or rows) * params.width

@@ -10,7 +10,7 @@ from pipeline.data.models.locate import find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.layers import CutInit, LastLayers, LayeredInit, Layers, SpreadLayers
 from pipeline.params.students import CompactInit, StaticStudent, Student, TransformerInit
-from pipeline.train.students.shared.word_vectors import file_dimensions
+from pipeline.train.students.shared.given_words import file_dimensions, list_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -92,7 +92,8 @@ def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | No
             "texts are encoded; set dim to a number (or teacher.dimensions of an API)"
         )
     if isinstance(student, StaticStudent):
-        return min(width, teacher_facts.most_dimensions(teacher.token_dim, teacher.used))
+        used = list_rows(student.init, teacher)[1] if student.init.word_list else teacher.used
+        return min(width, teacher_facts.most_dimensions(teacher.token_dim, used))
     return width
 
 
@@ -128,5 +129,6 @@ def check_places(student: Student) -> None:
     init: Any = student.init
     if getattr(init, "model", None):
         find_model(init.model, "init.model", revision=init.revision)
-    if (path := getattr(init, "path", None)) and not Path(path).is_file():
-        raise UserError(f"init.path: there is no file {path}; correct it in params.yaml")
+    for key in ("path", "pieces", "word_list"):
+        if (path := getattr(init, key, None)) and not Path(path).is_file():
+            raise UserError(f"init.{key}: there is no file {path}; correct it in params.yaml")
