@@ -87,7 +87,7 @@ class Pieces:
         if spaces.remove_extra_whitespaces:
             # Spaces alone: what else is white has become one, or stays.
             steps += [
-                normalizers.Replace(Regex("^ +| +$"), ""),
+                normalizers.Replace(Regex(r"\A +| +\z"), ""),
                 normalizers.Replace(Regex(" {2,}"), " "),
             ]
         steps.append(normalizers.Replace(" ", SPACE))

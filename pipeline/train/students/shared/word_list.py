@@ -85,18 +85,25 @@ def word_vocabulary(words: list[str], teacher: Path, *, subwords: bool) -> Vocab
     rows = made.get_vocab_size()
     names = made.get_vocab(with_added_tokens=True)
     listed = [names[name] for name in [*single, *phrases]]
-    used = used_tokens(made, rows)
-    used[listed] = False
-    if not subwords:
-        used[:] = False
+    rest = used_tokens(made, rows) if subwords else np.zeros(rows, np.bool_)
+    rest[[*listed, *(names[name] for name in _around_texts(base, teacher) if name in names)]] = False
+    others = np.flatnonzero(rest)
     # What a BPE tokenizer adds on the way to a word comes last.
-    old = used.copy()
-    old[base.get_vocab_size() :] = False
-    order = np.concatenate([np.flatnonzero(old), listed, np.flatnonzero(used & ~old)]).astype(np.int64)
+    old = others < base.get_vocab_size()
+    order = np.concatenate([others[old], listed, others[~old]]).astype(np.int64)
     vectors = _encoded([made.id_to_token(row) or "" for row in order.tolist()], set(phrases), base, teacher)
     table = np.zeros((rows, vectors.shape[1]), np.float32)
     table[order] = vectors
     return Vocabulary(made, table, order)
+
+
+def _around_texts(tokenizer: "Tokenizer", teacher: Path) -> set[str]:
+    """Special tokens that no word stands for: model2vec keeps the unknown one and padding alone."""
+    from transformers import AutoTokenizer
+
+    own = AutoTokenizer.from_pretrained(teacher)
+    special = {one.content for one in tokenizer.get_added_tokens_decoder().values() if one.special}
+    return special - {own.unk_token, own.pad_token}
 
 
 def _tell(kept: int, left_out: Counter[str]) -> None:
