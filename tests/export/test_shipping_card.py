@@ -168,6 +168,16 @@ SMALL = {"model": "owner/small", "projection": "random"}
             "the word vectors of `glove.txt`; scored beside `owner/big`; its last layer whitens its vectors.",
         ),
         ({"init": {**PLAIN, "prompts": "teacher"}}, ["teacher", "init.path"], "`glove.txt`; scored"),
+        (
+            {"init": {**PLAIN, "pieces": "/data/en.model"}},
+            ["init.path", "init.pieces"],
+            "the word vectors of `glove.txt`; scored",
+        ),
+        (
+            {"init": {"word_list": "/data/words.txt", "projection": "none"}},
+            ["teacher", "init.word_list"],
+            "it starts from a list of words, each encoded by `owner/big`; scored",
+        ),
         ({"init": {"projection": "none"}}, ["teacher"], "`owner/big`; scored"),
         ({"init": {"projection": "none", "tokens": 99}}, ["teacher", "corpus.sources.0"], "`owner/big`;"),
         (

@@ -64,6 +64,39 @@ def test_words_are_composed_as_texts_are(tmp_path):
     assert "[UNK]" not in tokenizer.tokenize("\u092c\u095c\u093e caf\u00e9 cafe\u0301")
 
 
+def binary(words: dict[str, list[float]], end: bytes = b"") -> bytes:
+    """word2vec's binary form."""
+    rows = [word.encode() + b" " + np.array(row, "<f4").tobytes() + end for word, row in words.items()]
+    return f"{len(words)} 3\n".encode() + b"".join(rows)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_the_same_in_word2vecs_binary_form(tmp_path, end):
+    words, vectors = read(write(tmp_path, GLOVE))
+    given = dict(zip(words, vectors.tolist(), strict=True))
+    found = read(write(tmp_path, binary(given, end), "vectors.bin"))
+    assert found[0] == words
+    np.testing.assert_array_equal(found[1], vectors)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (GLOVE.encode(), ("dimension", "init.path", ".bin")),
+        (b"", ("dimension", "init.path")),
+        (b"0 3\n", ("dimension", "init.path")),
+        (binary({"a": [1, 2, 3], "b": [4, 5, 6]})[:-1], ("word 2 of 2", "3 numbers", "copy")),
+        (binary({"a": [1, 2, 3], "b": [4, float("nan"), 6]}), ("word 2 of 2", "3 numbers")),
+        (binary({"a": [1, 2, 3]}).replace(b"a", b"\xe9"), ("word 1 of 1", "UTF-8")),
+        (b"2 3\n" + b"x" * 10_000, ("word 1 of 2", "UTF-8")),
+    ],
+)
+def test_bad_binary_files(tmp_path, content, named):
+    path = write(tmp_path, content, "vectors.bin")
+    with refuses(path, *named):
+        read(path)
+
+
 def test_only_the_first_words_are_kept(tmp_path):
     assert read(write(tmp_path, GLOVE + "broken"), most=4)[0] == ["the", ",", "Cat", "cat"]
 

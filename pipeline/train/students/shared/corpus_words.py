@@ -79,7 +79,13 @@ def with_words(tokenizer: Tokenizer, words: list[str]) -> Tokenizer:
 
     # By length: what BPE adds on the way to a word may be another, shorter one.
     words = sorted(words, key=lambda word: (len(word), word))
-    edited = _editable(tokenizer).add_tokens_to_vocabulary(words, preprocess_tokens=False)
+    edited = _editable(tokenizer)
+    known = edited.model.vocab.root if isinstance(edited.model, models.WordPiece) else None
+    if known is not None and set(known.values()) == set(range(len(known))):
+        # The same as below, which looks through all numbers for each word.
+        known.update({word: row for row, word in enumerate(words, start=len(known))})
+    else:
+        edited = edited.add_tokens_to_vocabulary(words, preprocess_tokens=False)
     if isinstance(edited.model, models.Unigram):
         # Added with the lowest score of all, it would be split as before.
         entries = edited.model.vocab.root

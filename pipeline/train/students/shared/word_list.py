@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from pipeline.data import teacher_parts
 from pipeline.data.models.teacher_facts import used_tokens
 from pipeline.data.utf8 import lines_of
 from pipeline.train.students.shared.corpus_words import pieces_of, with_words
+from pipeline.train.students.shared.token_means import token_means
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -171,7 +172,6 @@ def _encoded(
     tokens: list[str], phrases: set[str], tokenizer: "Tokenizer", teacher: Path
 ) -> NDArray[np.float32]:
     """The teacher's vectors (n, d) of tokens, each alone."""
-    from model2vec.distill.inference import create_embeddings
     from skeletoken import TokenizerModel
 
     around = TokenizerModel.from_tokenizer(tokenizer)
@@ -184,12 +184,4 @@ def _encoded(
         own = [known[token]] if token in known else pieces_of(token, tokenizer)
         return [*before, *own, *after]
 
-    encoder: Any = teacher_parts.read_encoder(teacher)
-    say(f"init.word_list: the teacher encodes {len(tokens):,} tokens")
-    found = create_embeddings(
-        tokenized=[ids(token) for token in tokens],
-        model=encoder.eval(),
-        device="cpu",
-        pad_token_id=around.pad_token_id or 0,
-    )
-    return found.astype(np.float32)
+    return token_means(teacher_parts.read_encoder(teacher), [ids(token) for token in tokens])
