@@ -43,6 +43,7 @@ def write_project(folder: Path, student: dict[str, Any] | None = None, **train: 
     (folder / "words.txt").write_text(
         "".join(f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in WORD_VECTORS.items())
     )
+    (folder / "list.txt").write_text("\n".join([*WORDS, "a cat"]))
     tiny = small_params()["students"]["tiny"] | (student or {})
     if tiny["train"] is not None:
         tiny["train"] = {**TRAIN, **train}

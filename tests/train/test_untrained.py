@@ -23,12 +23,14 @@ STARTS = {
     "table of words": {"kind": "static", "init": {"words": 9, "min_count": 1}},
     "table of a file": {"kind": "static", "init": {"path": "words.txt", "projection": "none"}},
     "table of a file, fitted": {"kind": "static", "init": {"path": "words.txt"}},
+    "table of a list": {"kind": "static", "init": {"word_list": "list.txt", "projection": "none"}},
+    "table of a list alone": {"kind": "static", "init": {"word_list": "list.txt", "subwords": False}},
     "random": {"kind": "transformer", "init": {**LAYERS, "projection": "random"}},
     "ridge": {"kind": "transformer", "init": LAYERS},
     "compact": {"kind": "compact", "init": {"table_dim": 8, "layers": [0], "projection": "random"}},
     "bilstm": {"kind": "bilstm", "init": {"units": 4}},
 }
-FITTED = ("table of words", "table of a file, fitted", "ridge", "bilstm")
+FITTED = ("table of words", "table of a file, fitted", "table of a list alone", "ridge", "bilstm")
 
 
 def start(folder: Path, student: dict) -> dict[str, bytes]:
@@ -68,8 +70,9 @@ def test_the_teachers_vectors_shape_it_by_ridge_alone(folder, name):
 
 
 @pytest.mark.parametrize("projection", ["none", "ridge"])
-def test_a_table_of_a_file_takes_no_vectors_of_the_teachers_vocabulary(folder, projection):
-    write_project(folder, {"kind": "static", "init": {"path": "words.txt", "projection": projection}, **NULL})
+@pytest.mark.parametrize("file", [{"path": "words.txt"}, {"word_list": "list.txt"}], ids=str)
+def test_a_table_of_a_file_takes_no_vectors_of_the_teachers_vocabulary(folder, file, projection):
+    write_project(folder, {"kind": "static", "init": {**file, "projection": projection}, **NULL})
     (folder / "teacher/vocabulary.parquet").unlink()
     distill()
     assert SentenceTransformer("distilled", device="cpu").encode("a cat").shape == (8,)
