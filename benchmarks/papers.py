@@ -24,8 +24,8 @@ COMMANDS = {"student": "evaluate", "classifier": "classify"}
 """What of a recipe a row may name, with the stage that makes its figure."""
 RUNS, DATA, NOT_YET = "has a figure of ours", "runs, and needs data or models", "not yet"
 PLAIN = r"[\w./@-]*[A-Za-z/][\w./@-]*"
-"""Texts that libyaml reads as such without quotes, also within brackets, if they are no word for a truth value
-or for nothing."""
+"""Texts that libyaml reads as such without quotes, within brackets too, if they are no word for a truth
+value or for nothing."""
 
 
 @cache

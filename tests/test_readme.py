@@ -98,7 +98,9 @@ def test_yaml_snippets_are_valid_params(name):
     for snippet in map(yaml.load, blocks(PAGES[name], "yaml")):
         params = yaml.load(REPOSITORY / "params.yaml") | snippet
         if params["encode"]["views"] == ["sentence"]:  # as the snippet says
-            params["students"]["potion"]["view"] = "sentence"
+            params["students"] = {
+                student: block | {"view": "sentence"} for student, block in params["students"].items()
+            }
         check(params, Path(name))
 
 

@@ -3,22 +3,42 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import override
 
 from pipeline.params.base import Block, Count, Fraction, NonNegative, Positive
 
 Variant = Literal["fixed", "paper", "code"]
-"""Where a paper and its released code differ: METHODS.md's reading, the paper's, the code's."""
+"""Where a paper and its released code differ: what makes sense of both, the paper's reading, the code's."""
+Compared = Literal["vectors", "directions", "distributions"]
 
 
-class MseLoss(Block):
+class LossBlock(Block):
+    """The block of a loss, with what the stages ask of it before they build it."""
+
+    @property
+    def compares(self) -> Compared | None:
+        """What of a student's vector the loss compares with the target, dimension by dimension.
+
+        `vectors` teaches it the target's length, `directions` its direction alone; neither holds for
+        `distributions`. None: nothing, so that the two may have different dimensions.
+        """
+        return None
+
+
+class MseLoss(LossBlock):
     """Mean squared distance to the target (HPD eq. 2)."""
 
     kind: Literal["mse"]
     variant: Variant = "fixed"
     """`fixed` and `paper` sum over the dimensions, the released `code` averages over them."""
 
+    @property
+    @override
+    def compares(self) -> Compared | None:
+        return "vectors"
 
-class CosineLoss(Block):
+
+class CosineLoss(LossBlock):
     """One minus the cosine to the target, plus a penalty on large outputs (SRA eq. 2, tokenlearn)."""
 
     kind: Literal["cosine"]
@@ -27,8 +47,13 @@ class CosineLoss(Block):
     norm_penalty: NonNegative = 1.0
     """Weight of the mean squared output; SRA has none: 0."""
 
+    @property
+    @override
+    def compares(self) -> Compared | None:
+        return "directions"
 
-class InfonceLoss(Block):
+
+class InfonceLoss(LossBlock):
     """In-batch contrast of student vectors and targets (IBKD eq. 8; tokenlearn's present code)."""
 
     kind: Literal["infonce"]
@@ -38,8 +63,13 @@ class InfonceLoss(Block):
     """`learned` (IBKD) maps student vectors to the target's dimension, and is dropped after training. It
     starts as the identity where the dimensions are equal, else at random."""
 
+    @property
+    @override
+    def compares(self) -> Compared | None:
+        return "directions" if self.projection == "none" else None
 
-class HsicLoss(Block):
+
+class HsicLoss(LossBlock):
     """Dependence between a student's inputs and its vectors (IBKD eq. 6), which training lowers."""
 
     kind: Literal["hsic"]
@@ -55,7 +85,7 @@ class HsicLoss(Block):
     """Of rbf and imq, on both sides; null: as the variant says."""
 
 
-class CrdLoss(Block):
+class CrdLoss(LossBlock):
     """Contrastive representation distillation: NCE against a memory bank (Tian et al. 2019)."""
 
     kind: Literal["crd"]
@@ -75,7 +105,7 @@ class CrdLoss(Block):
     have one for every training sentence."""
 
 
-class TokenEmbeddingLoss(Block):
+class TokenEmbeddingLoss(LossBlock):
     """Mean squared distance of the student's token embeddings to the teacher's (SimTDE eqs. 1 to 3)."""
 
     kind: Literal["token_embedding"]
@@ -84,7 +114,7 @@ class TokenEmbeddingLoss(Block):
     paper can be read either way."""
 
 
-class RelationalLoss(Block):
+class RelationalLoss(LossBlock):
     """Cosines of every two sentences of a batch, the student's against the teacher's (Park et al. 2019)."""
 
     kind: Literal["relational"]
@@ -96,7 +126,7 @@ class RelationalLoss(Block):
     """Of `kl`: divides the cosines."""
 
 
-class KlLoss(Block):
+class KlLoss(LossBlock):
     """Divergence of the vectors, read as distributions over their dimensions (SimTDE's KL on vectors)."""
 
     kind: Literal["kl"]
@@ -105,6 +135,11 @@ class KlLoss(Block):
     gradients keep their size (Hinton et al. 2015). Vectors of length 1 hardly tell dimensions apart at 1:
     there the loss is near `mse` over twice the dimension, but for a shift of all dimensions; at 0.05 the
     largest dimensions count most."""
+
+    @property
+    @override
+    def compares(self) -> Compared | None:
+        return "distributions"
 
 
 Term = MseLoss | CosineLoss | InfonceLoss | HsicLoss | CrdLoss | TokenEmbeddingLoss | RelationalLoss | KlLoss
@@ -125,3 +160,8 @@ class SumLoss(Block):
 
 
 Loss = Annotated[Term | SumLoss, Field(discriminator="kind")]
+
+
+def terms_of(loss: Term | SumLoss) -> tuple[Term, ...]:
+    """The losses of a sum, or the one that there is."""
+    return tuple(term.loss for term in loss.terms) if isinstance(loss, SumLoss) else (loss,)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipeline.params.finetune import Finetune, Whitening
-from pipeline.params.losses import Loss
+from pipeline.params.losses import Loss, terms_of
 from pipeline.params.students import (
     BilstmInit,
     BilstmStudent,
@@ -89,8 +89,7 @@ def _train_faults(student: Student, train: Train) -> Iterator[str]:
 
 
 def _loss_faults(student: Student, loss: Loss) -> Iterator[str]:
-    losses = [term.loss for term in loss.terms] if loss.kind == "sum" else [loss]
-    found = {loss.kind for loss in losses}
+    found = {term.kind for term in terms_of(loss)}
     if isinstance(student, StaticStudent) and (surplus := sorted(found & {"hsic", "token_embedding"})):
         yield f"loss: a static student is an embedding layer and no more; leave out {surplus[0]}"
     foreign = getattr(student.init, "model", None) or getattr(student.init, "path", None)

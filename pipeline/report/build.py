@@ -71,6 +71,8 @@ class Inputs:
     """Columns step, train_loss, dev_value; also examples and examples_per_second if the stage wrote them."""
     finetune_curves: Mapping[str, pl.DataFrame]
     """The same with dev_score instead of dev_value; no rows if a student was not fine-tuned."""
+    teacher_curve: pl.DataFrame
+    """As one of `finetune_curves`, of the teacher itself."""
     prepare: Mapping[str, Any]
     encode: Mapping[str, EncodeMetrics]
     """By text set."""
@@ -116,7 +118,10 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
     budgets = [panel for metrics in inputs.students for panel in budget.panels(metrics)]
     if budgets:
         standalone["budget"] = figures.curves(budgets)
-    panels = [panel for metrics in inputs.students for panel in _panels(metrics.student, inputs)]
+    panels = [
+        *_fine_tuning("teacher", inputs.teacher_curve),
+        *(panel for metrics in inputs.students for panel in _panels(metrics.student, inputs)),
+    ]
     if panels:
         standalone["curves"] = figures.curves(panels)
     maps = _heatmaps(inputs)
@@ -242,9 +247,12 @@ def _added(metrics: StudentMetrics, inputs: Inputs) -> added.Added:
 
 def _efforts(inputs: Inputs) -> list[effort.Effort]:
     trainings = [
-        (metrics.student, stage, curves[metrics.student])
-        for metrics in inputs.students
-        for stage, curves in (("distillation", inputs.curves), ("fine-tuning", inputs.finetune_curves))
+        ("teacher", "fine-tuning", inputs.teacher_curve),
+        *(
+            (metrics.student, stage, curves[metrics.student])
+            for metrics in inputs.students
+            for stage, curves in (("distillation", inputs.curves), ("fine-tuning", inputs.finetune_curves))
+        ),
     ]
     return [found for training in trainings if (found := effort.effort(*training))]
 
@@ -252,14 +260,21 @@ def _efforts(inputs: Inputs) -> list[effort.Effort]:
 def _panels(student: str, inputs: Inputs) -> list[Panel]:
     """The student's trainings that have something to draw."""
     losses = _lines(inputs.curves[student], {"train": "train_loss", "dev": "dev_value"})
-    scores = _lines(inputs.finetune_curves[student], {"dev": "dev_score"})
     train = inputs.blocks[student]["train"]
     agreed = train is not None and train["select"] == "agreement"
-    panels = [
-        Panel(f"{student}: distillation loss" + (" (dev: 1 - agreement)" if agreed else ""), losses),
-        Panel(f"{student}: fine-tuning score", scores),
+    distillation = Panel(
+        f"{student}: distillation loss" + (" (dev: 1 - agreement)" if agreed else ""), losses
+    )
+    return [
+        *([distillation] if losses else []),
+        *_fine_tuning(student, inputs.finetune_curves[student]),
     ]
-    return [panel for panel in panels if panel.lines]
+
+
+def _fine_tuning(model: str, curve: pl.DataFrame) -> list[Panel]:
+    """The dev scores of a student's or the teacher's fine-tuning, if there was one."""
+    lines = _lines(curve, {"dev": "dev_score"})
+    return [Panel(f"{model}: fine-tuning score", lines)] if lines else []
 
 
 def _lines(curve: pl.DataFrame, columns: Mapping[str, str]) -> tuple[Line, ...]:

@@ -155,6 +155,9 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
             n: _read_curve(curves / f"{n}_finetune.tsv", f"finetune@{n}", "dev_score", took[f"finetune@{n}"])
             for n in names
         },
+        teacher_curve=_read_curve(
+            curves / "teacher_finetune.tsv", "finetune_teacher", "dev_score", took["finetune_teacher"]
+        ),
         prepare=metrics.read(stages / "prepare.json", "prepare"),
         encode={
             stage.partition("@")[2]: encode_metrics(_of_stage(stages, stage), stage)

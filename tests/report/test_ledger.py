@@ -35,7 +35,7 @@ def edit(inputs: Path, old: str, new: str) -> None:
 
 def tune_the_teacher(inputs: Path) -> None:
     edit(inputs, "finetune: {data: {}", "finetune: {data: {nli: {kind: triplets, path: nli.tsv}}")
-    edit(inputs, "l6_v2/model}", "l6_v2/model, finetune: {data: [nli]}}")
+    edit(inputs, 'l6_v2/model"}', 'l6_v2/model", finetune: {data: [nli]}}')
     edit(inputs, "evaluate: {tasks: {", "evaluate: {tasks: {dev: {kind: sts, path: dev.tsv, split: dev}, ")
 
 

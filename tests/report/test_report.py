@@ -101,6 +101,18 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
     assert not [name for name, content in written.items() if b"potion" in content]
 
 
+def test_the_curve_of_a_teacher_that_is_fine_tuned_stands_beside_those_of_students(inputs, tmp_path):
+    before = run(inputs, tmp_path / "before")
+    assert b"teacher: fine-tuning" not in before["index.html"] + before["plots/curves.svg"]
+    curve = inputs / "curves/teacher_finetune.tsv"
+    curve.write_text(curve.read_text() + "0\t0\t\t0.71234\n80\t2e-05\t1.31\t0.73456\n")
+    after = run(inputs, tmp_path / "after")
+    for file in ("index.html", "plots/curves.svg"):
+        assert "teacher: fine-tuning score" in after[file].decode()
+    page = after["index.html"].decode()
+    assert "dev 0.712 to 0.735" in page
+
+
 @pytest.mark.parametrize(
     ("missing", "stage"),
     [
@@ -112,6 +124,7 @@ def test_a_student_that_is_no_longer_in_params_is_left_out(inputs, tmp_path):
         ("examined/potion/correlation.safetensors", "evaluate@potion"),
         ("curves/hpd.tsv", "distill@hpd"),
         ("curves/hpd_finetune.tsv", "finetune@hpd"),
+        ("curves/teacher_finetune.tsv", "finetune_teacher"),
         ("stages/distill_hpd.json", "distill@hpd"),
         ("stages/finetune_potion.json", "finetune@potion"),
         ("stages/prepare.json", "prepare"),

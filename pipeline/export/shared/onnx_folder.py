@@ -51,7 +51,6 @@ def complete(folder: Path) -> None:
         _write(folder / CONFIG, config)
     longest = told.get("model_max_length")
     if (folder / WORDS).exists():  # the graph cuts, and not where a tokenizer would
-        told.pop("max_length", None)
         longest = None
     if "pad_token" not in told or not longest or longest > UNLIMITED:
         told.setdefault("tokenizer_class", "PreTrainedTokenizerFast")

@@ -14,6 +14,7 @@ from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.losses import Loss as LossParams
+from pipeline.params.losses import terms_of
 from pipeline.params.students import StudentBlock
 from pipeline.params.train import Train
 from pipeline.train.loop.checkpoint import Checkpoint
@@ -31,7 +32,7 @@ from pipeline.vectors.space.geometry import AGREEMENT_ROWS, agreement
 
 def import_losses(loss: LossParams) -> None:
     """Import the code of every loss in a block."""
-    for params in (loss, *(term.loss for term in getattr(loss, "terms", ()))):
+    for params in (loss, *terms_of(loss)):
         implementation("train.losses", params.kind)
 
 

@@ -29,7 +29,7 @@ from pipeline.train.loop.loop import Point
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
 from pipeline.train.students.shared.base.interface import Encoded
-from pipeline.train.students.shared.base.settings import write_tokenizer_class
+from pipeline.train.students.shared.base.settings import write_tokenizer_config
 
 KEY = "teacher.finetune"
 PROBE = "a"
@@ -94,7 +94,7 @@ class TeacherInTraining:
         """Save as a sealed sentence-transformers folder, with the modules, prompts and similarity it had."""
         self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
         keep_settings(encoder_of(self._model).model, folder)
-        write_tokenizer_class(folder)
+        write_tokenizer_config(folder)
         seal.write_folder(folder)
 
 

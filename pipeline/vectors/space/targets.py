@@ -5,12 +5,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.params.losses import terms_of
 from pipeline.params.students import StaticStudent, Student, StudentBlock
 from pipeline.params.teacher import Similarity
 from pipeline.vectors.space.pca import Pca
-
-FOLLOWS_LENGTHS = "mse"
-"""The kind of loss by which a student learns its targets' lengths; all others compare directions."""
 
 STORED = 0.01
 """How far storage may bring a length of 1 from it."""
@@ -63,8 +61,8 @@ def student_similarity(similarity: Similarity, student: StudentBlock, fitted: Pc
     loss, train = student.loss, student.train
     if loss is None or train is None:
         return "cosine"
-    kinds = {term.loss.kind for term in loss.terms} if loss.kind == "sum" else {loss.kind}
-    if FOLLOWS_LENGTHS not in kinds or train.whiten or isinstance(student, StaticStudent):
+    follows_lengths = any(term.compares == "vectors" for term in terms_of(loss))
+    if not follows_lengths or train.whiten or isinstance(student, StaticStudent):
         return "cosine"
     if train.target == "full" or (student.width == fitted.dim and not train.matryoshka):
         return "cosine" if similarity == "dot" and train.centre else similarity
@@ -98,7 +96,6 @@ def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | Non
     loss, train = student.loss, student.train
     if loss is None or train is None:
         return "it is not trained on the teacher's vectors"
-    losses = [term.loss for term in loss.terms] if loss.kind == "sum" else [loss]
     regularise = getattr(train, "regularise", None)
     if student.whitening:
         return "whitening gives its vectors axes of their own"
@@ -110,10 +107,7 @@ def left_out(student: Student, teacher_dim: int, teacher_view: str) -> str | Non
         return "train.regularise rotates its vectors after training"
     if train.target == "full" and student.width != teacher_dim:
         return "its target has another dimension"
-    if not any(
-        loss.kind in ("mse", "cosine") or (loss.kind == "infonce" and loss.projection == "none")
-        for loss in losses
-    ):
+    if not any(term.compares in ("vectors", "directions") for term in terms_of(loss)):
         return (
             "its loss meets the teacher's vectors by their cosines, through a softmax or through a learned "
             "projection alone"

@@ -142,7 +142,7 @@ def test_a_linear_kernel_cannot_saturate_and_raises_no_alarm():
 
 
 def test_a_dead_regulariser_shows_and_fixed_is_none():
-    """What METHODS.md says of the papers' gammas on vectors of usual length."""
+    """What the variants' gammas are on vectors of usual length."""
     inputs, student = 3 * vectors(16, 64), 3 * vectors(16, 32, seed=1)
     for variant in ("paper", "code"):
         value(loss := loss_of("rbf", variant), inputs, student)

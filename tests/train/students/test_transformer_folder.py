@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -6,8 +7,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
-from small_students import TEXTS, own_vectors, transformer_block
+from small_students import TEXTS, bilstm_block, compact_block, own_vectors, transformer_block
 
+from pipeline.core.registry import implementation
 from pipeline.train.students.kinds import transformer
 from pipeline.train.students.shared.encoder import EncoderStudent
 
@@ -50,6 +52,20 @@ def test_the_saved_model_cuts_texts_too(plain):
     assert plain.max_seq_length == 12
     cut, same = plain.encode(["abcdefghijklmnop", "abcdefghijzzzz"])
     np.testing.assert_array_equal(cut, same)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "compact", "bilstm"])
+def test_a_shorter_max_length_of_the_teachers_tokenizer_is_not_carried_on(parts, tmp_path, kind):
+    """all-MiniLM-L6-v2 has one of 128 beside the 256 that it reads; fastembed cuts at the smaller."""
+    teacher = Path(shutil.copytree(parts, tmp_path / "teacher"))
+    for file in teacher.rglob("tokenizer_config.json"):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"max_length": 5}))
+    block = {"transformer": BLOCK, "compact": compact_block(), "bilstm": bilstm_block()}[kind]
+    student = implementation("train.students.kinds", kind).build(block, teacher)
+    student.tokenise(TEXTS)
+    student.save(tmp_path / "saved")
+    (file,) = (tmp_path / "saved").rglob("tokenizer_config.json")
+    assert "max_length" not in json.loads(file.read_text())
 
 
 def test_a_loaded_student_is_the_saved_one(student, folder, tmp_path):

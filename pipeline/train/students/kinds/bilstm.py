@@ -22,7 +22,7 @@ from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import BilstmInit, BilstmStudent
 from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.base.interface import Encoded
-from pipeline.train.students.shared.base.settings import write_tokenizer_class
+from pipeline.train.students.shared.base.settings import write_tokenizer_config
 from pipeline.train.students.shared.ridge import ridge
 from pipeline.train.students.shared.teacher_layers import numbers_of
 from pipeline.train.students.shared.word_vectors import (
@@ -184,7 +184,7 @@ class Bilstm:
     def save(self, folder: Path) -> None:
         """Save as a sentence-transformers folder."""
         self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
-        write_tokenizer_class(folder)
+        write_tokenizer_config(folder)
 
     def _pooled(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
         """Pooled states (n, 2 units) and word vectors (T, d)."""

@@ -18,7 +18,7 @@ from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
 from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.base.interface import Encoded
-from pipeline.train.students.shared.base.settings import write_settings, write_tokenizer_class
+from pipeline.train.students.shared.base.settings import write_settings, write_tokenizer_config
 from pipeline.train.students.shared.ridge import ridge
 from pipeline.train.students.shared.teacher_layers import as_module
 from pipeline.train.students.shared.token_rows import keep_rows, pinned
@@ -134,7 +134,7 @@ class EncoderStudent:
         self._set_tokenizer()  # a resumed training has not tokenised
         self._model.save_pretrained(str(folder), create_model_card=False, safe_serialization=True)
         write_settings(self._transformer.model.config, folder)
-        write_tokenizer_class(folder)
+        write_tokenizer_config(folder)
 
     def _set_tokenizer(self) -> None:
         """No padding, cut at max_length: whoever tokenised last has left their own."""

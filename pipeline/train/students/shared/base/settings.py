@@ -46,13 +46,20 @@ def write_settings(config: "PretrainedConfig", folder: Path) -> None:
         file.write_text(json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def write_tokenizer_class(folder: Path) -> None:
-    """Have a saved folder name its tokenizer's class as all versions of transformers know it."""
+def write_tokenizer_config(folder: Path) -> None:
+    """Have a saved folder's tokenizer read as one and the same everywhere.
+
+    Its class is named as all versions of transformers know it. The `max_length` that a teacher's tokenizer
+    may have goes: transformers looks at `model_max_length` alone, fastembed cuts at the smaller of the two.
+    """
     for file in folder.rglob("tokenizer_config.json"):
         told = json_text.parse(file.read_text(encoding="utf-8"))
-        if known := TOKENIZER_CLASSES.get(told.get("tokenizer_class", "")):
-            told = json.dumps({**told, "tokenizer_class": known}, indent=2, ensure_ascii=False)
-            file.write_text(told + "\n", encoding="utf-8")
+        name = told.get("tokenizer_class", "")
+        wanted = {key: value for key, value in told.items() if key != "max_length"}
+        if name in TOKENIZER_CLASSES:
+            wanted["tokenizer_class"] = TOKENIZER_CLASSES[name]
+        if wanted != told:
+            file.write_text(json.dumps(wanted, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _read(config: "PretrainedConfig", settings: dict[str, Any]) -> dict[str, Any]:

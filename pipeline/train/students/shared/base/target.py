@@ -1,6 +1,7 @@
 """Whether a student's dimension goes with that of its teacher's vectors."""
 
 from pipeline.core.errors import UserError
+from pipeline.params.losses import terms_of
 from pipeline.params.students import StaticStudent, StudentBlock
 
 
@@ -31,8 +32,8 @@ def _check_maps_dimensions(student: StudentBlock, dim: int) -> None:
             f"init.projection: {both}, and no ridge regression brings one to the other; "
             f"set it to {'none' if isinstance(student, StaticStudent) else 'random'}"
         )
-    for loss in [term.loss for term in getattr(student.loss, "terms", ())] or [student.loss]:
-        if loss.kind in ("mse", "cosine", "kl") or getattr(loss, "projection", None) == "none":
+    for loss in terms_of(student.loss) if student.loss else ():
+        if loss.compares:
             raise UserError(
                 f"loss: {both}, and {loss.kind} compares them; use infonce with `projection: "
                 "learned`, crd, relational, or train.target: pca"
