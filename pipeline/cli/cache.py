@@ -132,8 +132,9 @@ def prune(
         results: dict[str, list[Path]] = {}
         for path in store_files.mteb_results(folder):
             results.setdefault(store_files.mteb_model(path), []).append(path)
-        known = {"mteb results": results, TRAINING: store_files.trainings(folder)}
+        known = {"mteb results": results}
         known |= {what: {path.name: [path] for path in paths} for what, paths in _remade(folder).items()}
+        known[TRAINING] = store_files.trainings(folder)
         listed = [*stored_as, *(name for of in known.values() for name in of)]
         names = dict.fromkeys(_find(letters, listed) for letters in fingerprints)
         chosen = [stored_as[name] for name in names if name in stored_as]

@@ -54,9 +54,10 @@ def test_every_method_text_set_and_student_has_its_stages():
         *("finetune_teacher", "members"),
         *("encode@corpus", "encode@wordnet", "encode@other", "encode@transfer", "encode@eval"),
     ]
-    assert found[12:18] == [
+    assert found[12:19] == [
         "encode@finetune",
         "teacher_parts",
+        "hidden",
         "fit_pca",
         "gate@wordnet",
         "gate@other",

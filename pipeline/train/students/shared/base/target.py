@@ -32,7 +32,7 @@ def _check_maps_dimensions(student: StudentBlock, dim: int) -> None:
             f"set it to {'none' if isinstance(student, StaticStudent) else 'random'}"
         )
     for loss in [term.loss for term in getattr(student.loss, "terms", ())] or [student.loss]:
-        if loss.kind in ("mse", "cosine", "kl") or getattr(loss, "projection", None) == "none":
+        if loss.kind in ("mse", "cosine", "kl") or (loss.kind == "infonce" and loss.projection == "none"):
             raise UserError(
                 f"loss: {both}, and {loss.kind} compares them; use infonce with `projection: "
                 "learned`, crd, relational, or train.target: pca"
