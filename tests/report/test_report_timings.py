@@ -63,7 +63,7 @@ def test_every_method_text_set_and_student_has_its_stages():
         "gate@other",
         "distill@hpd",
     ]
-    assert found[18:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
+    assert found[19:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
 
 
 @pytest.mark.parametrize("document", [{"seconds": 3}, {"seconds": "x", "peak_megabytes": 3}, [1]])
