@@ -177,6 +177,7 @@ def _kinds() -> dict[str, tuple[list[Path], Read]]:
         "readers": ([DATA / "vocabulary_readers.json"], lambda path: seal.read_json(path, "look")),
         "tokenizer": ([DATA / "tokenizer"], lambda path: seal.check(path, "look again")),
         "members": ([DATA / "members/manifest.json"], lambda path: seal.read_json(path, "members")),
+        "hidden states": ([DATA / "hidden"], lambda path: seal.check(path, "make them again")),
         "tuned teacher": (
             [DATA / "tuned_teacher/manifest.json"],
             lambda path: seal.read_json(path, "finetune_teacher"),

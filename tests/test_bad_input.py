@@ -235,7 +235,7 @@ def test_pipeline_check_tells_what_dvc_would_not():
         YAML().dump(changed("students.tiny.loss", {"kind": "msee"}), file)
     result = CliRunner().invoke(__main__.app, ["check"])
     assert result.exit_code == 1
-    allowed = "mse, cosine, infonce, hsic, crd, token_embedding, relational, kl, sum;"
+    allowed = "mse, cosine, infonce, hsic, crd, token_embedding, relational, kl, hidden_states, sum;"
     for name in ("error: params.yaml: ", "students.tiny.loss.kind ", "'msee'", allowed, "'mse'?"):
         assert name in result.stderr
     with Path("params.yaml").open("w") as file:

@@ -33,6 +33,7 @@ ALL_STAGES = {
     "mine",
     "look",
     "teacher_parts",
+    "hidden",
     "fit_pca",
     *(
         f"{stage}@{name}"

@@ -226,7 +226,7 @@ def a_view_added(project: Project) -> None:
     project.params["encode"]["views"].append("cls")
     ran, _ = project.repro()
     sets = ("corpus", "wordnet", "back_translation", "transfer", "eval", "finetune")
-    assert ran == {*(f"encode@{name}" for name in sets), "members", "fit_pca", "report"}
+    assert ran == {*(f"encode@{name}" for name in sets), "members", "fit_pca", "hidden", "report"}
     project.params["students"]["potion"]["view"] = "cls"
     assert project.repro("distill@hpd", "distill@potion", "gate@wordnet", "mine")[0] == {
         "look",
@@ -272,7 +272,7 @@ def the_reports_template(project: Project) -> None:
 def a_default_written_out(project: Project) -> None:
     project.params["encode"]["storage"] = "float16"
     ran, said = project.repro()
-    assert {stage.partition("@")[0] for stage in ran} == {"members", "encode", "report"}
+    assert {stage.partition("@")[0] for stage in ran} == {"members", "encode", "hidden", "report"}
     assert "encode corpus: 0 encoded, 400 taken from the store" in said
 
 

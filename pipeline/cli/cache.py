@@ -22,7 +22,7 @@ VECTORS = Path("data/vectors")
 STUDENTS = Path("data/finetuned")
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "used by")
 NONE = "-"
-TRAINING, INDEX = "unfinished training", "search index"
+TRAINING, INDEX, HIDDEN = "unfinished training", "search index", "hidden states"
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Cache = Annotated[Path | None, typer.Option(help="The cache, if not runtime.cache of the params file.")]
@@ -38,7 +38,8 @@ def list_recipes(
 ) -> None:
     """List the recipes with what uses them, unfinished trainings, and what killed runs left half-written.
 
-    Translations, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
+    Translations, hidden states, the indexes of `pipeline search` and the results of `pipeline mteb` are
+    listed too.
     """
     folder = _folder(cache, params_file)
     used = _users(folder, params_file, vectors)
@@ -52,8 +53,9 @@ def list_recipes(
     for name, paths in store_files.trainings(folder).items():
         size = str(sum(map(store_files.size, paths)))
         rows.append((name, TRAINING, NONE, NONE, size, NONE))
-    for path in store_files.indexes(folder):
-        rows.append((path.name, INDEX, NONE, NONE, str(store_files.size(path)), NONE))
+    for what, paths in _remade(folder).items():
+        for path in paths:
+            rows.append((path.name, what, NONE, NONE, str(store_files.size(path)), NONE))
     for path, user in _mteb_results(folder, used, students).items():
         name, size = store_files.mteb_model(path), str(store_files.size(path))
         rows.append((name, "mteb results", NONE, NONE, size, user or NONE))
@@ -115,11 +117,12 @@ def prune(
 ) -> None:
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
-    Without names the indexes of `pipeline search` go too, which the next search makes anew, and trainings of
-    students that the params do not name, untouched for a day. An API's vectors, which were paid for, those
-    whose recipe is lost, and translations and the results of `pipeline mteb`, which take longest to make, go
-    by name alone. What killed runs left half-written goes in any case. Where several checkouts share a cache,
-    only what this one uses is known: name what is to go.
+    Without names the indexes of `pipeline search` go too, which the next search makes anew, the hidden states
+    of teachers, of which data/hidden has a copy, and trainings of students that the params do not name,
+    untouched for a day. An API's vectors, which were paid for, those whose recipe is lost, and translations
+    and the results of `pipeline mteb`, which take longest to make, go by name alone. What killed runs left
+    half-written goes in any case. Where several checkouts share a cache, only what this one uses is known:
+    name what is to go.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
@@ -129,10 +132,10 @@ def prune(
         results: dict[str, list[Path]] = {}
         for path in store_files.mteb_results(folder):
             results.setdefault(store_files.mteb_model(path), []).append(path)
-        indexes = {path.name: [path] for path in store_files.indexes(folder)}
-        trainings = store_files.trainings(folder)
-        known = {"mteb results": results, INDEX: indexes, TRAINING: trainings}
-        listed = [*stored_as, *results, *indexes, *trainings]
+        known = {"mteb results": results}
+        known |= {what: {path.name: [path] for path in paths} for what, paths in _remade(folder).items()}
+        known[TRAINING] = store_files.trainings(folder)
+        listed = [*stored_as, *(name for of in known.values() for name in of)]
         names = dict.fromkeys(_find(letters, listed) for letters in fingerprints)
         chosen = [stored_as[name] for name in names if name in stored_as]
         others += [(name, what, of[name]) for what, of in known.items() for name in names if name in of]
@@ -141,7 +144,7 @@ def prune(
         unused = [stored for stored in recipes if not used[stored.fingerprint]]
         # Where a recipe is lost, it may have been an API's.
         chosen = [stored for stored in unused if stored.recipe.get("kind", "openai_api") != "openai_api"]
-        others += [(path.name, INDEX, [path]) for path in store_files.indexes(folder)]
+        others += [(path.name, what, [path]) for what, paths in _remade(folder).items() for path in paths]
         students_now = load(params_file).students
         others += [
             (name, TRAINING, paths)
@@ -172,6 +175,11 @@ def prune(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"list": list_recipes, "verify": verify, "prune": prune}
+
+
+def _remade(folder: Path) -> dict[str, list[Path]]:
+    """Folders that a run makes anew where they are missing."""
+    return {INDEX: store_files.indexes(folder), HIDDEN: store_files.hidden_states(folder)}
 
 
 def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:

@@ -8,7 +8,10 @@ import typer
 from pipeline.cli import computing, tabular
 from pipeline.cli.needs import NOT_HERE, is_here
 from pipeline.core.progress import say
+from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.data.teacher_parts import read_config
 from pipeline.look.look import check_any, look, verdicts
+from pipeline.params.hidden import Hidden
 from pipeline.params.layers import CutInit, LayeredInit
 from pipeline.params.load import load
 from pipeline.tasks.subtasks import spelled_out
@@ -17,6 +20,8 @@ from pipeline.train.students.shared.verdict import Possible, Refused
 COLUMNS = ("student", "possible", "layers", "dim", "tokens", "MB", "what to do")
 BYTES = 4
 """Of a number in float32."""
+SCALE_BYTES = 4
+"""Of the scale of a token's state, beside a byte for each of its dimensions."""
 
 
 def check(
@@ -34,7 +39,10 @@ def check(
     if not is_here(found.teacher):
         say(f"the teacher's students are not checked: {NOT_HERE}")
         return
-    judged = verdicts(found, look(found))
+    facts = look(found)
+    if found.encode.hidden:
+        say(_room_for(found.encode.hidden, facts))
+    judged = verdicts(found, facts)
     rows = [_row(name, one) for name, one in judged.items()]
     if tabular.on_terminal():
         tabular.table(COLUMNS, rows, left=("student", "possible", "layers", "what to do"))
@@ -45,6 +53,17 @@ def check(
         refused = isinstance(judged[one.student], Refused)
         fate = ", which the teacher cannot give: it is not trained" if refused else ""
         say(f"classifier {name}: {one.task} by {one.student} ({one.start}){fate}")
+
+
+def _room_for(hidden: Hidden, facts: TeacherFacts) -> str:
+    """What the teacher's hidden states take on the disk at most."""
+    config = read_config(facts.config)
+    layers, width = len(hidden.numbered(config.num_hidden_layers)), int(config.hidden_size)
+    size = hidden.texts * hidden.max_tokens * layers * (width + SCALE_BYTES)
+    return (
+        f"encode.hidden: {hidden.texts:,} texts x {hidden.max_tokens} tokens x {layers} layers x {width} "
+        f"dimensions take {size:,} bytes at most, in each of data/hidden, .cache and .dvc/cache"
+    )
 
 
 def _row(name: str, judged: Possible | Refused) -> list[str]:

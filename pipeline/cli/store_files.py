@@ -16,6 +16,7 @@ from pipeline.vectors.sets import published
 
 RECIPE = "recipe.json"
 INDEXES = "indexes"
+HIDDEN = "hidden"
 MTEB = "mteb"
 MTEB_OWNER = "distillation"
 """The owner that we give to our models: mteb keeps results in a folder OWNER__MODEL."""
@@ -138,12 +139,18 @@ def indexes(cache: Path) -> list[Path]:
     return sorted(path for path in (cache / INDEXES).glob("[!.]*") if path.is_dir())
 
 
+def hidden_states(cache: Path) -> list[Path]:
+    """The hidden states of teachers: a folder for each, which holds a folder for each shard."""
+    return sorted(path for path in (cache / HIDDEN).glob("[!.]*") if path.is_dir())
+
+
 def sealed(cache: Path) -> list[Path]:
-    """What has a seal: states and inputs of unfinished trainings, search indexes, converted models."""
+    """What has a seal: of unfinished trainings, search indexes, hidden states, converted models."""
     states = sorted((cache / "training").glob(f"[!.]*{STATE}"))
     inputs = sorted(path for path in (cache / "training").glob("[!.]*/[!.]*") if path.is_dir())
     converted = sorted(path for path in (cache / CONVERTED).glob("[!.]*") if path.is_dir())
-    return [*states, *inputs, *indexes(cache), *converted]
+    shards = sorted(path for one in hidden_states(cache) for path in one.glob("[!.]*") if path.is_dir())
+    return [*states, *inputs, *indexes(cache), *shards, *converted]
 
 
 def mteb_results(cache: Path) -> list[Path]:
@@ -160,7 +167,7 @@ def abandoned(cache: Path) -> list[Path]:
     """What killed processes left half-written."""
     partial = (
         path
-        for kind in ("vectors", "training", "gate", INDEXES, CONVERTED, translations.FOLDER)
+        for kind in ("vectors", "training", "gate", INDEXES, HIDDEN, CONVERTED, translations.FOLDER)
         for path in (cache / kind).rglob(f"{PARTIAL}*")
     )
     return sorted(path for path in partial if is_abandoned(path))

@@ -86,7 +86,7 @@ def verdicts(params: Params, facts: TeacherFacts) -> dict[str, Possible | Refuse
     found: dict[str, Possible | Refused] = {}
     for name, block in params.students.items():
         try:
-            found[name] = verdict(name, block, facts)
+            found[name] = verdict(name, block, facts, params.encode.hidden)
         except Refused as refused:
             found[name] = refused
     return found

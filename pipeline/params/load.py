@@ -18,11 +18,20 @@ from pipeline.params.faults import describe
 from pipeline.params.finetune import Contrast
 from pipeline.params.gates import Gate
 from pipeline.params.graded import pairs_fault
+from pipeline.params.losses import hidden_states_of
 from pipeline.params.runtime import Footprint, Runtime
 from pipeline.params.significance import Significance
 from pipeline.params.student_faults import student_faults
 from pipeline.params.students import Student
-from pipeline.params.teacher import Encode, EnsembleTeacher, Pca, Teacher, TransformerTeacher, single_teachers
+from pipeline.params.teacher import (
+    Encode,
+    EnsembleTeacher,
+    Pca,
+    Teacher,
+    TransformerTeacher,
+    single_teachers,
+    starting_teacher,
+)
 
 
 class Params(Block):
@@ -95,6 +104,7 @@ class Params(Block):
             *self._misfits_of_an_api(),
             *self._misfits_of_a_tuned_teacher(),
             *self._misfits_of_the_transfer_set(),
+            *self._misfits_of_hidden_states(),
         ]
         faults += [
             f"gate.{method} compares the view 'sentence', which is not encoded; add it to encode.views "
@@ -176,6 +186,18 @@ class Params(Block):
                 f"{', '.join(labelled) or 'none'}: name one of them, or set augment.transfer to null"
             )
 
+    def _misfits_of_hidden_states(self) -> Iterator[str]:
+        """What `encode.hidden` asks of a teacher without layers that may be read."""
+        hidden, (key, one) = self.encode.hidden, starting_teacher(self.teacher)
+        if hidden is None:
+            return
+        if not isinstance(one, TransformerTeacher):
+            yield f"encode.hidden: {key}.kind {one.kind} gives no hidden states; set it to null"
+        elif one.trust_remote_code:
+            yield "encode.hidden: the layers of a model with code of its own are not read; set it to null"
+        if hidden.layers and list(hidden.layers) != sorted(set(hidden.layers)):
+            yield f"encode.hidden.layers is {list(hidden.layers)}; name each layer once, in order"
+
     def _misses(self, name: str, student: Student) -> Iterator[str]:
         """What a student needs that the other blocks do not have."""
         where = f"students.{name}"
@@ -190,6 +212,11 @@ class Params(Block):
             yield (
                 f"{where}.train.centre subtracts the mean that pca.centre: false leaves out; set pca.centre: "
                 "true, or train.centre: false"
+            )
+        if hidden_states_of(student.loss) and self.encode.hidden is None:
+            yield (
+                f"{where}.loss: hidden_states reads the teacher's hidden states, and encode.hidden is null; "
+                "set encode.hidden to {}, or leave hidden_states out"
             )
         texts = student.train.texts if student.train else {"corpus": 1.0}
         if not any(text_set == "corpus" or getattr(self.augment, text_set).enabled for text_set in texts):

@@ -142,7 +142,37 @@ class KlLoss(LossBlock):
         return "distributions"
 
 
-Term = MseLoss | CosineLoss | InfonceLoss | HsicLoss | CrdLoss | TokenEmbeddingLoss | RelationalLoss | KlLoss
+Layer = Annotated[int, Field(ge=0)]
+LayerPair = Annotated[tuple[Layer, Layer], Field(strict=False)]
+
+
+class HiddenStatesLoss(LossBlock):
+    """Mean squared distance of the layers' hidden states, token by token (SimTDE's LMX-KD, TinyBERT eq. 8).
+
+    The teacher's are those that `encode.hidden` keeps.
+    """
+
+    kind: Literal["hidden_states"]
+    layers: Annotated[tuple[LayerPair, ...], Field(min_length=1, strict=False)] | None = None
+    """Pairs of a student's layer and a teacher's, counted from 0: [[0, 3], [1, 7], [2, 11]]. null: layers at
+    equal distances in both, as many as the one with fewer has, the last with the last; the teacher's are
+    those of `encode.hidden`."""
+    projection: Literal["learned", "none"] = "learned"
+    """`learned`: a matrix for each pair brings the student's width to the teacher's. It is trained along and
+    dropped, and starts as the identity where the widths are equal, else at random. `none`: they are equal."""
+
+
+Term = (
+    MseLoss
+    | CosineLoss
+    | InfonceLoss
+    | HsicLoss
+    | CrdLoss
+    | TokenEmbeddingLoss
+    | RelationalLoss
+    | KlLoss
+    | HiddenStatesLoss
+)
 
 
 class Weighted(Block):
@@ -165,3 +195,8 @@ Loss = Annotated[Term | SumLoss, Field(discriminator="kind")]
 def terms_of(loss: Term | SumLoss) -> tuple[Term, ...]:
     """The losses of a sum, or the one that there is."""
     return tuple(term.loss for term in loss.terms) if isinstance(loss, SumLoss) else (loss,)
+
+
+def hidden_states_of(loss: Loss | None) -> list[HiddenStatesLoss]:
+    """The loss, or those terms of it, that read the teacher's hidden states."""
+    return [one for one in terms_of(loss) if isinstance(one, HiddenStatesLoss)] if loss else []

@@ -1,9 +1,9 @@
 """What does not go together in a student's block."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipeline.params.finetune import Finetune, Whitening
-from pipeline.params.losses import Loss, terms_of
+from pipeline.params.losses import Loss, hidden_states_of, terms_of
 from pipeline.params.students import (
     BilstmInit,
     BilstmStudent,
@@ -97,8 +97,35 @@ def _loss_faults(student: Student, loss: Loss) -> Iterator[str]:
         yield f"loss: token_embedding needs the teacher's tokens, and {foreign} has its own"
     if (hidden := getattr(student.init, "hidden", None)) and "token_embedding" in found:
         yield f"loss: token_embedding needs the teacher's width; leave it out, or init.hidden, {hidden}"
+    if hidden_states_of(loss):
+        yield from _hidden_states_faults(student, found)
     if "crd" in found and student.train and student.train.select == "loss":
         yield "loss: crd contrasts training texts and has no dev loss; set train.select: agreement"
+
+
+def _hidden_states_faults(student: Student, kinds: Collection[str]) -> Iterator[str]:
+    """Why a student has no hidden states that could be compared with the teacher's token by token."""
+    init = student.init
+    if not isinstance(init, TransformerInit | CompactInit):
+        yield (
+            f"loss: hidden_states compares layers, and a {student.kind} student has none; leave it out, or "
+            "set kind to transformer or compact"
+        )
+        return
+    why = "loss: hidden_states needs the teacher's tokens, and"
+    if init.model:
+        yield f"{why} {init.model} has its own; leave it out, or init.model"
+    if init.tokens:
+        yield f"{why} init.tokens leaves some out; leave it out, or init.tokens"
+    if init.prompts == "teacher":
+        yield f"{why} prompts put others before them; leave it out, or set init.prompts to none"
+    if student.train and "corpus" not in student.train.texts:
+        yield "loss: hidden_states is of corpus texts alone; add corpus to train.texts, or leave it out"
+    if len(kinds) == 1 and student.train and student.train.select == "loss":
+        yield (
+            "loss: hidden_states has no dev loss; give it in a `sum` with another loss, or set train.select: "
+            "agreement"
+        )
 
 
 def _finetune_faults(student: Student, tuned: Finetune) -> Iterator[str]:

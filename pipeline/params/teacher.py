@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from pipeline.params.base import Block, Count, Positive, Role, Seed, without_folders
 from pipeline.params.finetune import TeacherFinetune
+from pipeline.params.hidden import Hidden
 
 View = Literal["sentence", "token_mean", "cls"]
 Storage = Literal["float16", "int8"]
@@ -212,6 +213,8 @@ class Encode(Block):
     """Of the published values. `int8` takes half the room: every dimension of a shard has a scale, and
     manifest.json says what is lost. All that reads the vectors, the teacher's scores too, then sees the
     rounded ones. The store keeps float16, so a change encodes nothing."""
+    hidden: Hidden | None = None
+    """Hidden states that are cached beside the vectors; `{}` takes the defaults. null: none."""
 
 
 class Pca(Block):

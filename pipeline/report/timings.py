@@ -17,6 +17,7 @@ STAGES = {
     "members": None,
     "encode": TEXTS,
     "teacher_parts": None,
+    "hidden": None,
     "fit_pca": None,
     "gate": METHOD,
     "distill": STUDENT,

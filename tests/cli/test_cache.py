@@ -166,7 +166,9 @@ def test_a_terminal_gets_a_table_that_cuts_no_fingerprint(stores):
     assert "\t" not in shown
 
 
-@pytest.mark.parametrize("kind", ["indexes/0123", "training/distill-a-0123/train", "ctranslate2/0123"])
+@pytest.mark.parametrize(
+    "kind", ["indexes/0123", "training/distill-a-0123/train", "ctranslate2/0123", "hidden/01/23"]
+)
 def test_a_damaged_folder_that_has_a_seal_is_dropped(stores, kind):
     folder = Path(".cache") / kind
     with atomic_folder(folder) as made:

@@ -54,15 +54,16 @@ def test_every_method_text_set_and_student_has_its_stages():
         *("finetune_teacher", "members"),
         *("encode@corpus", "encode@wordnet", "encode@other", "encode@transfer", "encode@eval"),
     ]
-    assert found[12:18] == [
+    assert found[12:19] == [
         "encode@finetune",
         "teacher_parts",
+        "hidden",
         "fit_pca",
         "gate@wordnet",
         "gate@other",
         "distill@hpd",
     ]
-    assert found[18:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
+    assert found[19:] == ["mine", "finetune@hpd", "evaluate@hpd", "significance", "footprint", "search_speed"]
 
 
 @pytest.mark.parametrize("document", [{"seconds": 3}, {"seconds": "x", "peak_megabytes": 3}, [1]])

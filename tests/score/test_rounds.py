@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.score.rounds import spread
+from pipeline.core.rounds import spread
 
 
 @pytest.mark.parametrize(

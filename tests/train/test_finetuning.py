@@ -15,7 +15,7 @@ from pipeline.tasks import pairs
 from pipeline.train.finetuning.last_layer import append_projection, check_last_layer
 from pipeline.train.finetuning.shared.finetuning import Finetuning, chosen_triplets
 from pipeline.train.loop.checkpoint import Checkpoint
-from pipeline.train.losses.hsic import Hsic
+from pipeline.train.losses.shared.hsic import Hsic
 from pipeline.train.students.kinds import compact, static, transformer
 from pipeline.train.students.shared.base.interface import Encoded
 

@@ -5,7 +5,7 @@ equal those of the model's own forward, but for rounding. The teacher encodes wi
 through it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -171,13 +171,20 @@ class PackedEncoder:
 
     def contextual(self, hidden: Tensor, lengths: Sequence[int]) -> Tensor:
         """Last hidden states (tokens, d) from the embedding layer's."""
+        states = hidden
+        for states in self.layer_by_layer(hidden, lengths):  # noqa: B007
+            pass
+        return states
+
+    def layer_by_layer(self, hidden: Tensor, lengths: Sequence[int]) -> Iterator[Tensor]:
+        """The hidden states (tokens, d) that each layer gives, from the embedding layer's."""
         groups = [Group(length, len(list(same))) for length, same in groupby(lengths)]
         ends = torch.tensor([0, *lengths], device=hidden.device).cumsum(0).int()
         packing = Packing(groups, ends, self._bias(rounded_length(max(lengths)), hidden))
         states = pad(hidden, (0, 0, 0, packing.filler))
         for layer in self._layers:
             states = layer(states, packing)
-        return states[: len(hidden)]
+            yield states[: len(hidden)]
 
     def _positions(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Positions (tokens,) as the model counts them."""

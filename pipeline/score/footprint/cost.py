@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.score.rounds import spread
+from pipeline.core.rounds import spread
 
 if TYPE_CHECKING:
     from torch import nn

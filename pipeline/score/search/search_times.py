@@ -12,11 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.core.atomic import disk_errors
+from pipeline.core.rounds import spread
 from pipeline.params.search import Index
 from pipeline.params.teacher import Similarity
 from pipeline.score.evaluation.searches import indexes
 from pipeline.score.evaluation.searches.indexes import Row
-from pipeline.score.rounds import spread
 from pipeline.tasks import ranking
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.ranking import Searchable

@@ -51,6 +51,9 @@ def main(
     curve: Annotated[Path, typer.Option(help="The training curve, tsv")],
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
+    hidden: Annotated[Path, typer.Option(help="The teacher's hidden states, if a loss reads them")] = Path(
+        "data/hidden"
+    ),
 ) -> None:
     """Distil the teacher's cached vectors into one student, or tell why this teacher cannot give it.
 
@@ -58,7 +61,8 @@ def main(
     """
     params = load(params_file)
     try:
-        block = verdict(name, params.student(name), teacher_facts.read(facts)).block
+        known = teacher_facts.read(facts)
+        block = verdict(name, params.student(name), known, params.encode.hidden).block
     except Refused as refused:
         _refuse(refused, out, untrained, curve, metrics_file)
         return
@@ -93,12 +97,14 @@ def main(
     )
     unit = is_unit(similarity, sample)
     sources = [*opened.train, opened.dev]
+    states = distillation.teacher_states(block, hidden, corpus, opened.train)
     identity: dict[str, Any] = {
         "block": block.model_dump(mode="json", exclude={"finetune", "whitening"}),
         "texts": [fingerprint.of_file(source.texts) for source in sources],
         "vectors": [source.vectors.manifests for source in sources],
         "pca": fingerprint.of_file(pca / f"{block.view}.safetensors"),
         "teacher": fingerprint.of_folder(teacher),
+        "hidden": fingerprint.of_folder(hidden) if states else None,
         "start": of_tensors(learner.module.state_dict()),
     }
     distillation.import_losses(block.loss)  # their code is part of what a checkpoint is told apart by
@@ -119,7 +125,9 @@ def main(
     table = getattr(learner, "token_table", None)
     longest = max(int(part.tokens.lengths.max(initial=0)) for part in (train, dev))
     rows, seed, ids = len(train), block.train.seed, getattr(learner, "teacher_ids", None)
-    context = LossContext(block.width, opened.target_dim, rows, longest, teacher, seed, table, ids)
+    layers, width = (getattr(learner, name, 0) for name in ("layers", "width"))
+    of_tokens = table, ids, layers, width, states
+    context = LossContext(block.width, opened.target_dim, rows, longest, teacher, seed, *of_tokens)
     learner.module.to(world.device)
     with under(f"students.{name}"):
         objective = distillation.objective(block, context).to(world.device)

@@ -1,5 +1,6 @@
 """Distillation: bring a student to the cached targets, or with `train: null` leave it at its start."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -14,9 +15,11 @@ from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.losses import Loss as LossParams
-from pipeline.params.losses import terms_of
+from pipeline.params.losses import hidden_states_of, terms_of
 from pipeline.params.students import StudentBlock
 from pipeline.params.train import Train
+from pipeline.train.distillation import states
+from pipeline.train.distillation.states import TeacherStates
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.data import MIN_TRAINING_TEXTS, Examples, Source, prompts_of, targets_of
 from pipeline.train.loop.loop import Point, Settings, fit
@@ -34,6 +37,29 @@ def import_losses(loss: LossParams) -> None:
     """Import the code of every loss in a block."""
     for params in (loss, *terms_of(loss)):
         implementation("train.losses", params.kind)
+
+
+def teacher_states(
+    block: StudentBlock, folder: Path, corpus: Path, train: Sequence[Source]
+) -> TeacherStates | None:
+    """The teacher's hidden states of the corpus' training texts, as a student meets them.
+
+    Args:
+        block: the student's; None comes back where no loss of it reads them.
+        folder: data/hidden.
+        corpus: corpus/corpus.parquet.
+        train: what the student is trained on, the corpus among it.
+
+    Raises:
+        UserError: there are none, or those of other texts.
+    """
+    if not hidden_states_of(block.loss):
+        return None
+    portions = [source.portion() for source in train]
+    place = [source.texts for source in train].index(corpus)
+    first = sum(portion.rows for portion in portions[:place])
+    own, all_rows = portions[place], sum(portion.an_epoch for portion in portions)
+    return states.read(folder, texts.ids(corpus, "train"), first, own.an_epoch / own.rows / all_rows)
 
 
 def objective(block: StudentBlock, context: LossContext) -> Objective:

@@ -1,15 +1,18 @@
 """What training asks of a loss of any kind."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.data.tokens.tokens import Tokens
+
+if TYPE_CHECKING:
+    from pipeline.train.distillation.states import TeacherStates
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,13 @@ class Batch:
     embedded: Tensor | None = None
     """(T, d) the student's embedding layer's output, in the order of `tokens.ids`."""
 
+    states: Mapping[int, Tensor] = field(default_factory=dict)
+    """(T, width) the hidden states of the student's layers that are asked for, by layer, in the same order;
+    none in eval mode."""
+
     def without_tokens(self) -> "Batch":
         """What a loss over the batch sees of it, in far less memory."""
-        return replace(self, tokens=None, embedded=None)
+        return replace(self, tokens=None, embedded=None, states={})
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,12 @@ class LossContext:
     every batch. None where the student has no such table."""
     teacher_ids: NDArray[np.int64] | None = None
     """(V,) the teacher's ids of the student's tokens; None where they are the same."""
+    layers: int = 0
+    """Of the student; 0 where it has none."""
+    width: int = 0
+    """Of their hidden states."""
+    hidden: "TeacherStates | None" = None
+    """The teacher's hidden states; None where no loss reads them."""
 
 
 class Loss(nn.Module):
@@ -71,6 +84,8 @@ class Loss(nn.Module):
     """Whether it reads `Batch.inputs`."""
     needs_embedded = False
     """Whether it reads `Batch.tokens` and `Batch.embedded`."""
+    layers: tuple[int, ...] = ()
+    """The student's layers that it reads in `Batch.states`, beside `Batch.tokens`."""
 
     def forward(self, batch: Batch) -> Tensor:
         """The loss of a batch, ()."""

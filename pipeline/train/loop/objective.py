@@ -15,7 +15,7 @@ from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loss import Batch, Loss
 from pipeline.train.loop.optimizers import sparse_parameters
 from pipeline.train.loop.world import World
-from pipeline.train.students.shared.base.interface import Student
+from pipeline.train.students.shared.base.interface import Encoded, HasLayers, Student
 
 Rows = NDArray[np.int64]
 
@@ -50,6 +50,11 @@ class Objective(nn.Module):
         return any(term.loss.needs_inputs or term.loss.needs_embedded for term in self.terms)
 
     @property
+    def layers(self) -> list[int]:
+        """The student's layers at whose hidden states a loss looks, while it trains."""
+        return sorted({layer for term in self.terms for layer in term.loss.layers}) if self.training else []
+
+    @property
     def has_batch_terms(self) -> bool:
         """Whether a loss needs all vectors of a step at once."""
         return any(term.loss.over == "batch" for term in self.terms)
@@ -72,14 +77,8 @@ class Objective(nn.Module):
 def _total(batch: Batch, terms: list[tuple[float, Term]]) -> Tensor:
     total = batch.vectors.new_zeros(())
     for weight, term in terms:
-        cut = Batch(
-            batch.vectors[:, : term.dim],
-            batch.targets[:, : term.target_dim],
-            batch.rows,
-            batch.inputs,
-            batch.tokens,
-            batch.embedded,
-        )
+        vectors, targets = batch.vectors[:, : term.dim], batch.targets[:, : term.target_dim]
+        cut = replace(batch, vectors=vectors, targets=targets)
         total = total + weight * term.loss(cut)
     return total
 
@@ -112,7 +111,8 @@ class Step:
         """Add a step's gradients to the parameters; the loss, and what the losses tell beside it."""
         if len(rows) < self.world.size:  # too few to share out: every process takes them all
             return replace(self, world=World()).backward(rows)
-        parts = [self.examples.select(part) for part in self._split(self.world.share(rows))]
+        split = self._split(self.world.share(rows))
+        parts = [self.examples.select(part) for part in split]
         lengths = self.examples.tokens.offsets[rows + 1] - self.examples.tokens.offsets[rows]
         whole = self.world.size == 1 and len(parts) == 1
         value = torch.zeros(())
@@ -120,9 +120,8 @@ class Step:
         if self.objective.has_batch_terms and not whole:
             batch_value, pulls = self._pulls(parts, rows)
             value += batch_value / self.world.size
-        all_rows = torch.from_numpy(rows if whole else rows[:0])
-        for (tokens, targets), pull in zip(parts, pulls, strict=True):
-            batch = self.encode(tokens, targets, all_rows)
+        for part, (tokens, targets), pull in zip(split, parts, pulls, strict=True):
+            batch = self.encode(tokens, targets, torch.from_numpy(part))
             shares = len(targets) / len(rows), len(tokens.ids) / max(1, lengths.sum())
             loss = self.objective.local(batch, *shares)
             if whole:
@@ -158,7 +157,7 @@ class Step:
     def encode(self, tokens: Tokens, targets: NDArray[np.float32], rows: Tensor) -> Batch:
         """What the losses see of these sentences, in float32."""
         with autocast(self.student.module, bfloat16=self.bfloat16):
-            encoded = self.student.encode(tokens, embedded=self.objective.needs_embedded)
+            encoded = self._encoded(tokens)
         vectors = encoded.vectors.float()
         inputs = embedded = None
         if encoded.embedded is not None:
@@ -166,7 +165,15 @@ class Step:
             lengths = torch.from_numpy(tokens.lengths).to(vectors.device)
             inputs = torch.segment_reduce(embedded, "mean", lengths=lengths, axis=0, initial=0.0, unsafe=True)
         there = torch.from_numpy(targets).to(vectors.device)
-        return Batch(vectors, there, rows.to(vectors.device), inputs, tokens, embedded)
+        states = {layer: found.float() for layer, found in encoded.states.items()}
+        return Batch(vectors, there, rows.to(vectors.device), inputs, tokens, embedded, states)
+
+    def _encoded(self, tokens: Tokens) -> Encoded:
+        embedded = self.objective.needs_embedded
+        if not (layers := self.objective.layers):
+            return self.student.encode(tokens, embedded=embedded)
+        assert isinstance(self.student, HasLayers), "params allow such a loss to no other student"
+        return self.student.encode_layers(tokens, layers, embedded=embedded)
 
     def _pulls(
         self, parts: list[tuple[Tokens, NDArray[np.float32]]], rows: Rows

@@ -5,7 +5,7 @@ from torch.nn.functional import kl_div, log_softmax, normalize
 
 from pipeline.params.losses import RelationalLoss
 from pipeline.train.loop.loss import Batch, Loss, LossContext
-from pipeline.train.losses.hsic import off_diagonal
+from pipeline.train.losses.shared.hsic import off_diagonal
 
 
 def build(params: RelationalLoss, context: LossContext) -> "Relational":

@@ -40,6 +40,7 @@ class Sum(Loss):
         self.over = spans.pop() if len(spans) == 1 else "batch"
         self.needs_inputs = any(loss.needs_inputs for loss in losses)
         self.needs_embedded = any(loss.needs_embedded for loss in losses)
+        self.layers = tuple(sorted({layer for loss in losses for layer in loss.layers}))
         self._suffixes = _suffixes([kind for _, kind, _ in terms])
         self._values: dict[str, Tensor] = {}
         for (_, kind, loss), suffix in zip(terms, self._suffixes, strict=True):

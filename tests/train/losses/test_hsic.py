@@ -6,7 +6,7 @@ from torch.autograd import gradcheck
 from torch.nn.functional import normalize
 
 from pipeline.params.losses import HsicLoss
-from pipeline.train.losses.hsic import CODE_GAMMA_FINETUNING, Hsic, build, squared_distances
+from pipeline.train.losses.shared.hsic import CODE_GAMMA_FINETUNING, Hsic, build, squared_distances
 
 KERNELS = ("rbf", "imq", "linear")
 VARIANTS = ("fixed", "paper", "code")

@@ -7,7 +7,7 @@ from small_batches import batch, context, vectors
 from torch.autograd import gradcheck
 
 from pipeline.params.losses import InfonceLoss
-from pipeline.train.losses.infonce import build, infonce
+from pipeline.train.losses.shared.infonce import build, infonce
 
 NONE = torch.empty(0, 6, dtype=torch.float64)
 

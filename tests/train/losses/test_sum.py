@@ -5,7 +5,8 @@ from small_batches import batch, context, vectors
 
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.losses import SumLoss
-from pipeline.train.losses import cosine, hsic, infonce
+from pipeline.train.losses import cosine
+from pipeline.train.losses.shared import hsic, infonce
 from pipeline.train.losses.sum import build
 
 MSE = {"kind": "mse"}

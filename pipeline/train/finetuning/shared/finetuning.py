@@ -22,8 +22,8 @@ from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Objective, Step, Term
 from pipeline.train.loop.optimizers import sparse_parameters
 from pipeline.train.loop.world import World
-from pipeline.train.losses.hsic import CODE_GAMMA_FINETUNING, Hsic
-from pipeline.train.losses.infonce import infonce
+from pipeline.train.losses.shared.hsic import CODE_GAMMA_FINETUNING, Hsic
+from pipeline.train.losses.shared.infonce import infonce
 from pipeline.train.students.shared.base.interface import Student
 
 CLIP_NORM = 1.0

@@ -1,7 +1,7 @@
 """A student made of an encoder, mean pooling and an optional projection: transformer and compact."""
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -116,11 +116,28 @@ class EncoderStudent:
 
     def encode(self, tokens: Tokens, *, embedded: bool = False) -> Encoded:
         """Sentence vectors, and the embedding layer's output if asked for."""
-        pooled, first = self._pooled(tokens, embedded=embedded)
+        return self.encode_layers(tokens, (), embedded=embedded)
+
+    @property
+    def layers(self) -> int:
+        """How many it has."""
+        return int(self._transformer.model.config.num_hidden_layers)
+
+    @property
+    def width(self) -> int:
+        """Dimension of its hidden states."""
+        return int(self._transformer.model.config.hidden_size)
+
+    def encode_layers(self, tokens: Tokens, layers: Collection[int], *, embedded: bool = False) -> Encoded:
+        """As `encode`, with the hidden states of these layers, counted from 0."""
+        levels = [*([0] if embedded else []), *(layer + 1 for layer in layers)]
+        pooled, states = self._pooled(tokens, levels)
         features = {"sentence_embedding": pooled}
         for module in list(self._model)[2:]:
             features = module(features)
-        return Encoded(features["sentence_embedding"], first)
+        first = states.pop(0, None)
+        of_layers = {level - 1: found for level, found in states.items()}
+        return Encoded(features["sentence_embedding"], first, of_layers)
 
     def token_table(self) -> Tensor:
         """Word vectors (V, d) in the space that the first layer reads, differentiable."""
@@ -141,38 +158,46 @@ class EncoderStudent:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self._init.longest, direction=self._model.tokenizer.truncation_side)
 
-    def _pooled(self, tokens: Tokens, *, embedded: bool = False) -> tuple[Tensor, Tensor | None]:
-        """Means of the last hidden states (n, d), and the first hidden states (T, d) if asked for."""
+    def _pooled(self, tokens: Tokens, levels: Collection[int] = ()) -> tuple[Tensor, dict[int, Tensor]]:
+        """Means of the last hidden states (n, d), and hidden states (T, d) by level, as transformers count.
+
+        Level 0 is the embedding layer's, level i + 1 that of layer i.
+        """
         groups = [np.argsort(tokens.lengths, kind="stable")]
         if not self._packed:
             most = TOKENS_ON_A_GPU if self._model.device.type == "cuda" else TOKENS_AT_A_TIME
             groups = length_groups(tokens.lengths, most)
         order = np.concatenate(groups)
-        places = positions(tokens.offsets[order], tokens.lengths[order]) if embedded else None
+        places = positions(tokens.offsets[order], tokens.lengths[order]) if levels else None
         # Before the model runs: a copy to a GPU waits for all that is queued there.
         texts_back = self._inverse(order)
         tokens_back = None if places is None else self._inverse(places)
         run = self._run_packed if self._packed else self._run_padded
-        pooled, first = zip(*(run(tokens.select(group), embedded=embedded) for group in groups), strict=True)
+        pooled, states = zip(*(run(tokens.select(group), levels) for group in groups), strict=True)
         in_order = torch.cat(pooled).index_select(0, texts_back)
-        return in_order, None if tokens_back is None else torch.cat(first).index_select(0, tokens_back)
+        if tokens_back is None:
+            return in_order, {}
+        joined = {level: torch.cat([one[level] for one in states]) for level in levels}
+        return in_order, {level: found.index_select(0, tokens_back) for level, found in joined.items()}
 
     def _inverse(self, order: NDArray[np.int64]) -> Tensor:
         """Where each row lies in an order, (n,), on the student's device."""
         return torch.from_numpy(np.argsort(order)).to(self._model.device)
 
-    def _run_packed(self, tokens: Tokens, *, embedded: bool) -> tuple[Tensor, Tensor | None]:
+    def _run_packed(self, tokens: Tokens, levels: Collection[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """Texts from short to long, without padding."""
         assert self._packed
         lengths = tokens.lengths
         ids = torch.from_numpy(tokens.ids.astype(np.int64)).to(self._model.device)
         texts = torch.from_numpy(lengths).to(self._model.device)
-        first = self._packed.embedded(ids, lengths.tolist())
-        last = self._packed.contextual(first, lengths.tolist())
-        pooled = torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0, unsafe=True)
-        return pooled, first
+        last = self._packed.embedded(ids, lengths.tolist())
+        found = {0: last} if 0 in levels else {}
+        for level, last in enumerate(self._packed.layer_by_layer(last, lengths.tolist()), 1):  # noqa: B020
+            if level in levels:
+                found[level] = last
+        return torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0, unsafe=True), found
 
-    def _run_padded(self, tokens: Tokens, *, embedded: bool) -> tuple[Tensor, Tensor | None]:
+    def _run_padded(self, tokens: Tokens, levels: Collection[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """Texts of similar length through the model's own forward."""
         ids, mask = tokens.padded(self._pad)
         there = self._model.device
@@ -180,11 +205,12 @@ class EncoderStudent:
             "input_ids": torch.from_numpy(ids).to(there),
             "attention_mask": torch.from_numpy(mask).to(there),
         }
-        out = self._transformer.model(**inputs, output_hidden_states=embedded)
+        out = self._transformer.model(**inputs, output_hidden_states=bool(levels))
+        real = inputs["attention_mask"].bool()
         kept = inputs["attention_mask"].unsqueeze(-1)
         # A text may have no token: its mean is zero, as sentence-transformers has it.
         pooled = (out.last_hidden_state.float() * kept).sum(1) / kept.sum(1).clamp(min=1)
-        return pooled, out.hidden_states[0][inputs["attention_mask"].bool()] if embedded else None
+        return pooled, {level: out.hidden_states[level][real] for level in levels}
 
 
 def length_groups(lengths: NDArray[np.int64], tokens: int) -> list[NDArray[np.int64]]:

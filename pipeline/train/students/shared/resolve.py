@@ -1,5 +1,6 @@
 """What params leave to the pipeline (`auto`, shares, {last: 3}) as the numbers that fit the teacher."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -8,7 +9,9 @@ from pipeline.data import teacher_parts
 from pipeline.data.models import teacher_facts
 from pipeline.data.models.locate import find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.params.hidden import Hidden
 from pipeline.params.layers import CutInit, LastLayers, LayeredInit, Layers, SpreadLayers
+from pipeline.params.losses import HiddenStatesLoss, hidden_states_of
 from pipeline.params.students import CompactInit, StaticStudent, Student, TransformerInit
 from pipeline.train.students.shared.given_words import file_dimensions, list_rows
 
@@ -69,6 +72,56 @@ def numbered(layers: Layers, count: int) -> tuple[int, ...] | None:
 def spread(wanted: int, count: int) -> tuple[int, ...]:
     """So many of `count` layers at equal distances, the last among them: 3 of 6 are 1, 3 and 5."""
     return tuple((place + 1) * count // wanted - 1 for place in range(wanted))
+
+
+def hidden_pairs(
+    loss: HiddenStatesLoss, layers: int, kept: Sequence[int], width: int, teacher_width: int
+) -> list[tuple[int, int]]:
+    """Pairs of a student's layer and a teacher's whose states a loss compares.
+
+    Args:
+        loss: its params.
+        layers: how many the student has.
+        kept: the teacher's whose states are kept, ascending.
+        width: of the student's states.
+        teacher_width: of the teacher's.
+
+    Raises:
+        UserError: a layer is not there, or the widths differ and nothing brings one to the other.
+    """
+    if loss.projection == "none" and width != teacher_width:
+        raise UserError(
+            f"loss: hidden_states compares states of {width} and {teacher_width} dimensions; set its "
+            "projection to learned"
+        )
+    if loss.layers is None:
+        both = min(layers, len(kept))
+        return list(zip(spread(both, layers), (kept[one] for one in spread(both, len(kept))), strict=True))
+    for own, theirs in loss.layers:
+        if own >= layers:
+            raise UserError(
+                f"loss: hidden_states names layer {own} of the student, which has {layers} (0 to "
+                f"{layers - 1}); correct its layers"
+            )
+        if theirs not in kept:
+            raise UserError(
+                f"loss: hidden_states names layer {theirs} of the teacher, and encode.hidden keeps "
+                f"{', '.join(map(str, kept))}; add it there, or name one of these"
+            )
+    return list(loss.layers)
+
+
+def check_hidden_states(student: Student, teacher: TeacherFacts, hidden: Hidden) -> None:
+    """Fail where a student, whose layers are resolved, has no states to compare with those that are kept.
+
+    Raises:
+        UserError: as `hidden_pairs`, or the teacher lacks a layer that is to be kept.
+    """
+    for loss in hidden_states_of(student.loss):
+        config, init = _config(student, teacher), cast("LayeredInit", student.init)
+        count, width = int(config.num_hidden_layers), int(config.hidden_size)
+        layers = len(init.kept) if init.kept else count
+        hidden_pairs(loss, layers, hidden.numbered(count), getattr(init, "hidden", None) or width, width)
 
 
 def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | None") -> int:

@@ -5,10 +5,11 @@ from typing import NamedTuple
 from pipeline.core.errors import UserError, under
 from pipeline.core.registry import implementation
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.params.hidden import Hidden
 from pipeline.params.student_faults import student_faults
 from pipeline.params.students import Student
 from pipeline.train.students.shared.base.target import check_target
-from pipeline.train.students.shared.resolve import check_places, resolved
+from pipeline.train.students.shared.resolve import check_hidden_states, check_places, resolved
 
 
 class Refused(UserError):  # noqa: N818 - it refuses a student, and no other one
@@ -24,8 +25,14 @@ class Possible(NamedTuple):
     """Before training; at most, where training texts decide the vocabulary."""
 
 
-def verdict(name: str, student: Student, teacher: TeacherFacts) -> Possible:
+def verdict(name: str, student: Student, teacher: TeacherFacts, hidden: Hidden | None = None) -> Possible:
     """What a student's block makes of this teacher. `build` of its kind follows it.
+
+    Args:
+        name: the student's.
+        student: its block.
+        teacher: the facts.
+        hidden: which hidden states of the teacher are kept; None: that is not looked at.
 
     Raises:
         Refused: the teacher cannot give it.
@@ -38,6 +45,8 @@ def verdict(name: str, student: Student, teacher: TeacherFacts) -> Possible:
             block = resolved(student, teacher)
             if dim := teacher.dims.get(student.view):
                 check_target(block, dim)
+            if hidden:
+                check_hidden_states(block, teacher, hidden)
             parameters = implementation("train.students.kinds", student.kind).weigh(block, teacher)
         _check_faults(name, block)
     except UserError as error:

@@ -1,7 +1,8 @@
 """What the stages ask of a student of any kind."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,6 +20,8 @@ class Encoded(NamedTuple):
     embedded: Tensor | None
     """(T, d) the embedding layer's output, transformers' hidden state 0, in the order of the tokens given;
     None where it was not asked for."""
+    states: Mapping[int, Tensor] = MappingProxyType({})
+    """(T, width) what each layer that was asked for gives, by its number, in the same order."""
 
 
 class Student(Protocol):
@@ -64,6 +67,20 @@ class MapsLinearly(Protocol):
 
     def map_linearly(self, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
         """From here on a text's vector v (d,) is v @ weights + bias; weights (d, dim), bias (dim,)."""
+        ...
+
+
+@runtime_checkable
+class HasLayers(Protocol):
+    """What a student may have besides: layers, whose hidden states a loss may read."""
+
+    layers: int
+    """How many; they are counted from 0."""
+    width: int
+    """Of their states."""
+
+    def encode_layers(self, tokens: Tokens, layers: Collection[int], *, embedded: bool = False) -> Encoded:
+        """As `encode`, with the hidden states of these layers."""
         ...
 
 
