@@ -17,7 +17,8 @@ from pipeline.core import json_text, seal
 from pipeline.core.atomic import write_text
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
-from pipeline.train.hidden import hidden, states
+from pipeline.train.distillation import states
+from pipeline.train.hidden import hidden
 from pipeline.train.hidden.hidden import Encoder
 
 ORDERED = sorted(TRAIN, key=text_id)
