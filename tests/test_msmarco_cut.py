@@ -34,7 +34,7 @@ from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.score.evaluation import evaluate
-from pipeline.score.significance.significance import significance
+from pipeline.score.significance import significance
 from pipeline.select.mining import mine
 from pipeline.tasks import pairs
 from pipeline.teacher.encoding import encode

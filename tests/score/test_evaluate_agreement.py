@@ -19,7 +19,7 @@ from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.data.teacher_parts import read_tokenizer
 from pipeline.score.evaluation import evaluate
-from pipeline.score.significance.significance import significance
+from pipeline.score.significance import significance
 from pipeline.score.statistics import examined
 from pipeline.teacher.encoding import encode
 from pipeline.train.students.kinds import static

@@ -13,7 +13,7 @@ from small_students import static_block
 from pipeline.data.common.files import metrics
 from pipeline.params.evaluate import PairClassificationTask
 from pipeline.score.evaluation import items
-from pipeline.score.significance.significance import significance
+from pipeline.score.significance import significance
 from pipeline.score.statistics import examined
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as tasks

@@ -113,7 +113,7 @@ def test_fitted_embeddings_come_as_close_to_the_teachers_as_a_linear_map_can(tmp
 def test_vectors_and_embedded_tokens_are_those_of_electras_own_forward(parts):
     student = compact.build(compact_block(dim=32, init={"projection": "none"}), parts)
     tokenizer, tokens = AutoTokenizer.from_pretrained(parts), student.tokenise(TEXTS)
-    vectors, embedded = student.encode(tokens, embedded=True)
+    vectors, embedded, _ = student.encode(tokens, embedded=True)
     model, projected = electra(student), []
     model.embeddings_project.register_forward_hook(lambda *call: projected.append(call[2][0]))
     for text, vector in zip(TEXTS, vectors, strict=True):
@@ -124,7 +124,7 @@ def test_vectors_and_embedded_tokens_are_those_of_electras_own_forward(parts):
 
 def test_every_weight_is_trained(parts):
     student = compact.build(compact_block(), parts)
-    vectors, embedded = student.encode(student.tokenise(TEXTS), embedded=True)
+    vectors, embedded, _ = student.encode(student.tokenise(TEXTS), embedded=True)
     (vectors.square().sum() + embedded.square().sum()).backward()
     still = {name for name, parameter in student.module.named_parameters() if parameter.grad is None}
     # Softmax does not see what a key's bias adds to all scores.

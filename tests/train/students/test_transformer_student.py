@@ -96,7 +96,7 @@ def test_vectors_and_embedded_tokens_are_those_of_the_models_own_forward(family,
     student = transformer.build(transformer_block(dim=32, init={"projection": "none"}), folder)
     encoder, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     tokens = student.tokenise(TEXTS)
-    vectors, embedded = student.encode(tokens, embedded=True)
+    vectors, embedded, _ = student.encode(tokens, embedded=True)
     assert len(embedded) == len(tokens.ids)
     for text, vector, start in zip(TEXTS, vectors, tokens.offsets[:-1], strict=True):
         with torch.no_grad():

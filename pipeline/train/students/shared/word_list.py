@@ -13,7 +13,6 @@ from pipeline.data import teacher_parts
 from pipeline.data.models.teacher_facts import used_tokens
 from pipeline.data.utf8 import lines_of
 from pipeline.train.students.shared.corpus_words import pieces_of, with_words
-from pipeline.train.students.shared.token_means import token_means
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -173,6 +172,10 @@ def _encoded(
 ) -> NDArray[np.float32]:
     """The teacher's vectors (n, d) of tokens, each alone."""
     from skeletoken import TokenizerModel
+
+    from pipeline.train.students.shared.token_means import (
+        token_means,  # here: `pipeline check` takes no torch
+    )
 
     around = TokenizerModel.from_tokenizer(tokenizer)
     before, after = around.bos_ids or [], around.eos_ids or []
