@@ -33,5 +33,6 @@ def said(student: StudentBlock, source: str, teacher: str) -> str:
         *(["projection"] if getattr(init, "projection", None) == "random" else []),
     ]
     random = f", with a random {' and a random '.join(made)}" if made else ""
-    fitted = f", with a start fitted by ridge regression to the `{student.view}` vectors of {teacher}"
+    way = "an orthogonal map" if getattr(init, "projection", None) == "orthogonal" else "ridge regression"
+    fitted = f", with a start fitted by {way} to the `{student.view}` vectors of {teacher}"
     return f"it starts from {start}{random}{fitted if student.meets_targets else ''}"

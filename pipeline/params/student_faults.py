@@ -72,6 +72,8 @@ def _word_file_faults(init: StaticInit) -> Iterator[str]:
 
 
 def _train_faults(student: Student, train: Train) -> Iterator[str]:
+    if train.average and train.interpolation < 1:
+        yield "train.interpolation is an average of weights, and so is train.average; leave one of them out"
     if len(set(train.matryoshka)) != len(train.matryoshka):
         yield f"train.matryoshka is {list(train.matryoshka)}; name each prefix once"
     for prefix in train.matryoshka:

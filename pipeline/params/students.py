@@ -11,6 +11,9 @@ from pipeline.params.losses import Loss
 from pipeline.params.teacher import View
 from pipeline.params.train import StaticTrain, Train
 
+FITTED = ("ridge", "orthogonal")
+"""What `init.projection` says where it is solved on cached texts and their targets."""
+
 
 class StudentBlock(Block):
     """What every student has: keys without a default are those that dvc.yaml tracks one by one."""
@@ -57,7 +60,7 @@ class StudentBlock(Block):
     @property
     def meets_targets(self) -> bool:
         """Whether the teacher's vectors shape it: it is trained on them, or its start is fitted to them."""
-        return self.train is not None or getattr(self.init, "projection", None) == "ridge"
+        return self.train is not None or getattr(self.init, "projection", None) in FITTED
 
 
 class TransformerInit(LayeredInit):
@@ -70,9 +73,10 @@ class TransformerInit(LayeredInit):
     """`encoder`: what is kept of the encoder's; `random`: a new model of the same shape, tokens included."""
     intermediate: Count | None = None
     """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
-    projection: Literal["ridge", "random", "none"] = "ridge"
-    """`ridge` solves the output projection on a sample of cached texts, `random` is the papers'; `none`:
-    there is none, and the student has the encoder's dimension."""
+    projection: Literal["ridge", "orthogonal", "random", "none"] = "ridge"
+    """`ridge` solves the output projection on a sample of cached texts. So does `orthogonal`, but it only
+    turns the encoder's vectors: at its dimension or more, the start has the encoder's own cosines. `random`
+    is the papers'; `none`: there is none, and the student has the encoder's dimension."""
     ridge_rows: Count = 4096
     """Size of that sample."""
     ridge_lambda: Positive = 1e-3
@@ -101,11 +105,11 @@ class CompactInit(LayeredInit):
     table: Literal["svd", "random"] = "svd"
     """`svd` starts the embeddings from the truncated SVD of the teacher's, and solves their projection on a
     sample of texts; `random` is the paper's."""
-    projection: Literal["ridge", "random", "none"] = "none"
-    """After pooling; `none` (the paper): the student has the teacher's width."""
+    projection: Literal["ridge", "orthogonal", "random", "none"] = "none"
+    """After pooling, as of a transformer; `none` (the paper): the student has the teacher's width."""
     ridge_rows: Count = 4096
-    """Size of the sample of cached texts that `svd` and `ridge` are solved on; `svd` reads its first 65,536
-    tokens."""
+    """Size of the sample of cached texts that `svd`, `ridge` and `orthogonal` are solved on; `svd` reads its
+    first 65,536 tokens."""
     ridge_lambda: Positive = 1e-3
     """Ridge penalty, relative to the mean variance of the inputs."""
     tokens: Count | None = None

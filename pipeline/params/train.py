@@ -61,6 +61,10 @@ class Train(Block):
     average: Average | None = None
     """The dev value is taken of the averaged weights, and they are kept; null: the weights of that step. It
     reads all weights every step, where `sparse` reads the few that the step meets."""
+    interpolation: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Share of the trained weights in those that the dev value is of and that are kept; the others are those
+    at the start (WiSE-FT, Wortsman et al. 2022). Below 1 a student that starts from a trained encoder keeps
+    more of what that knows of texts unlike the training ones."""
     evaluations: Count = 10
     """How often the dev value is taken; the best weights so far are kept."""
     select: Literal["loss", "agreement"] = "loss"

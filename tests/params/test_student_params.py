@@ -20,6 +20,13 @@ from pipeline.params.load import check
         ("bilstm", {"matryoshka": [4, 4]}, ("train.matryoshka", "[4, 4]")),
         ("static", {"sparse": True, "average": {"decay": 0.99}}, None),
         ("static", {"average": {"decay": 1.0}}, ("train.average.decay", " 1.0;", " 1")),
+        ("transformer", {"interpolation": 0.5}, None),
+        ("transformer", {"interpolation": 0.0}, ("train.interpolation", " 0.0;", " 0")),
+        (
+            "static",
+            {"interpolation": 0.5, "average": {"decay": 0.9}},
+            ("train.interpolation", "train.average; leave one"),
+        ),
         ("transformer", {"sparse": True}, ("train.sparse", "static and bilstm", "remove it")),
     ],
 )

@@ -107,3 +107,17 @@ def test_dev_values_are_of_weights_between_the_start_and_the_trained_ones(made, 
     own, seen, _ = recorded(made, tmp_path / "between", interpolation=0.3, **changes)
     np.testing.assert_array_equal(own, plain)  # what is trained goes on from its own weights
     np.testing.assert_allclose(seen[:9], [0.7 * plain[0] + 0.3 * new for new in plain], rtol=1e-5, atol=1e-6)
+
+
+def test_a_distillation_keeps_weights_between_those_of_the_params(parts, tmp_path):
+    block = block_of("transformer", epochs=1, evaluations=1, interpolation=0.9)
+    whole = block_of("transformer", epochs=1, evaluations=1)
+    found = []
+    for number, one in enumerate((block, whole)):
+        student, _, distillation = distillation_of(one, parts)
+        start = flat(student.module)
+        run(distillation, tmp_path / str(number))
+        found.append((start, flat(student.module)))
+    (start, kept), (_, trained) = found
+    assert not np.allclose(start, trained, atol=1e-3)
+    np.testing.assert_allclose(kept, 0.1 * start + 0.9 * trained, rtol=1e-5, atol=1e-6)

@@ -17,6 +17,7 @@ from pipeline.core import seal
 from pipeline.vectors.sets import published
 
 NULL = {"train": None, "loss": None}
+
 LAYERS = {"layers": [0, 1]}
 STARTS = {
     "table": {"kind": "static", "init": {"projection": "none"}},
@@ -27,10 +28,18 @@ STARTS = {
     "table of a list alone": {"kind": "static", "init": {"word_list": "list.txt", "subwords": False}},
     "random": {"kind": "transformer", "init": {**LAYERS, "projection": "random"}},
     "ridge": {"kind": "transformer", "init": LAYERS},
+    "orthogonal": {"kind": "transformer", "init": {**LAYERS, "projection": "orthogonal"}},
     "compact": {"kind": "compact", "init": {"table_dim": 8, "layers": [0], "projection": "random"}},
     "bilstm": {"kind": "bilstm", "init": {"units": 4}},
 }
-FITTED = ("table of words", "table of a file, fitted", "table of a list alone", "ridge", "bilstm")
+FITTED = {
+    "table of words",
+    "table of a file, fitted",
+    "table of a list alone",
+    "bilstm",
+    "ridge",
+    "orthogonal",
+}
 
 
 def start(folder: Path, student: dict) -> dict[str, bytes]:
@@ -61,7 +70,7 @@ def test_it_is_what_a_training_on_the_corpus_starts_from(folder, student):
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_the_teachers_vectors_shape_it_by_ridge_alone(folder, name):
+def test_the_teachers_vectors_shape_what_is_fitted_to_them_alone(folder, name):
     first = start(folder, STARTS[name])
     ids, vectors = published.open_set(folder / "data/corpus", "sentence").read("sentence")
     write_set(folder / "data/corpus", ids, {"sentence": vectors[::-1].copy()}, (3,), {"model": "other"})
@@ -93,10 +102,13 @@ def test_its_folder_metrics_curve_and_card_say_that_it_is_not_distilled(folder):
     assert "- distillation" not in card
 
 
-def test_a_start_that_is_fitted_says_so_in_its_card(folder):
-    start(folder, STARTS["ridge"])
+@pytest.mark.parametrize(
+    ("name", "way"), [("ridge", "ridge regression"), ("orthogonal", "an orthogonal map")]
+)
+def test_a_start_that_is_fitted_says_so_in_its_card(folder, name, way):
+    start(folder, STARTS[name])
     card = Path("distilled/README.md").read_text()
-    assert "with a start fitted by ridge regression to the `sentence` vectors of `a hashing teacher`." in card
+    assert f"with a start fitted by {way} to the `sentence` vectors of `a hashing teacher`." in card
 
 
 def test_a_random_projection_may_be_wider_than_the_teacher_and_ridge_may_not(folder):
@@ -107,7 +119,7 @@ def test_a_random_projection_may_be_wider_than_the_teacher_and_ridge_may_not(fol
     start(folder, {**STARTS["ridge"], "dim": 40})
     refused = json.loads(Path("metrics.json").read_text())["refused"]
     assert "students.tiny: dim is 40, above the 32" in refused
-    assert "another init.projection than ridge" in refused
+    assert "an init.projection that is not fitted" in refused
 
 
 def test_a_corpus_without_texts_names_the_keys(folder):

@@ -110,7 +110,7 @@ class Distillation:
 
     def run(self, name: str, checkpoint: Checkpoint, checkpoint_seconds: float) -> list[Point]:
         """Train, and leave the student with the weights of the best dev value; the curve."""
-        own = {"name", "portions", "average", "interpolation", "bfloat16"}
+        own = {"name", "portions", "average", "bfloat16"}
         fields = set(Settings.__dataclass_fields__) - own
         average = self._params.average
         settings = Settings(

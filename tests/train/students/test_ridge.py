@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from scipy.linalg import orthogonal_procrustes
 from sklearn.linear_model import Ridge
 
-from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.ridge import orthogonal, ridge
 
 
 def data(rows: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -56,3 +57,27 @@ def test_constant_inputs_predict_the_mean_target():
     targets = data()[1]
     weights, bias = ridge(np.ones((len(targets), 6)), targets, 1e-3)
     np.testing.assert_allclose(np.ones(6) @ weights + bias, targets.mean(axis=0))
+
+
+def test_a_turn_between_equal_dimensions_is_scipys():
+    inputs, _ = data()
+    targets = data(rows=41)[0][:40]
+    turn, _ = orthogonal_procrustes(inputs, targets)
+    found = orthogonal(inputs, targets)
+    np.testing.assert_allclose(found / np.linalg.norm(found, axis=1, keepdims=True), turn, atol=1e-9)
+    factors = np.linspace(0.5, 2, 61) * np.linalg.norm(found[0])
+    errors = [np.square(factor * inputs @ turn - targets).sum() for factor in factors]
+    assert np.square(inputs @ found - targets).sum() <= min(errors) + 1e-9
+
+
+def test_a_turn_to_more_dimensions_keeps_all_cosines_and_finds_one_that_was_made():
+    inputs, _ = data()
+    made = np.linalg.qr(np.random.default_rng(1).standard_normal((9, 6)))[0].T
+    found = orthogonal(inputs, 3 * inputs @ made)
+    np.testing.assert_allclose(found, 3 * made, atol=1e-9)
+    noisy = orthogonal(inputs, inputs @ made + np.random.default_rng(2).standard_normal((40, 9)))
+    np.testing.assert_allclose(noisy @ noisy.T, np.square(noisy[0]).sum() * np.eye(6), atol=1e-9)
+
+
+def test_inputs_of_zeros_turn_to_zeros():
+    assert np.isfinite(orthogonal(np.zeros((4, 2)), np.ones((4, 3)))).all()

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from pipeline.data.tokens.mapped import positions
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
+from pipeline.params.students import FITTED
 from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.base.interface import Encoded
 from pipeline.train.students.shared.base.settings import write_settings, write_tokenizer_config
-from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.ridge import orthogonal, ridge
 from pipeline.train.students.shared.teacher_layers import as_module
 from pipeline.train.students.shared.token_rows import keep_rows, pinned
 
@@ -34,7 +35,7 @@ class Init(Protocol):
 
     @property
     def projection(self) -> str:
-        """`ridge` is solved, all else stays as built."""
+        """`ridge` and `orthogonal` are solved, all else stays as built."""
         ...
 
     @property
@@ -102,15 +103,19 @@ class EncoderStudent:
 
     @torch.no_grad()
     def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
-        """Ridge regression from pooled outputs to the targets (n, dim), unless params want random weights."""
-        if self._init.projection != "ridge":
+        """Solve the projection of pooled outputs to the targets (n, dim), if params want that."""
+        if self._init.projection not in FITTED:
             return
         rows = np.arange(min(len(tokens), self._init.ridge_rows))
         pooled = torch.cat(
             [self._pooled(tokens.select(part))[0] for part in np.split(rows, range(256, len(rows), 256))]
         )
-        weights, bias = ridge(pooled.numpy(), targets[rows], self._init.ridge_lambda)
         linear = cast("Dense", self._model[2]).linear
+        if self._init.projection == "orthogonal":
+            linear.weight.copy_(torch.from_numpy(orthogonal(pooled.numpy(), targets[rows]).T))
+            linear.bias.zero_()
+            return
+        weights, bias = ridge(pooled.numpy(), targets[rows], self._init.ridge_lambda)
         linear.weight.copy_(torch.from_numpy(weights.T))
         linear.bias.copy_(torch.from_numpy(bias))
 

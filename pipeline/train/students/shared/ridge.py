@@ -26,3 +26,21 @@ def ridge(
     scale = np.trace(gram) / len(gram) or 1.0
     weights = np.linalg.solve(gram + penalty * scale * np.eye(len(gram)), x.T @ y)
     return weights, y_mean - x_mean @ weights
+
+
+def orthogonal(inputs: NDArray[np.floating], targets: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Weights (d_in, d_out), a turn times a factor, that bring inputs close to targets.
+
+    The turn maximises the inner products of turned inputs and targets, the orthogonal Procrustes problem
+    (Schönemann 1966); the factor then has the least squared distance. With d_out >= d_in cosines stay as they
+    are, for rows are orthonormal; else columns are.
+
+    Args:
+        inputs: (n, d_in).
+        targets: (n, d_out).
+    """
+    x = inputs.astype(np.float64)
+    left, singular, right = np.linalg.svd(x.T @ targets.astype(np.float64), full_matrices=False)
+    turn = left @ right
+    # A projection that drops nothing has the inputs' own square; inputs of zeros have none to divide by.
+    return turn * (singular.sum() / (np.square(x @ turn).sum() or 1.0))

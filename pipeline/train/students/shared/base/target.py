@@ -2,7 +2,7 @@
 
 from pipeline.core.errors import UserError
 from pipeline.params.losses import terms_of
-from pipeline.params.students import StaticStudent, StudentBlock
+from pipeline.params.students import FITTED, StaticStudent, StudentBlock
 
 
 def check_target(student: StudentBlock, dim: int) -> None:
@@ -19,17 +19,20 @@ def check_target(student: StudentBlock, dim: int) -> None:
         return
     if student.width > dim:
         other = "train.target: full with a loss that maps one to the other"
+        if not student.train:
+            other = f"an init.projection that is not fitted, as {' and '.join(FITTED)} are"
         raise UserError(
             f"dim is {student.width}, above the {dim} dimensions of the teacher's {student.view!r} view; "
-            f"choose {dim} or less, or {other if student.train else 'another init.projection than ridge'}"
+            f"choose {dim} or less, or {other}"
         )
 
 
 def _check_maps_dimensions(student: StudentBlock, dim: int) -> None:
     both = f"train.target full has {dim} dimensions, the student {student.width}"
-    if getattr(getattr(student, "init", None), "projection", None) == "ridge":
+    projection = getattr(student.init, "projection", None)
+    if projection in FITTED:
         raise UserError(
-            f"init.projection: {both}, and no ridge regression brings one to the other; "
+            f"init.projection: {both}, and {projection} brings none to the other; "
             f"set it to {'none' if isinstance(student, StaticStudent) else 'random'}"
         )
     for loss in terms_of(student.loss) if student.loss else ():
