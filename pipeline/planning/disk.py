@@ -8,10 +8,12 @@ from pipeline.planning.work import Work
 
 HALF, FLOAT, DOUBLE = 2, 4, 8
 ID = 8
-A_SHARD = 900
+A_SHARD = {"float16": 900, "int8": 7000}
 """Bytes of a file of vectors beside its columns, and its share of the manifest."""
 EMPTY_SET = 2100
-A_SCALE = 4
+A_SCALE = 55
+"""Of a dimension of a shard in int8."""
+STATE_SCALE = 4
 A_TOKEN_OF_TOKENIZER = 24
 """Bytes that a token takes in a tokenizer's files."""
 COMPRESSED = 0.35
@@ -20,7 +22,7 @@ OF_CORPUS_ROW = 23
 """Its ids and where it comes from."""
 INT8 = {"static": 0.24, "bilstm": 0.32}
 EXPORTED_INT8 = 0.26
-REPORT = 1_500_000
+REPORT, REPORT_OF_A_STUDENT = 150_000, 350_000
 SMALL = 5_000
 """Of metrics, timing and curve."""
 
@@ -79,8 +81,8 @@ def _classified(name: str, work: Work) -> Bytes:
     return _plain(student_bytes(student, work) if student in work.students else SMALL)
 
 
-def _reported(_item: str, _work: Work) -> Bytes:
-    return _plain(REPORT)
+def _reported(_item: str, work: Work) -> Bytes:
+    return _plain(REPORT + REPORT_OF_A_STUDENT * len(work.students))
 
 
 def _plain(size: float) -> Bytes:
@@ -93,7 +95,8 @@ def vectors_bytes(rows: int, dims: dict[str, int], storage: str, shard_rows: int
     width = HALF if storage == "float16" else 1
     scales = 0 if storage == "float16" else A_SCALE * shards
     return sum(
-        rows * (width * dim + ID) + scales * dim + A_SHARD * shards + EMPTY_SET for dim in dims.values()
+        rows * (width * dim + ID) + scales * dim + A_SHARD[storage] * shards + EMPTY_SET
+        for dim in dims.values()
     )
 
 
@@ -125,7 +128,7 @@ def _hidden(_item: str, work: Work) -> Bytes:
     layers = len(asked.numbered(int(config["num_hidden_layers"])))
     tokens = min(asked.max_tokens, Texts(1, work.sizes.sets["corpus"].characters).tokens)
     rows = min(asked.texts, work.sizes.train)
-    size = round(rows * tokens * layers * (int(config["hidden_size"]) + A_SCALE))
+    size = round(rows * tokens * layers * (int(config["hidden_size"]) + STATE_SCALE))
     return Bytes(size, size, size)
 
 

@@ -9,6 +9,8 @@ A_THOUSAND_COMPARED = 4.0
 """Of texts that the agreement compares."""
 TESTED = 0.7
 """Share of the evaluation texts that the test split has."""
+SEARCHED = 0.3
+"""Share that the retrieval tasks among them have."""
 ALONE, USERS_WAY = 0.006, 1.6
 """Seconds of a text alone, at least; how much slower sentence-transformers' own encode is."""
 A_BATCH = 0.3
@@ -58,9 +60,12 @@ def footprint(_item: str, work: Work) -> float:
 
 
 def search_speed(_item: str, work: Work) -> float:
-    """Every model's indexes are built and asked."""
+    """Every model's indexes are built and asked, where a task searches."""
+    tasks = work.params.evaluate.tasks.values()
+    if not work.params.evaluate.indexes or not any(task.scoring == "retrieval" for task in tasks):
+        return 2 * LIGHT
     forward = sum(work.speed(name).forward for name in work.students)
-    searched = work.sizes.sets["eval"].tokens * TESTED
+    searched = work.sizes.sets["eval"].tokens * SEARCHED
     return work.probe.start + A_SEARCH * (1 + len(work.students)) + searched * forward
 
 
