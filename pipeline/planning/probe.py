@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline.teacher import interface
     from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
-SECONDS = 18.0
+SECONDS = 16.0
 """All that is measured is over by then, but for a step that is under way: within 20 seconds."""
 OF_TEACHER = 4.0
 OF_VOCABULARY = 1.5
@@ -37,7 +37,7 @@ FLOAT = 4
 CHUNK = 256
 """Texts that the teacher encodes at a time."""
 TOKENS_ALONE = 512
-LEAST = 1.5
+LEAST = 2.0
 """What a student is given at least, or is left out."""
 BUSY = 0.6
 """Processes a thread that want a CPU: of more, the times of threads that wait for each other tell nothing."""

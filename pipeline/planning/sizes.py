@@ -12,6 +12,7 @@ from pipeline.params.corpus import Corpus, Documents, Source
 from pipeline.params.evaluate import Task
 from pipeline.params.load import Params
 from pipeline.planning.heads import Head, head_of
+from pipeline.prepare.prepare import EVAL_TEXTS
 from pipeline.prepare.readers.user_files import expand
 from pipeline.tasks.subtasks import spelled_out
 
@@ -120,7 +121,7 @@ def sizes(params: Params, root: Path, up_to_date: frozenset[str]) -> Sizes:
     )
     back = params.augment.back_translation
     translated = _augmented(corpus, back.limit, len(back.pivots)) if back.enabled else Texts()
-    evaluated = _evaluated(params, root)
+    evaluated = _evaluated(params, root) or Texts(min(EVAL_TEXTS, corpus.number - train), corpus.characters)
     triplets = {name: _triplets(name, block, root) for name, block in params.finetune.data.items()}
     transfer = params.augment.transfer
     rows = min(transfer.limit, transfer.rounds * evaluated.number) if transfer else 0
@@ -164,9 +165,11 @@ def first_texts(path: Path, most: int = 2048) -> tuple[str, ...]:
     return tuple(pl.scan_parquet(path).select("text").head(most).collect()["text"])
 
 
-def _evaluated(params: Params, root: Path) -> Texts:
-    """The texts of all tasks; without a task some of the corpus stand for them."""
+def _evaluated(params: Params, root: Path) -> Texts | None:
+    """The texts of all tasks; None without a task, where dev texts of the corpus stand for them."""
     tasks = spelled_out(params).evaluate.tasks.values()
+    if not tasks:
+        return None
     found = sum((of_task(task, root) for task in tasks), Texts())
     built_in = sum(task.kind.startswith("wordnet_") for task in tasks)
     return Texts(round(found.number * (SHARED if built_in > 1 else 1)), found.characters)

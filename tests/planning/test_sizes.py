@@ -79,3 +79,8 @@ def test_tokens_of_texts_and_of_their_mean_are_one_estimate():
     rows = ["a" * 9, "b" * 18]
     assert tokens_of(rows) == pytest.approx(Texts(2, 13.5).tokens) == pytest.approx(10)
     assert (Texts(1, 10) + Texts(3, 2)) == Texts(4, 4.0)
+
+
+def test_without_a_task_dev_texts_stand_for_those_of_tasks(sources):
+    found = sizes(Params.model_validate(small_params(evaluate={"tasks": {}})), sources, frozenset())
+    assert found.sets["eval"] == Texts(18, len(WORDS))
