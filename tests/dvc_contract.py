@@ -27,6 +27,7 @@ ROOMS = (
     "export",
     "classifiers",
     "report",
+    "planning",
     "cli",
 )
 """The folders of pipeline/, each imported by later ones alone."""

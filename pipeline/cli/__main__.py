@@ -20,6 +20,7 @@ from pipeline.core.machine import let_the_cpu_help
 
 COMMANDS = {
     "check": "Check the params file and tell every fault at once, before DVC reads it.",
+    "plan": "Tell what a run will take: time, memory, disk and money of every stage, before anything runs.",
     "doctor": "Check this machine against the params; exit code 1 if something that they need is missing.",
     "inspect": "Show what an artifact holds: schema, rows, dimension, geometry, recipe, sample rows.",
     "embed": "Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the "

@@ -21,6 +21,7 @@ from pipeline.report import (
     figures,
     heatmaps,
     ledger,
+    planned,
     sections,
     timings,
     transfer,
@@ -44,6 +45,7 @@ from pipeline.report.inputs import (
 from pipeline.report.leaderboard import Leaderboard, Row, leaderboard
 from pipeline.report.numbers import number
 from pipeline.report.page import Figure, Picture, Report, alternative
+from pipeline.report.planned import Expected
 from pipeline.report.recommend import front, picks
 from pipeline.score.statistics.examined import Examples
 
@@ -89,6 +91,8 @@ class Inputs:
     """What every artifact is made of: `ledger.ledger`."""
     refused: Sequence[str] = ()
     """The students that the teacher cannot give: reason and fix."""
+    plan: Mapping[str, Expected] = field(default_factory=dict)
+    """What `pipeline plan` said of stages before they ran."""
     classifiers: Mapping[str, ClassifierMetrics] = field(default_factory=dict)
     classifier_curves: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     """As `finetune_curves`."""
@@ -155,6 +159,7 @@ def report(inputs: Inputs, board: Leaderboard) -> tuple[Report, dict[str, bytes]
         curves=tuple(_curve(panel, "first to last evaluation") for panel in panels),
         training=sections.training(inputs.distill),
         timings=timings.timings(inputs.timings),
+        planned=planned.compared(inputs.plan, inputs.timings),
         efforts=tuple(_efforts(inputs)),
         warnings=tuple(sections.warnings(inputs.students, inputs.distill, inputs.finetune)),
         no_warnings=sections.no_warnings(inputs.students, inputs.distill),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.report import added, budget, cut, effort, numbers, tables, timings
+from pipeline.report import added, budget, cut, effort, numbers, planned, tables, timings
 from pipeline.report.added import Added
 from pipeline.report.agreement import Agreement
 from pipeline.report.augmentation import MethodView
@@ -16,6 +16,7 @@ from pipeline.report.examples import StudentView, TaskView
 from pipeline.report.figures import PALETTE
 from pipeline.report.leaderboard import Leaderboard
 from pipeline.report.ledger import LedgerView
+from pipeline.report.planned import Compared
 from pipeline.report.recommend import RULE, Pick, lead
 from pipeline.report.sections import Counts, Measures, Scores
 from pipeline.report.timings import Timings
@@ -76,6 +77,8 @@ class Report:
     curves: tuple[Figure, ...]
     training: Measures
     timings: Timings
+    planned: tuple[Compared, ...]
+    """Plan against fact, the last row of all together; none where nothing was planned."""
     efforts: tuple[Effort, ...]
     warnings: tuple[str, ...]
     no_warnings: str
@@ -119,6 +122,7 @@ def render(report: Report) -> str:
         cut=cut,
         effort=effort,
         numbers=numbers,
+        planned=planned,
         tables=tables,
         timings=timings,
     )

@@ -18,7 +18,7 @@ from pipeline.data.common.files import metrics
 from pipeline.export.shared.ledger import origins
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import teacher_name
-from pipeline.report import artifacts, build, effort, ledger, tables, timings
+from pipeline.report import artifacts, build, effort, ledger, planned, tables, timings
 from pipeline.report.artifacts import Places
 from pipeline.report.build import Inputs
 from pipeline.report.checked import (
@@ -169,6 +169,7 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         gates=gates,
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
         timings={stage: timing(found, stage) for stage, found in took.items()},
+        plan=planned.read(sources.timings / planned.FILE),
         ledger=_ledger(settings, sources, {n: metrics_of[n]["scores"] for n in names}, gates),
         refused=tuple(refused.values()),
         classifiers={

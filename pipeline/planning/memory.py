@@ -1,0 +1,92 @@
+"""The most memory that a process of each stage holds, in megabytes."""
+
+from collections.abc import Callable
+
+from pipeline.planning.work import Work
+
+LIGHT, STARTED = 170, 700
+WORDNET, TRIPLETS = 650, 1100
+A_TEXT = 0.0005
+A_COPY = 5
+"""Weights, gradients, moments and the best weights so far; buffers of a teacher that encodes."""
+STEP = {"static": 200, "bilstm": 250}
+STEP_OF_ENCODER = 550
+A_VECTOR = 4e-6
+
+
+OF_A_TUNED_TEACHER_THAT_IS_NOT, OF_A_STUDENT_PASSED_ON = 250, 370
+SUBSTITUTION = 350
+
+
+def megabytes(address: str, work: Work) -> int:
+    """What a stage holds at most."""
+    stage, _, item = address.partition("@")
+    return round(STAGES[stage](item, work) if stage in STAGES else LIGHT)
+
+
+def _prepared(_item: str, work: Work) -> float:
+    opens, triplets = work.reads_wordnet
+    return _texts("", work) + WORDNET * opens + TRIPLETS * triplets
+
+
+def _texts(method: str, work: Work) -> float:
+    """Of a stage that holds the corpus' texts."""
+    return LIGHT + A_TEXT * work.sizes.sets["corpus"].number + SUBSTITUTION * (method == "wordnet")
+
+
+def _encoded(text_set: str, work: Work) -> float:
+    held = work.missing.get(text_set)
+    return STARTED + 4 * work.teacher_megabytes if held and held.number else LIGHT
+
+
+def _of_teacher(_item: str, work: Work) -> float:
+    return STARTED + 3 * work.teacher_megabytes
+
+
+def _tuned(_item: str, work: Work) -> float:
+    if getattr(work.params.teacher, "finetune", None):
+        return STARTED + A_COPY * work.teacher_megabytes + STEP_OF_ENCODER
+    return OF_A_TUNED_TEACHER_THAT_IS_NOT
+
+
+def _trained(name: str, work: Work) -> float:
+    if name not in work.students:
+        return LIGHT
+    return STARTED + A_COPY * work.megabytes(name) + STEP.get(work.block(name).kind, STEP_OF_ENCODER)
+
+
+def _finetuned(name: str, work: Work) -> float:
+    trains = name in work.students and work.block(name).finetune is not None
+    return _trained(name, work) if trains else OF_A_STUDENT_PASSED_ON
+
+
+def _classified(name: str, work: Work) -> float:
+    return _trained(work.params.classifiers[name].student, work)
+
+
+def _scored(name: str, work: Work) -> float:
+    weights = max((work.megabytes(one) for one in work.students if name in ("", one)), default=0.0)
+    vectors = 3 * work.sizes.sets["eval"].number * max(work.dims.values(), default=0) * A_VECTOR
+    return STARTED + 4 * weights + vectors
+
+
+def _exported(name: str, work: Work) -> float:
+    return STARTED + 8 * work.megabytes(name) if name in work.students else LIGHT
+
+
+STAGES: dict[str, Callable[[str, Work], float]] = {
+    "prepare": _prepared,
+    "augment": _texts,
+    "finetune_teacher": _tuned,
+    "encode": _encoded,
+    "teacher_parts": _of_teacher,
+    "distill": _trained,
+    "finetune": _finetuned,
+    "classify": _classified,
+    "evaluate": _scored,
+    "footprint": _of_teacher,
+    "search_speed": _scored,
+    "export": _exported,
+    "export_classifier": _classified,
+}
+"""What the stages hold that hold more than what every stage does."""

@@ -1,0 +1,36 @@
+"""Whether DVC's cache and the results share their bytes."""
+
+import tempfile
+from pathlib import Path
+
+
+def shares_bytes(root: Path) -> bool:
+    """Whether DVC links what it caches here, by its settings and by what the file system can."""
+    from dvc.exceptions import NotDvcRepoError
+    from dvc.repo import Repo
+
+    try:
+        with Repo(str(root), config={"core": {"no_scm": True}}) as repository:
+            kinds = repository.cache.local.cache_types
+            cache = Path(repository.cache.local.path)
+    except NotDvcRepoError:
+        return False
+    return any(kind in ("hardlink", "symlink") for kind in kinds) or (
+        "reflink" in kinds and _reflinks(cache.parent)
+    )
+
+
+def _reflinks(folder: Path) -> bool:
+    """Whether the file system makes copies that share their bytes until one is changed."""
+    from dvc_objects.fs.system import reflink
+
+    while not folder.is_dir():
+        folder = folder.parent
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        first = Path(place) / "a"
+        first.write_bytes(b"a")
+        try:
+            reflink(str(first), str(first.with_name("b")))
+        except OSError:
+            return False
+    return True

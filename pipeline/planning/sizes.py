@@ -1,0 +1,269 @@
+"""How many texts each text set has: counted where the set is up to date, else estimated from its sources."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from pipeline.core.errors import UserError
+from pipeline.data.common import texts as texts_file
+from pipeline.params.corpus import Corpus, Documents, Source
+from pipeline.params.evaluate import Task
+from pipeline.params.load import Params
+from pipeline.planning.heads import Head, head_of
+from pipeline.prepare.prepare import EVAL_TEXTS
+from pipeline.prepare.readers.user_files import expand
+from pipeline.tasks.subtasks import spelled_out
+
+CHARACTERS_A_TOKEN = 4.5
+ENDS = 2
+"""Special tokens of a text."""
+BYTES_A_TOKEN = 4
+"""By which the requests to an API are estimated."""
+OF_WORDNET = 160_000
+"""Texts of WordNet that are left of its glosses and examples."""
+GLOSS, LEMMA = 58.0, 24.0
+"""Characters of a gloss and of a lemma, in the mean."""
+PASSAGE_WORDS, SENTENCE = 200, 100
+KEPT_BY_WORDNET = 0.78
+"""New texts that substitution leaves for each source text."""
+WORDNET_SPLITS = 2
+"""Dev and test."""
+LEMMAS_A_GLOSS = 2.45
+RELATED_TEXTS = 0.79
+"""Glosses that a pair of the relatedness task adds: there are few held out, so that pairs share them."""
+SHARED = 0.82
+"""Share of the texts of several WordNet tasks that is left once equal ones are one."""
+TRIPLET = 3.7, 32.0
+"""Texts of one of WordNet's triplets, and their mean length in characters."""
+TRAIN_SHARE = 0.9
+"""Share of a supersense task's training rows that are there: held-out synsets are few."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts and their mean length in characters."""
+
+    number: int = 0
+    characters: float = 0.0
+
+    @property
+    def tokens(self) -> float:
+        """Tokens in all, special ones included, as a model would be given them."""
+        return self.number * (self.characters / CHARACTERS_A_TOKEN + ENDS)
+
+    @property
+    def bytes(self) -> float:
+        """Of the texts alone."""
+        return self.number * self.characters
+
+    def __add__(self, other: "Texts") -> "Texts":
+        number = self.number + other.number
+        return Texts(number, (self.bytes + other.bytes) / number if number else 0.0)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of all text sets."""
+
+    sets: dict[str, Texts]
+    """By the name that the set has in dvc.yaml."""
+    train: int
+    """Texts of the corpus' training split."""
+    dev: int
+    triplets: dict[str, int] = field(default_factory=dict)
+    """By the data's name."""
+    sample: tuple[str, ...] = ()
+    """Real texts of the corpus, whose lengths are what a probe needs."""
+    counted: frozenset[str] = frozenset()
+    """The sets that were counted; the others are estimates."""
+
+
+def sizes(params: Params, root: Path, up_to_date: frozenset[str]) -> Sizes:
+    """The sizes of all text sets.
+
+    Args:
+        params: params.yaml's.
+        root: the checkout.
+        up_to_date: stages whose outputs are those of the params: their texts are counted.
+
+    Raises:
+        UserError: a source is not there, or says nothing of its size.
+    """
+    data = root / "data"
+    counted = set()
+
+    def known(name: str, stage: str, path: Path) -> Texts | None:
+        if stage not in up_to_date or not path.exists():
+            return None
+        counted.add(name)
+        return count(path)
+
+    heads = tuple(
+        _head(source, index, params.corpus, root) for index, source in enumerate(params.corpus.sources)
+    )
+    sample = tuple(text for head in heads for text in head.texts)
+    corpus_file = data / "corpus/corpus.parquet"
+    if (corpus := known("corpus", "prepare", corpus_file)) is not None:
+        sample = first_texts(corpus_file) or sample
+        train = len(texts_file.ids(corpus_file, "train"))
+    else:
+        corpus = sum((Texts(head.rows, head.characters) for head in heads), Texts())
+        train = round(corpus.number * (1 - params.corpus.dev_fraction))
+    if not sample:
+        raise UserError(
+            "the sources of the corpus have no text that it keeps; mend corpus in the params file"
+        )
+    wordnet = params.augment.wordnet
+    made = (
+        _augmented(corpus, wordnet.limit, KEPT_BY_WORDNET * wordnet.variants) if wordnet.enabled else Texts()
+    )
+    back = params.augment.back_translation
+    translated = _augmented(corpus, back.limit, len(back.pivots)) if back.enabled else Texts()
+    evaluated = _evaluated(params, root) or Texts(min(EVAL_TEXTS, corpus.number - train), corpus.characters)
+    triplets = {name: _triplets(name, block, root) for name, block in params.finetune.data.items()}
+    transfer = params.augment.transfer
+    rows = min(transfer.limit, transfer.rounds * evaluated.number) if transfer else 0
+    estimates = {
+        "wordnet": ("augment@wordnet", data / "augmented/wordnet.parquet", made),
+        "back_translation": (
+            "augment@back_translation",
+            data / "augmented/back_translation.parquet",
+            translated,
+        ),
+        "transfer": ("transfer", data / "augmented/transfer.parquet", Texts(rows, evaluated.characters)),
+        "eval": ("prepare", data / "corpus/eval.parquet", evaluated),
+        "finetune": (
+            "prepare",
+            data / "corpus/finetune.parquet",
+            Texts(round(TRIPLET[0] * sum(triplets.values())), TRIPLET[1]),
+        ),
+    }
+    sets = {"corpus": corpus}
+    for name, (stage, path, estimate) in estimates.items():
+        found = known(name, stage, path)
+        sets[name] = estimate if found is None else found
+    return Sizes(sets, train, corpus.number - train, triplets, sample, frozenset(counted))
+
+
+def tokens_of(texts: Sequence[str]) -> float:
+    """Tokens of texts by the same estimate as `Texts.tokens`, so that its error cancels out."""
+    return sum(map(len, texts)) / CHARACTERS_A_TOKEN + ENDS * len(texts)
+
+
+def count(path: Path) -> Texts:
+    """The texts of a set that is there."""
+    found = pl.scan_parquet(path).select(
+        number=pl.len(), characters=pl.col("text").str.len_chars().mean().fill_null(0.0)
+    )
+    return Texts(*found.collect().row(0))
+
+
+def first_texts(path: Path, most: int = 2048) -> tuple[str, ...]:
+    """The first texts of a set by text_id, which being hashes are a choice by chance."""
+    return tuple(pl.scan_parquet(path).select("text").head(most).collect()["text"])
+
+
+def _evaluated(params: Params, root: Path) -> Texts | None:
+    """The texts of all tasks; None without a task, where dev texts of the corpus stand for them."""
+    tasks = spelled_out(params).evaluate.tasks.values()
+    if not tasks:
+        return None
+    found = sum((of_task(task, root) for task in tasks), Texts())
+    built_in = sum(task.kind.startswith("wordnet_") for task in tasks)
+    return Texts(round(found.number * (SHARED if built_in > 1 else 1)), found.characters)
+
+
+def of_task(task: Task, root: Path) -> Texts:
+    """The texts that a task adds to those that are encoded."""
+    match task.kind:
+        case "wordnet_relatedness":
+            return Texts(round(WORDNET_SPLITS * task.pairs * RELATED_TEXTS), GLOSS)
+        case "wordnet_reverse_dictionary":
+            queries = WORDNET_SPLITS * task.queries
+            return Texts(queries, GLOSS) + Texts(round(queries * LEMMAS_A_GLOSS), LEMMA)
+        case "wordnet_supersense":
+            return Texts(round(task.max_train * TRAIN_SHARE) + task.max_test, GLOSS)
+    files = [
+        path
+        for key in ("path", "train", "dev", "test", "candidates", "tables")
+        if (named := getattr(task, key, None))
+        for path in _files(named, root)
+    ]
+    # A line of a labelled file has two texts at most, and is text for the most part.
+    heads = [head_of(path, None) for path in files]
+    return sum((Texts(head.rows, head.characters) for head in heads), Texts())
+
+
+def _files(pattern: str, root: Path) -> Sequence[Path]:
+    """The files that a task's path names; those in it of a folder, none of a dataset of the hub."""
+    place = root / pattern
+    if place.is_dir():
+        return sorted(path for path in place.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return [path for path in expand(str(place), "evaluate.tasks") if path.is_file()]
+
+
+def _augmented(corpus: Texts, limit: int | None, share: float) -> Texts:
+    return Texts(round(min(corpus.number, limit or corpus.number) * share), corpus.characters)
+
+
+def _triplets(name: str, block: object, root: Path) -> int:
+    """Triplets of a data set of `finetune.data`."""
+    limit: int | None = getattr(block, "limit", None)
+    path: str | None = getattr(block, "path", None)
+    if path is None:  # WordNet's
+        return limit or OF_WORDNET
+    rows = sum(head_of(one, None).rows for one in _files(path, root))
+    if not rows and not limit:
+        raise UserError(f"finetune.data.{name}: {path} cannot be counted; give it a `limit`")
+    return min(rows or limit or 0, limit or rows)
+
+
+def _head(source: Source, index: int, corpus: Corpus, root: Path) -> Head:
+    """How many texts a source gives, and the first of them."""
+    if source.kind == "wordnet":
+        found = head_of(root / "data/raw/nltk_data", None)
+        rows = OF_WORDNET
+    elif source.kind == "huggingface":
+        if source.limit is None:
+            raise UserError(
+                f"corpus.sources.{index}: how many texts {source.dataset} has is known once it is read; give "
+                "it a `limit`, or run `dvc repro prepare` and plan again"
+            )
+        return Head(source.limit, ())
+    else:
+        parts = [
+            head_of(path, source.column)
+            for path in expand(str(root / source.path), f"corpus.sources.{index}.path")
+        ]
+        rows = sum(part.rows for part in parts)
+        found = Head(rows, tuple(text for part in parts for text in part.texts))
+    if isinstance(source, Documents):
+        rows, found = _cut(source, rows, found)
+    words = [text for text in found.texts if corpus.min_words <= len(text.split()) <= corpus.max_words]
+    kept = [text for text in words if len(text) <= corpus.max_chars] if not _passages(source) else found.texts
+    if found.texts and source.kind != "wordnet":
+        rows = round(rows * len(kept) / len(found.texts))
+    return Head(min(rows, source.limit or rows), tuple(kept))
+
+
+def _passages(source: Source) -> bool:
+    return isinstance(source, Documents) and source.split == "passages"
+
+
+def _cut(source: Documents, rows: int, found: Head) -> tuple[int, Head]:
+    """Rows and texts once documents are cut or joined."""
+    if source.join > 1:
+        joined = [" ".join(found.texts[i : i + source.join]) for i in range(0, len(found.texts), source.join)]
+        return rows // source.join, Head(rows, tuple(joined))
+    if source.split == "none":
+        return rows, found
+    longest = (
+        SENTENCE
+        if source.split == "sentences"
+        else CHARACTERS_A_TOKEN * (source.passage_tokens or PASSAGE_WORDS)
+    )
+    length = round(longest)
+    pieces = [text[i : i + length] for text in found.texts for i in range(0, max(len(text), 1), length)]
+    return round(rows * len(pieces) / max(1, len(found.texts))), Head(rows, tuple(pieces))

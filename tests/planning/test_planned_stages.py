@@ -1,0 +1,181 @@
+"""The arithmetic of a plan, and a real one of a small teacher."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from published_sets import published_files, write_set
+from refusals import refuses
+from small_params import small_params
+
+from pipeline.data.common import texts as texts_file
+from pipeline.look.look import look, verdicts
+from pipeline.params.load import Params
+from pipeline.planning import disk, memory, saved, times
+from pipeline.planning.lacking import lacking
+from pipeline.planning.plan import Plan, plan, stages
+from pipeline.planning.probe import NOTHING
+from pipeline.planning.sizes import Sizes, Texts
+from pipeline.planning.student_probe import StudentSpeed
+from pipeline.planning.work import Work
+from pipeline.report import planned, timings
+from pipeline.teacher.encoding.store.store import VectorStore
+
+WORDS = "one two three four five six"
+
+
+@pytest.fixture
+def sources(folder: Path) -> Path:
+    Path("texts.csv").write_text("text\n" + "".join(f"{WORDS} {i}\n" for i in range(300)))
+    Path("pairs.tsv").write_text("sentence1\tsentence2\tscore\n" + f"{WORDS}\t{WORDS}\t1\n" * 20)
+    return folder
+
+
+def params(**blocks: Any) -> Params:
+    return Params.model_validate(small_params(**blocks))
+
+
+def work(given: Params, corpus: int = 1000) -> Work:
+    """Of a teacher that takes a millisecond a token and a student that takes a tenth."""
+    facts = look(given)
+    sets = {name: Texts() for name in ("wordnet", "back_translation", "transfer", "finetune")}
+    sets |= {"corpus": Texts(corpus, 45.0), "eval": Texts(100, 45.0)}
+    probe = replace(
+        NOTHING,
+        start=2.0,
+        encode={"teacher": 1e-3},
+        students={"tiny": StudentSpeed(0.0, 3e-4, 1e-4)},
+        device="cpu",
+    )
+    possible = {name: one for name, one in verdicts(given, facts).items()}
+    found = Sizes(sets, corpus * 4 // 5, corpus // 5)
+    return Work(given, facts, possible, found, probe, missing=dict(sets))
+
+
+def test_every_stage_has_its_time_and_more_texts_take_more():
+    assert set(times.STAGES) == {*timings.STAGES, "report", "export", "export_classifier"}
+    assert set(disk.STAGES) | set(memory.STAGES) <= set(times.STAGES)
+    given = params()
+    one, ten = work(given), work(given, 10_000)
+    for address in stages(given):
+        assert times.seconds(address, one) > 0
+        assert memory.megabytes(address, one) > 0
+        assert times.seconds(address, ten) >= times.seconds(address, one)
+    assert times.seconds("encode@corpus", one) == pytest.approx(2 + 12, abs=0.1)  # 12 tokens a text
+    trained = times.seconds("distill@tiny", ten) - times.seconds("distill@tiny", one)
+    steps, ridge, dev = 7200 * 12 * 3e-4, 7200 * 12 * 1e-4, 11 * 1800 * 12 * 1e-4
+    assert trained == pytest.approx(steps + ridge + dev, rel=0.05)
+
+
+def test_workers_of_a_cluster_share_the_texts_and_those_of_a_machine_its_cores():
+    given = work(params(), 100_000)
+    alone = times.seconds("encode@corpus", given)
+    cluster = times.seconds("encode@corpus", replace(given, engine="ray", workers=64))
+    assert cluster == pytest.approx(24 + (alone - 4) / 64, abs=0.5)
+    assert times.seconds("encode@corpus", replace(given, workers=64, cores=1)) == alone
+
+
+def test_what_is_in_the_store_costs_nothing_again(sources):
+    rows = sorted((f"a text {i}" for i in range(10)), key=texts_file.text_id)
+    ids = texts_file.text_ids(rows)
+    path = sources / "data/corpus/eval.parquet"
+    path.parent.mkdir(parents=True)
+    table = pl.DataFrame({"text_id": ids, "text": rows, "role": ["text"] * 10})
+    texts_file.write(table, texts_file.LABELLED_SCHEMA, path)
+    recipe = {"teacher": "any"}
+    VectorStore(sources / ".cache", recipe).add(ids[:4], "sentence", np.ones((4, 3), np.float16))
+    found = Sizes({"eval": Texts(10, 8.0)}, 0, 0, counted=frozenset({"eval"}))
+    probe = replace(NOTHING, recipes={"teacher": {"text": recipe}})
+    assert lacking(params(), found, probe, sources) == {"eval": Texts(6, 8.0)}
+    estimated = replace(found, counted=frozenset())
+    assert lacking(params(), estimated, probe, sources)["eval"].number == 10
+
+
+@pytest.mark.parametrize("storage", ["float16", "int8"])
+def test_the_bytes_of_a_set_of_vectors_are_those_on_the_disk(tmp_path, storage):
+    ids = np.arange(3000, dtype=np.uint64)
+    vectors = np.random.default_rng(0).normal(size=(3000, 48)).astype(np.float16)
+    views = {"sentence": vectors, "token_mean": vectors}
+    write_set(tmp_path, ids, views, cuts=[1000, 2000], storage=storage)
+    real = sum(map(len, published_files(tmp_path).values()))
+    expected = disk.vectors_bytes(3000, {"sentence": 48, "token_mean": 48}, storage, 1000)
+    assert expected == pytest.approx(real, rel=0.1)
+
+
+@pytest.fixture
+def small(sources: Path, bert: Path) -> Params:
+    return params(teacher={"kind": "transformer", "model": str(bert), "pooling": "mean"})
+
+
+def test_a_plan_measures_the_teacher_and_each_student(small, sources, bert):
+    found = plan(small, sources, None)
+    by_stage = {one.stage: one for one in found.stages}
+    assert list(by_stage) == stages(small)
+    assert found.probe.encode["teacher"] > 0
+    assert found.probe.students["tiny"].train > found.probe.students["tiny"].forward > 0
+    assert found.probe.seconds < 20
+    weights = (bert / "model.safetensors").stat().st_size
+    assert by_stage["teacher_parts"].bytes.results == pytest.approx(weights, rel=0.5)
+    assert by_stage["teacher_parts"].bytes.results > weights
+    assert found.disk.store > by_stage["encode@corpus"].bytes.store > 300 * 2 * 16
+    assert found.seconds > sum(one.seconds for one in found.stages)
+    assert found.tokens == 0
+
+
+def test_what_is_up_to_date_is_left_out_and_costs_no_probe(small, sources):
+    found = plan(small, sources, frozenset({"report"}))
+    assert [one.stage for one in found.stages] == ["report"]
+    empty = plan(small, sources, frozenset())
+    assert (empty.stages, empty.probe.seconds, empty.seconds) == ((), 0.0, 0.0)
+
+
+def test_an_api_is_not_asked_and_its_tokens_cost_what_the_price_says(sources, bert):
+    api = {"kind": "openai_api", "url": "http://127.0.0.1:9/v1", "model": "m", "parts": str(bert)}
+    found = plan(params(teacher=api), sources, None, price=2.0)
+    encoded = {one.stage: one for one in found.stages if one.tokens}
+    assert set(encoded) == {"encode@corpus", "encode@eval"}
+    assert encoded["encode@corpus"].tokens == pytest.approx(300 * 31 / 4, rel=0.05)
+    assert encoded["encode@corpus"].seconds is None
+    assert found.money(found.tokens) == pytest.approx(2e-6 * found.tokens)
+    assert any("API is not asked" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "transformer", "init": {"layers": [1], "tokens": 30}, "view": "sentence"},
+        {"kind": "bilstm", "init": {"units": 4}, "loss": {"kind": "cosine"}},
+        {
+            "kind": "compact",
+            "init": {"table_dim": 4, "layers": [0]},
+            "dim": "auto",
+            "loss": {"kind": "hsic", "kernel": "rbf"},
+        },
+        {"kind": "static", "init": {"sif": None}, "train": None, "loss": None},
+    ],
+)
+def test_each_kind_of_student_is_measured(sources, bert, change):
+    document = small_params(teacher={"kind": "transformer", "model": str(bert), "pooling": "mean"})
+    document["students"]["tiny"] |= change
+    speed = plan(Params.model_validate(document), sources, None).probe.students["tiny"]
+    assert speed.forward > 0
+    assert (speed.train > 0) == (change.get("train", True) is not None)
+
+
+def test_a_saved_plan_keeps_the_stages_that_are_over(small, sources):
+    path = sources / saved.PLACE
+    found = plan(small, sources, frozenset({"report", "significance"}))
+    saved.write(found, path)
+    assert set(planned.read(path)) == {"report", "significance"}
+    later: Plan = plan(small, sources, frozenset({"report"}))
+    saved.write(later, path)
+    assert set(planned.read(path)) == {"report", "significance"}
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"seconds", b"secondS", 1))
+    with refuses(path, "pipeline plan"):
+        planned.read(path)
+    assert os.listdir(path.parent) == [path.name]

@@ -1,0 +1,86 @@
+"""How many texts there are: counted where they are up to date, else estimated."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from refusals import refuses
+from small_params import small_params
+
+from pipeline.data.common import texts as texts_file
+from pipeline.params.load import Params
+from pipeline.planning.sizes import Texts, sizes, tokens_of
+
+WORDS = "one two three four five six"
+
+
+@pytest.fixture
+def sources(folder: Path) -> Path:
+    Path("texts.csv").write_text("text\n" + f"{WORDS}\n" * 90 + "short\n" * 10)
+    Path("pairs.tsv").write_text("sentence1\tsentence2\tscore\n" + "a\tb\t1\n" * 20)
+    return folder
+
+
+def params(**source: object) -> Params:
+    document = small_params()
+    document["corpus"]["sources"][0] |= source
+    return Params.model_validate(document)
+
+
+def test_texts_that_the_corpus_drops_are_left_out_of_the_estimate(sources):
+    found = sizes(params(), sources, frozenset())
+    assert found.sets["corpus"] == Texts(90, len(WORDS))
+    assert (found.train, found.dev) == (72, 18)
+    assert set(found.sample) == {WORDS}
+    assert found.sets["eval"].number == 21  # a line is a text
+    assert not found.counted
+
+
+def test_a_limit_and_what_is_joined_bound_the_texts(sources):
+    assert sizes(params(limit=30), sources, frozenset()).sets["corpus"].number == 30
+    joined = sizes(params(join=3), sources, frozenset()).sets["corpus"]
+    assert joined.number == pytest.approx(33, abs=1)
+    assert joined.characters > 2 * len(WORDS)
+
+
+def test_a_set_that_is_up_to_date_is_counted(sources):
+    path = sources / "data/corpus/corpus.parquet"
+    path.parent.mkdir(parents=True)
+    rows = sorted((f"a text {i}" for i in range(8)), key=texts_file.text_id)
+    table = pl.DataFrame(
+        {
+            "text_id": texts_file.text_ids(rows),
+            "text": rows,
+            "role": ["text"] * 8,
+            "source": ["x"] * 8,
+            "split": ["dev"] * 3 + ["train"] * 5,
+        }
+    )
+    texts_file.write(table, texts_file.CORPUS_SCHEMA, path)
+    found = sizes(params(), sources, frozenset({"prepare"}))
+    assert (found.sets["corpus"].number, found.train, found.dev) == (8, 5, 3)
+    assert found.counted == {"corpus"}
+    assert sizes(params(), sources, frozenset()).sets["corpus"].number == 90
+
+
+def test_a_source_of_unknown_size_is_named_with_the_fix(sources):
+    hub = {"kind": "huggingface", "dataset": "owner/name"}
+    document = small_params(corpus={"sources": [hub]})
+    with refuses("corpus.sources.0", "owner/name", "`limit`", "dvc repro prepare"):
+        sizes(Params.model_validate(document), sources, frozenset())
+    with refuses("none.csv", "does not exist"):
+        sizes(params(path="none.csv"), sources, frozenset())
+    Path("texts.csv").write_text("text\nshort\n")
+    with refuses("no text that it keeps", "corpus"):
+        sizes(params(), sources, frozenset())
+
+
+def test_tokens_of_texts_and_of_their_mean_are_one_estimate():
+    rows = ["a" * 9, "b" * 18]
+    assert tokens_of(rows) == pytest.approx(Texts(2, 13.5).tokens) == pytest.approx(10)
+    assert (Texts(1, 10) + Texts(3, 2)) == Texts(4, 4.0)
+
+
+def test_without_a_task_dev_texts_stand_for_those_of_tasks(sources):
+    found = sizes(Params.model_validate(small_params(evaluate={"tasks": {}})), sources, frozenset())
+    assert found.sets["eval"] == Texts(18, len(WORDS))

@@ -1,0 +1,48 @@
+"""Which stages DVC would run."""
+
+from pathlib import Path
+
+import pytest
+from dvc.repo import Repo
+
+from pipeline.planning.sharing import shares_bytes
+from pipeline.planning.stale import out_of_date
+
+STAGES = """
+stages:
+  first: {cmd: cp in.txt out.txt, deps: [in.txt], outs: [out.txt]}
+  second: {cmd: cp out.txt end.txt, deps: [out.txt], outs: [end.txt]}
+  apart: {cmd: cp other.txt else.txt, deps: [other.txt], outs: [else.txt]}
+"""
+
+
+@pytest.fixture
+def checkout(folder: Path) -> Path:
+    for name in ("in.txt", "other.txt"):
+        Path(name).write_text("a")
+    Path("dvc.yaml").write_text(STAGES)
+    with Repo.init(no_scm=True) as repository:
+        repository.reproduce()
+    return folder
+
+
+def test_a_stage_after_one_that_is_out_of_date_is_too(checkout):
+    assert out_of_date(checkout) == frozenset()
+    Path("in.txt").write_text("b")
+    assert out_of_date(checkout) == {"first", "second"}
+    Path("else.txt").unlink()
+    assert out_of_date(checkout) == {"first", "second", "apart"}
+
+
+def test_without_dvc_nobody_knows(folder):
+    assert out_of_date(folder) is None
+    assert not shares_bytes(folder)
+
+
+def test_links_share_their_bytes(checkout):
+    with Repo(str(checkout)).config.edit() as config:
+        config["cache"]["type"] = ["copy"]
+    assert not shares_bytes(checkout)
+    with Repo(str(checkout)).config.edit() as config:
+        config["cache"]["type"] = ["hardlink"]
+    assert shares_bytes(checkout)
