@@ -1,17 +1,20 @@
 """Parquet tables with an explicit schema."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipeline.core import seal
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 
 Schema = Mapping[str, type[pl.DataType] | pl.DataType]
+ROW_GROUP_ROWS = 16_384
+"""Four shards of vectors, by default: what reads a shard's texts reads few others."""
 
 
 def read_table(path: Path, schema: Schema, stage: str, *, exact: bool = True) -> pl.DataFrame:
@@ -76,8 +79,46 @@ def readable_or(path: Path, fix: str) -> Iterator[None]:
 
 def write_table(table: pl.DataFrame, schema: Schema, path: Path) -> None:
     """Write `table` with exactly the columns and types of `schema`; equal rows give equal bytes."""
-    with atomic_file(path) as temporary:
-        table.select(pl.col(name).cast(kind) for name, kind in schema.items()).write_parquet(
-            temporary, compression="zstd", statistics=True, metadata={seal.KEY: seal.BLANK}
-        )
+    with table_writer(schema, path) as write:
+        write(table)
+
+
+@contextmanager
+def table_writer(schema: Schema, path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """Yield what takes a table's rows, some at a time; the file appears as the block ends.
+
+    Equal rows give equal bytes, however many are given at a time: a row group has ROW_GROUP_ROWS. A column of
+    texts most of which are there twice, as those of the first row group tell, goes through a dictionary.
+    """
+    columns = [pl.col(name).cast(kind) for name, kind in schema.items()]
+    waiting = pl.DataFrame(schema=dict(schema))
+    with atomic_file(path) as temporary, ExitStack() as stack:
+        opened: list[pq.ParquetWriter] = []
+
+        def put(rows: pl.DataFrame) -> None:
+            arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+            if not opened:
+                opened.append(stack.enter_context(_parquet_writer(rows, arrow.schema, temporary)))
+            opened[0].write_table(arrow, row_group_size=ROW_GROUP_ROWS)
+
+        def write(table: pl.DataFrame) -> None:
+            nonlocal waiting
+            waiting = pl.concat([waiting, table.select(columns)])
+            if whole := len(waiting) // ROW_GROUP_ROWS * ROW_GROUP_ROWS:
+                put(waiting[:whole])
+                waiting = waiting[whole:]
+
+        yield write
+        if len(waiting) or not opened:
+            put(waiting)
+        stack.close()
         seal.fill(temporary)
+
+
+def _parquet_writer(rows: pl.DataFrame, schema: pa.Schema, path: Path) -> pq.ParquetWriter:
+    """A writer of a file that begins with these rows."""
+    first = rows[:ROW_GROUP_ROWS]
+    texts = first.select(pl.col(pl.String)).iter_columns()
+    repeated = [column.name for column in texts if 2 * column.n_unique() < len(first)]
+    sealed = schema.with_metadata({seal.KEY: seal.BLANK})
+    return pq.ParquetWriter(path, sealed, compression="zstd", compression_level=3, use_dictionary=repeated)
