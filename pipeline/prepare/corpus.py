@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 
 from pipeline.core.errors import UserError
+from pipeline.data.common.files.tables import Range, Spool, ranges
 from pipeline.data.common.texts import CORPUS_SCHEMA, fold
 from pipeline.params.corpus import Corpus
 from pipeline.prepare.folded import HASHED, FoldedTexts, with_hash
 from pipeline.prepare.rows import PROVENANCE_SCHEMA, ROWS_SCHEMA, SourceTexts, Told, texts_of
 from pipeline.prepare.sampling import rank_of_limit, ranks, share
 from pipeline.prepare.shared.cleaning import LIMIT, check_ids, say_loss
-from pipeline.prepare.spool import Range, Spool, ranges
 
 KEPT_SCHEMA = {**ROWS_SCHEMA, **HASHED, "number": pl.UInt32}
 """`number`: of the source, from 0."""

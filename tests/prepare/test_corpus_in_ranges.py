@@ -6,9 +6,10 @@ import polars as pl
 import pytest
 from built_corpus import build, source
 
+from pipeline.data.common.files import tables
 from pipeline.data.common.texts import fold, in_role, text_ids
 from pipeline.params.corpus import Corpus
-from pipeline.prepare import sampling, spool
+from pipeline.prepare import sampling
 
 PARAMS = Corpus.model_validate({"sources": [{"kind": "wordnet"}], "dev_fraction": 0.2})
 HELD_OUT = fold(pl.Series([f"the text {number} is here" for number in range(0, 900, 90)]))
@@ -68,8 +69,8 @@ def expected() -> tuple[dict[int, tuple], dict[str, dict[str, int]]]:
 
 @pytest.mark.parametrize(("rows", "at_a_time"), [(1 << 17, 1000), (40, 1000), (40, 7)])
 def test_however_many_texts_are_in_memory_the_corpus_is_the_same(monkeypatch, rows, at_a_time):
-    monkeypatch.setattr(spool, "ROWS_AT_A_TIME", rows)
-    assert (len(spool.ranges(2000)) > 40) == (rows == 40)
+    monkeypatch.setattr(tables, "RANGE_ROWS", rows)
+    assert (len(tables.ranges(2000)) > 40) == (rows == 40)
     sources = [source(*one.pop("texts"), at_a_time=at_a_time, **one) for one in given()]
     table, reports = build(sources, PARAMS, HELD_OUT)
     texts, counts = expected()

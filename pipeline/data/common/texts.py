@@ -13,7 +13,15 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.core.errors import UserError
-from pipeline.data.common.files.tables import Schema, check_table, read_table, readable, table_writer
+from pipeline.data.common.files.tables import (
+    Range,
+    Schema,
+    check_table,
+    lies,
+    read_table,
+    readable,
+    table_writer,
+)
 
 IDENTITY = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
 """What every text set has: the id is `text_id` of the text, by `in_role` in its role."""
@@ -134,6 +142,24 @@ def stream(path: Path, split: str | None, prompts: Mapping[str, str] | None = No
     for batch in _stream(path, {**IDENTITY, **schema}, split, stage):
         table = _checked_texts(pl.DataFrame(pl.from_arrow(batch)), path, stage)
         yield with_prompts(table, prompts or {})["text"].to_list()
+
+
+def parts(path: Path, schema: Schema) -> Iterator[pl.DataFrame]:
+    """The rows of a text set, ROWS_AT_A_TIME at a time, with the columns of `schema`; as `read_corpus`."""
+    stage, _ = _columns(path, None)
+    last = np.empty(0, np.uint64)
+    for batch in _stream(path, schema, None, stage):
+        table = _checked(pl.DataFrame(pl.from_arrow(batch)), path, stage)
+        first = table["text_id"].to_numpy()[:1]
+        _check_order(np.concatenate([last, first]), path, stage)
+        last = table["text_id"].to_numpy()[-1:]
+        yield table
+
+
+def within(path: Path, among: Range) -> pl.DataFrame:
+    """text_id and text of a text set's rows in a range of ids; the others are not kept in memory."""
+    with readable(path, _columns(path, None)[0]):
+        return pl.scan_parquet(path, glob=False).select("text_id", "text").filter(lies(among)).collect()
 
 
 def _stream(path: Path, schema: Schema, split: str | None, stage: str) -> Iterator[pa.RecordBatch]:
