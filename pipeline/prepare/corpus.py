@@ -1,51 +1,28 @@
-"""The corpus from its sources' texts: cleaned, deduplicated, filtered, decontaminated, split."""
+"""The corpus from its sources' texts: cleaned, deduplicated, filtered, decontaminated, split.
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+Memory is that of some rows as they are read, and then of a range of text ids: equal texts have equal ids.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
-from pipeline.data.common.texts import CORPUS_SCHEMA, WORD, fold
-from pipeline.params.base import Role
+from pipeline.data.common.files.tables import Range, Spool, ranges
+from pipeline.data.common.texts import CORPUS_SCHEMA, fold
 from pipeline.params.corpus import Corpus
-from pipeline.prepare.documents import Cut, passages, sentences
-from pipeline.prepare.sampling import keep_first, share
-from pipeline.prepare.shared.cleaning import JOINED, LIMIT, check_ids, ids, normalise, say_loss
+from pipeline.prepare.folded import HASHED, FoldedTexts, with_hash
+from pipeline.prepare.rows import PROVENANCE_SCHEMA, ROWS_SCHEMA, SourceTexts, Told, texts_of
+from pipeline.prepare.sampling import rank_of_limit, ranks, share
+from pipeline.prepare.shared.cleaning import LIMIT, check_ids, say_loss
 
-PROVENANCE_SCHEMA = {
-    "text_id": pl.UInt64,
-    "source": pl.String,
-    "file": pl.String,
-    "row": pl.Int64,
-    "part": pl.Int64,
-}
-"""corpus/provenance.parquet: where a text is first found. `file` is null where a source has no files, `row`
-counts the rows of the file from 1 (of joined rows it is the first), `part` the texts of a document that is
-split."""
-
-
-@dataclass(frozen=True)
-class SourceTexts:
-    """The raw texts of one source."""
-
-    name: str
-    """Goes into the corpus's `source` column."""
-    texts: pl.Series
-    """As read; null is a missing text."""
-    limit: int | None
-    """Keep this many, chosen by hash."""
-    joined: int = 1
-    """So many successive texts of a file become one; an empty one between them ends it."""
-    lengths: tuple[int, ...] = ()
-    """Rows of each file; (): there is one."""
-    files: tuple[str, ...] = ()
-    """Name of each file; (): the texts come from none."""
-    cut: Cut | None = None
-    """How documents are cut; None: a row is a text."""
-    role: Role = "text"
+KEPT_SCHEMA = {**ROWS_SCHEMA, **HASHED, "number": pl.UInt32}
+"""`number`: of the source, from 0."""
 
 
 @dataclass(frozen=True)
@@ -64,136 +41,155 @@ class Report:
     """How many more texts than rows there are, since documents are cut."""
 
 
-def build(
-    sources: Iterable[SourceTexts], params: Corpus, held_out: pl.Series
-) -> tuple[pl.DataFrame, list[Report]]:
+@dataclass(frozen=True)
+class Built:
+    """A corpus that lies in a folder."""
+
+    texts: Spool
+    """Columns of `texts.CORPUS_SCHEMA` and of `PROVENANCE_SCHEMA`."""
+    reports: list[Report]
+    """On every source."""
+    splits: dict[str, int]
+    """Texts of each."""
+    digests: dict[str, str]
+    """SHA-256 (hex) of each source's texts: of their ids in ascending order, as `origins.of_texts`."""
+
+    def parts(self) -> Iterator[pl.DataFrame]:
+        """The texts by rising id, some at a time."""
+        return self.texts.parts()
+
+
+def build(sources: Iterable[SourceTexts], params: Corpus, held_out: pl.Series, folder: Path) -> Built:
     """Make the corpus.
 
     Args:
         sources: in the order of params: of equal texts the first is kept.
         params: limits and dev share.
         held_out: folded evaluation texts, which no text may equal.
-
-    Returns:
-        A table with the columns of `texts.CORPUS_SCHEMA` and of `PROVENANCE_SCHEMA`, and a report on every
-        source.
+        folder: where it lies, and what it is made from as long as that is needed.
 
     Raises:
         UserError: no text is left, or two different texts have one text_id.
     """
-    corpus = pl.DataFrame(schema={"text": pl.String, "role": pl.String, **PROVENANCE_SCHEMA})
-    reports = []
-    for source in sources:
-        texts, report = _filtered(source, corpus, params, held_out)
-        corpus = pl.concat([corpus, texts])
-        reports.append(report)
-        say_loss(source.name, report.rows_in + report.added_by_split, report.dropped)
-    if corpus.is_empty():
-        raise UserError(
-            f"the corpus is empty after filtering; {_describe(reports)}; see `corpus:` in params.yaml"
-        )
-    is_dev = share(corpus["text_id"], params.dev_fraction, "dev")
-    folded = fold(corpus["text"])
-    twins = ~is_dev & folded.is_in(folded.filter(is_dev).implode())
-    reports = [
-        _without(report, int(twins.filter(corpus["source"] == report.source).sum())) for report in reports
-    ]
-    split = pl.when("dev").then(pl.lit("dev")).otherwise(pl.lit("train")).alias("split")
-    table = corpus.with_columns(is_dev.alias("dev")).filter(~twins).with_columns(split)
-    return table.select({**CORPUS_SCHEMA, **PROVENANCE_SCHEMA}.keys()), reports
+    apart = FoldedTexts(held_out)
+    read = [_read(source, params, apart, folder / f"read-{n}") for n, source in enumerate(sources)]
+    kept = _Kept(ranges(sum(one.texts.rows for one in read)), folder / "kept")
+    for one in read:
+        _keep(one, kept, params, apart)
+        one.texts.remove()
+        say_loss(one.name, one.told.rows_in + one.told.added, one.told.dropped)
+    if not any(one.rows_out for one in read):
+        described = _describe([one.report() for one in read])
+        raise UserError(f"the corpus is empty after filtering; {described}; see `corpus:` in params.yaml")
+    return _split(read, kept, params, folder / "corpus")
 
 
-def _filtered(
-    source: SourceTexts, corpus: pl.DataFrame, params: Corpus, held_out: pl.Series
-) -> tuple[pl.DataFrame, Report]:
-    """What is kept of one source, and the count of every reason for dropping the rest."""
-    table = _rows(source)
-    words = pl.col("text").str.count_matches(WORD)
-    dropped: dict[str, int] = {}
-    added = 0
+@dataclass
+class _Read:
+    """A source's texts, equal ones among them."""
 
-    def keep(reason: str, kept: pl.DataFrame) -> pl.DataFrame:
-        dropped[reason] = dropped.get(reason, 0) + len(table) - len(kept)
-        return kept
+    name: str
+    limit: int | None
+    texts: Spool
+    told: Told
+    rows_out: int = 0
+    """How many of them are kept so far."""
 
-    def filled() -> pl.DataFrame:
-        return keep("empty", table.filter(pl.col("text") != ""))
-
-    def unseen() -> pl.DataFrame:
-        return keep("evaluation_text", table.filter(~fold(table["text"]).is_in(held_out.implode())))
-
-    if source.joined > 1:
-        of_file = pl.Series("file", _files(table, source)[0])
-        table = table.with_columns(of_file, (pl.col("text") == "").cum_sum().alias("block"))
-        table = filled()
-        table = unseen()
-        table = keep(JOINED, _joined(table, source.joined))
-    if source.cut:
-        added = len(table) - len(source.texts)
-        if source.cut.pack:
-            table = filled()
-            table = unseen()
-            packed = passages(table, source.cut.pack)
-            added, table = added + len(packed) - len(table), packed
-    table = _numbered(table, source)
-    table = filled()
-    table = keep("too_few_words", table.filter(words >= params.min_words))
-    if not (source.cut and source.cut.pack):
-        table = keep("too_many_words", table.filter(words <= params.max_words))
-        table = keep("too_many_chars", table.filter(pl.col("text").str.len_chars() <= params.max_chars))
-    table = keep("duplicate", table.unique("text", keep="first", maintain_order=True))
-    table = table.with_columns(ids(table["text"], source.role), role=pl.lit(source.role))
-    check_ids(pl.concat([corpus.select("text_id", "text"), table.select("text_id", "text")]))
-    table = keep(
-        "duplicate_of_earlier_source", table.join(corpus, on="text_id", how="anti", maintain_order="left")
-    )
-    table = unseen()
-    table = keep(LIMIT, keep_first(table, "text_id", source.limit, "limit"))
-    report = Report(
-        source.name, len(source.texts), len(table), {k: n for k, n in dropped.items() if n}, added
-    )
-    return table.select("text", "role", *PROVENANCE_SCHEMA), report
+    def report(self) -> Report:
+        dropped = {reason: count for reason, count in self.told.dropped.items() if count}
+        return Report(self.name, self.told.rows_in, self.rows_out, dropped, self.told.added)
 
 
-def _rows(source: SourceTexts) -> pl.DataFrame:
-    """A source's normalised texts, or the sentences of its documents, each with its row's number."""
-    rows = pl.DataFrame({"text": source.texts}).with_row_index("document")
-    if source.cut:
-        return sentences(rows, source.cut.language)
-    return rows.with_columns(normalise(rows["text"]).fill_null(""))
+class _Kept:
+    """What is kept of the sources that have been looked at, range by range of ids."""
+
+    def __init__(self, among: Sequence[Range], folder: Path) -> None:
+        self.among = among
+        self.parts = [Spool(folder / str(number), KEPT_SCHEMA) for number in range(len(among))]
+        self.last: list[np.uint64] = []
+        """Of each source the last rank by LIMIT that is kept."""
+        self.dev: list[pl.DataFrame] = []
+        """Columns text_id, number and text, folded, of the texts that are in the dev split."""
+
+    def below(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The texts within the limits of their sources."""
+        last = np.array(self.last, np.uint64)[table["number"].to_numpy()]
+        return table.filter(pl.Series(ranks(table["text_id"], "limit") <= last))
+
+    def ids(self, number: int) -> Iterator[pl.Series]:
+        """The ids of a source's texts, a range at a time."""
+        for part in self.parts:
+            yield part.all("text_id", "number").filter(number=number)["text_id"]
 
 
-def _numbered(table: pl.DataFrame, source: SourceTexts) -> pl.DataFrame:
-    """The texts with the columns of `PROVENANCE_SCHEMA` but for the id."""
-    of_file, before = _files(table, source)
-    part = pl.int_range(pl.len()).over("document") + 1 if source.cut else pl.lit(None)
-    return table.with_columns(
-        pl.lit(source.name).alias("source"),
-        pl.Series("file", source.files or [None] * max(1, len(source.lengths)), dtype=pl.String)[of_file],
-        (pl.col("document") - pl.Series(before) + 1).alias("row"),
-        part.alias("part"),
-    ).cast({name: kind for name, kind in PROVENANCE_SCHEMA.items() if name != "text_id"})
+def _read(source: SourceTexts, params: Corpus, held_out: FoldedTexts, folder: Path) -> _Read:
+    """Read a source to the disk."""
+    texts, told = Spool(folder, ROWS_SCHEMA), Told()
+    for part in texts_of(source, params, held_out, told):
+        texts.add(part)
+    return _Read(source.name, source.limit, texts, told)
 
 
-def _files(table: pl.DataFrame, source: SourceTexts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each text the number of its file, and how many rows the files before that have."""
-    starts = np.cumsum([0, *source.lengths[:-1]])
-    of_file = np.searchsorted(starts, table["document"].to_numpy(), side="right") - 1
-    return of_file, starts[of_file]
+def _keep(read: _Read, kept: _Kept, params: Corpus, held_out: FoldedTexts) -> None:
+    """Keep what is new of one source beside those before it."""
+    keep, number = read.told.keep, len(kept.last)
+    for among, part in zip(kept.among, kept.parts, strict=True):
+        table = read.texts.within(among)
+        table = keep("duplicate", table, table.unique("text", keep="first", maintain_order=True))
+        check_ids(table.filter(pl.col("text_id").is_duplicated()))
+        table = keep("duplicate_of_earlier_source", table, _unlike(table, part, kept))
+        table = with_hash(table).with_columns(number=pl.lit(number, pl.UInt32))
+        table = keep("evaluation_text", table, table.filter(~held_out.has(table)))
+        part.add(table)
+        read.rows_out += len(table)
+        dev = table.filter(share(table["text_id"], params.dev_fraction, "dev"))
+        kept.dev.append(dev.select("text_id", "number", fold(dev["text"])))
+    kept.last.append(np.uint64(2**64 - 1))
+    if read.limit is not None and read.rows_out > read.limit:
+        kept.last[number] = rank_of_limit(lambda: kept.ids(number), read.limit, "limit")
+        read.told.dropped[LIMIT] += read.rows_out - read.limit
+        read.rows_out = read.limit
 
 
-def _joined(table: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Every `count` successive texts of a file's block as one, the last ones of it too."""
-    part = (pl.int_range(pl.len()).over("file", "block") // count).alias("part")
-    groups = table.group_by("file", "block", part, maintain_order=True)
-    return groups.agg(pl.col("text").str.join(" "), pl.col("document").first()).select("document", "text")
+def _unlike(table: pl.DataFrame, earlier: Spool, kept: _Kept) -> pl.DataFrame:
+    """The texts of a range that are none of an earlier source's.
+
+    Raises:
+        UserError: two different texts have one text_id.
+    """
+    if table.is_empty() or not earlier.rows:
+        return table
+    known = kept.below(earlier.all("text_id", "number"))["text_id"].implode()
+    again = table.filter(pl.col("text_id").is_in(known))
+    if again.is_empty():
+        return table
+    theirs = kept.below(earlier.all("text_id", "number", "text"))
+    theirs = theirs.filter(pl.col("text_id").is_in(again["text_id"].implode()))
+    check_ids(pl.concat([theirs.select("text_id", "text"), again.select("text_id", "text")]))
+    return table.filter(~pl.col("text_id").is_in(known))
 
 
-def _without(report: Report, twins: int) -> Report:
-    """A source's report once its training texts are gone that are dev texts but for case and punctuation."""
-    if not twins:
-        return report
-    return replace(report, rows_out=report.rows_out - twins, dropped={**report.dropped, "dev_text": twins})
+def _split(read: Sequence[_Read], kept: _Kept, params: Corpus, folder: Path) -> Built:
+    """The texts of all sources, a dev text's twins left out: they are equal but for case and punctuation."""
+    dev = FoldedTexts(kept.below(pl.concat(kept.dev))["text"].unique())
+    built = Spool(folder, {**CORPUS_SCHEMA, **PROVENANCE_SCHEMA})
+    splits, digests = Counter[str](), [hashlib.sha256() for _ in read]
+    for part in kept.parts:
+        table = kept.below(part.all())
+        is_dev = share(table["text_id"], params.dev_fraction, "dev")
+        split = pl.when(is_dev).then(pl.lit("dev")).otherwise(pl.lit("train")).alias("split")
+        twins = ~is_dev & dev.has(table)
+        for number, count in table.filter(twins)["number"].value_counts().iter_rows():
+            read[number].rows_out -= count
+            read[number].told.dropped["dev_text"] += count
+        table = table.with_columns(split).filter(~twins)
+        splits.update(dict(table["split"].value_counts().iter_rows()))
+        for (number,), own in table.select("number", "text_id").group_by("number"):
+            digests[number].update(own["text_id"].sort().to_numpy().astype("<u8").tobytes())
+        built.add(table.select(built.schema.keys()))
+        part.remove()
+    told = {one.name: digest.hexdigest() for one, digest in zip(read, digests, strict=True)}
+    return Built(built, [one.report() for one in read], dict(splits), told)
 
 
 def _describe(reports: list[Report]) -> str:

@@ -4,7 +4,7 @@ It holds no licence: DVC runs nothing after `prepare` where a licence alone is e
 """
 
 import glob
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pipeline.core.atomic import write_text
 from pipeline.params.base import HUB, without_folders
 from pipeline.params.corpus import HubSource
 from pipeline.params.load import Params
-from pipeline.prepare.corpus import Report
+from pipeline.prepare.corpus import Built
 from pipeline.prepare.shared.wordnet_files import WORDNET_FILES, is_complete, wordnet_folder
 from pipeline.prepare.triplets import Report as TripletReport
 
@@ -24,16 +24,16 @@ READ_FROM = ("path", "train", "dev", "test", "candidates")
 TEXT_COLUMNS = ("left_id", "right_id")
 
 
-def of_corpus(corpus: pl.DataFrame, reports: Sequence[Report], params: Params) -> dict[str, Any]:
-    """What each source gave, by its key of params.yaml; `reports` are in the order of the sources."""
+def of_corpus(built: Built, params: Params) -> dict[str, Any]:
+    """What each source gave, by its key of params.yaml."""
     return {
         f"corpus.sources.{number}": {
             "rows_in": report.rows_in,
             "rows": report.rows_out,
-            "texts_sha256": of_texts(corpus.filter(pl.col("source") == report.source)["text_id"]),
+            "texts_sha256": built.digests[report.source],
             **_places(source),
         }
-        for number, (source, report) in enumerate(zip(params.corpus.sources, reports, strict=True))
+        for number, (source, report) in enumerate(zip(params.corpus.sources, built.reports, strict=True))
     }
 
 
@@ -72,11 +72,9 @@ def of_wordnet(nltk_data: Path) -> dict[str, Any]:
     return {"wordnet": {"files": [_file(folder / name, name) for name in sorted(WORDNET_FILES)]}}
 
 
-def of_tables(paths: Mapping[Path, pl.DataFrame]) -> dict[str, Any]:
+def of_tables(rows: Mapping[Path, int]) -> dict[str, Any]:
     """Rows and digest of each table that is written, by its file's name."""
-    return {
-        path.name: {"rows": len(table), "sha256": fingerprint.of_file(path)} for path, table in paths.items()
-    }
+    return {path.name: {"rows": count, "sha256": fingerprint.of_file(path)} for path, count in rows.items()}
 
 
 def of_texts(text_ids: pl.Series) -> str:

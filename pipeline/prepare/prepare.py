@@ -1,6 +1,7 @@
 """params.yaml's sources, tasks and fine-tuning data -> the corpus, the labelled pairs and their texts."""
 
 import glob
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
+from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import texts as texts_file
@@ -17,7 +19,8 @@ from pipeline.params.load import load
 from pipeline.prepare import dev as dev_file
 from pipeline.prepare import origins as origins_file
 from pipeline.prepare import window as window_file
-from pipeline.prepare.corpus import PROVENANCE_SCHEMA, build
+from pipeline.prepare.corpus import build
+from pipeline.prepare.rows import PROVENANCE_SCHEMA
 from pipeline.prepare.shared.cleaning import check_ids
 from pipeline.prepare.shared.wordnet_files import open_wordnet
 from pipeline.prepare.sources import read_sources
@@ -70,43 +73,60 @@ def main(
     evaluated = evaluation(given.evaluate.tasks, opened)
     apart = held_out(evaluated, settings.evaluate.tasks)
     read = read_sources(settings.corpus.sources, opened, cache(lambda: window_file.read(tokenizer)))
-    kept, reports = build(read, settings.corpus, apart)
-    labelled, finetune_reports = finetuning(settings.finetune.data, opened, apart)
-    # Without a task, cost and exports are measured on texts that no student is trained on.
-    shown = evaluated.texts if settings.evaluate.tasks else dev_texts(kept)
-    tables = (kept, shown, labelled.texts)
-    check_ids(pl.concat([table.select("text_id", "text") for table in tables]))
-
-    texts_file.write(kept, texts_file.CORPUS_SCHEMA, corpus)
-    texts_file.write(kept, PROVENANCE_SCHEMA, provenance)
+    with scratch_folder(corpus) as folder:
+        built = build(read, settings.corpus, apart, folder)
+        labelled, finetune_reports = finetuning(settings.finetune.data, opened, apart)
+        # Without a task, cost and exports are measured on texts that no student is trained on.
+        shown = evaluated.texts if settings.evaluate.tasks else dev_texts(built.parts())
+        others = pl.concat([table.select("text_id", "text") for table in (shown, labelled.texts)])
+        check_ids(others)
+        with (
+            texts_file.writer(texts_file.CORPUS_SCHEMA, corpus) as put,
+            texts_file.writer(PROVENANCE_SCHEMA, provenance) as put_place,
+        ):
+            for part in built.parts():
+                check_ids(_with_theirs(part, others))
+                put(part)
+                put_place(part)
     texts_file.write(shown, texts_file.LABELLED_SCHEMA, eval_texts)
     pairs_file.write(evaluated.pairs, tasks)
     dev_file.write(evaluated.pairs, evaluated.texts, settings.evaluate.tasks, dev)
     texts_file.write(labelled.texts, texts_file.LABELLED_SCHEMA, finetune)
     pairs_file.write(labelled.pairs, triplets)
     made_of = {
-        **origins_file.of_corpus(kept, reports, settings),
+        **origins_file.of_corpus(built, settings),
         **origins_file.of_triplets(labelled.pairs, finetune_reports, settings),
         **origins_file.of_tasks(evaluated.pairs, settings),
         **origins_file.of_wordnet(wordnet),
     }
-    written = {corpus: kept, tasks: evaluated.pairs, triplets: labelled.pairs}
-    origins_file.write(made_of, origins_file.of_tables(written), origins)
+    rows = {corpus: built.texts.rows, tasks: len(evaluated.pairs), triplets: len(labelled.pairs)}
+    origins_file.write(made_of, origins_file.of_tables(rows), origins)
     counts = {
-        "corpus": dict(kept["split"].value_counts().iter_rows()),
-        "sources": {report.source: asdict(report) for report in reports},
+        "corpus": built.splits,
+        "sources": {report.source: asdict(report) for report in built.reports},
         "tasks": sizes(evaluated.pairs, evaluated.dropped),
         "finetune": {name: report.told() for name, report in finetune_reports.items()},
     }
     metrics_file.write(counts, metrics)
     triplet_rows = len(labelled.pairs.filter(pairs_file.IS_TRIPLET))
-    say(f"{len(kept):,} corpus texts, {len(evaluated.pairs):,} task rows, {triplet_rows:,} triplets")
+    say(f"{built.texts.rows:,} corpus texts, {len(evaluated.pairs):,} task rows, {triplet_rows:,} triplets")
 
 
-def dev_texts(corpus: pl.DataFrame) -> pl.DataFrame:
+def dev_texts(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """The first texts of the corpus' dev split by text_id, which being hashes are a choice by chance."""
-    chosen = corpus.filter(pl.col("split") == "dev").sort("text_id").head(EVAL_TEXTS)
-    return chosen.select(*texts_file.LABELLED_SCHEMA)
+    found = [pl.DataFrame(schema=texts_file.LABELLED_SCHEMA)]
+    for part in parts:
+        found.append(part.filter(pl.col("split") == "dev").select(*texts_file.LABELLED_SCHEMA))
+        if sum(map(len, found)) >= EVAL_TEXTS:
+            break
+    return pl.concat(found).head(EVAL_TEXTS)
+
+
+def _with_theirs(part: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """Texts of the corpus, and other texts, that have an id in common."""
+    theirs = others.filter(pl.col("text_id").is_in(part["text_id"].implode()))
+    ours = part.filter(pl.col("text_id").is_in(theirs["text_id"].implode()))
+    return pl.concat([ours.select("text_id", "text"), theirs])
 
 
 def _sees(raw: Path, pattern: str) -> bool:

@@ -1,5 +1,7 @@
 """Choices by hash: the same rows are chosen whatever their order and whatever else is in the table."""
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -8,6 +10,7 @@ from pipeline.data.common.texts import text_id
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
+_FIRST_16 = np.uint64(48)
 
 
 def ranks(ids: pl.Series, purpose: str) -> NDArray[np.uint64]:
@@ -28,6 +31,23 @@ def keep_first(table: pl.DataFrame, by: str, limit: int | None, purpose: str) ->
         return table
     chosen = np.argsort(ranks(table[by], purpose), kind="stable")[:limit]
     return table[np.sort(chosen)]
+
+
+def rank_of_limit(ids: Callable[[], Iterable[pl.Series]], limit: int, purpose: str) -> np.uint64:
+    """The highest rank among the `limit` lowest ones.
+
+    Args:
+        ids: gives more than `limit` different ids, some at a time, and again when it is called again.
+        limit: how many.
+        purpose: of the ranks.
+    """
+    counts = np.zeros(1 << 16, np.int64)
+    for part in ids():
+        counts += np.bincount(ranks(part, purpose) >> _FIRST_16, minlength=len(counts))
+    below = np.cumsum(counts)
+    first = int(np.searchsorted(below, limit))
+    of_first = [(found := ranks(part, purpose))[found >> _FIRST_16 == first] for part in ids()]
+    return np.sort(np.concatenate(of_first))[limit - int(below[first] - counts[first]) - 1]
 
 
 def share(ids: pl.Series, fraction: float, purpose: str) -> pl.Series:

@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import polars as pl
 
 from pipeline.params.base import Role, without_folders
 from pipeline.params.corpus import Documents, FileSource, HubSource, Source, WordNetSource
-from pipeline.prepare.corpus import SourceTexts
 from pipeline.prepare.documents import Cut, packer
 from pipeline.prepare.readers.hub_datasets import load
-from pipeline.prepare.readers.user_files import dataset_columns, expand, read_texts
+from pipeline.prepare.readers.user_files import dataset_columns, expand, texts_in_parts
+from pipeline.prepare.rows import Rows, SourceTexts
 from pipeline.prepare.window import Window
 from pipeline.prepare.wordnet.families import Families, corpus_texts
 
@@ -30,19 +31,14 @@ def read_sources(
     """
     times: Counter[str] = Counter()
     for index, source in enumerate(sources):
-        lengths: tuple[int, ...] = ()
-        names: tuple[str, ...] = ()
         match source:
             case WordNetSource():
-                name, texts = "wordnet", pl.Series("text", corpus_texts(wordnet()))
+                name, rows = "wordnet", iter([Rows(pl.Series("text", corpus_texts(wordnet())))])
             case FileSource():
                 name = source.path
-                paths = expand(source.path, f"corpus.sources.{index}.path")
-                files = [read_texts(path, source.column) for path in paths]
-                texts, lengths = pl.concat(files), tuple(map(len, files))
-                names = tuple(without_folders(str(path)) for path in paths)
+                rows = _of_files(expand(source.path, f"corpus.sources.{index}.path"), source.column)
             case HubSource():
-                name, texts = source.dataset, _hub_texts(source)
+                name, rows = source.dataset, map(Rows, _hub_texts(source))
         times[name] += 1
         joined, cut = 1, None
         role: Role = "text"
@@ -50,7 +46,14 @@ def read_sources(
             joined, role = source.join, source.role
             cut = _cut(source, f"corpus.sources.{index}", window)
         numbered = f"{name} #{times[name]}" if times[name] > 1 else name
-        yield SourceTexts(numbered, texts, source.limit, joined, lengths, names, cut, role)
+        yield SourceTexts(numbered, rows, source.limit, joined, cut, role)
+
+
+def _of_files(paths: Sequence[Path], column: str) -> Iterator[Rows]:
+    """The rows of one file after the other."""
+    for path in paths:
+        for number, part in enumerate(texts_in_parts(path, column)):
+            yield Rows(part, without_folders(str(path)), begins=number == 0)
 
 
 def _cut(source: Documents, key: str, window: Callable[[], Window]) -> Cut | None:
@@ -64,7 +67,8 @@ def _cut(source: Documents, key: str, window: Callable[[], Window]) -> Cut | Non
             return Cut(source.language, packer(source, key, window()))
 
 
-def _hub_texts(source: HubSource) -> pl.Series:
+def _hub_texts(source: HubSource) -> Iterator[pl.Series]:
     options = {"config": source.config, "split": source.dataset_split, "revision": source.revision}
     dataset = load(f"corpus.sources: {source.dataset}", source.dataset, options)
-    return dataset_columns(dataset, [source.column], f"corpus.sources: {source.dataset}")[source.column]
+    tables = dataset_columns(dataset, [source.column], f"corpus.sources: {source.dataset}")
+    return (table[source.column] for table in tables)

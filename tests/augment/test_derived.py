@@ -3,10 +3,11 @@ import unicodedata
 import numpy as np
 import polars as pl
 import pytest
+from made_texts import new_texts
 from refusals import refuses
 
 from pipeline.augment.method import derived
-from pipeline.augment.method.derived import new_texts
+from pipeline.data.common.files import tables
 from pipeline.data.common.texts import AUGMENTED_SCHEMA, CORPUS_SCHEMA, LABELLED_SCHEMA, in_role, text_id
 from pipeline.params.gates import TextGates
 
@@ -63,7 +64,7 @@ def test_a_text_is_dropped_for_the_first_reason_that_speaks_against_it(text, rea
 def test_what_is_kept_is_clean_and_knows_where_it_is_from():
     made = judged([(PARENT, "  a\tbig\u00ad dog chased the small cat. "), ("one two", "one three")])
     assert dict(made.texts.schema) == AUGMENTED_SCHEMA
-    assert made.texts.rows() == [
+    assert made.texts.sort("text").rows() == [
         (
             text_id("a big dog chased the small cat."),
             "a big dog chased the small cat.",
@@ -88,7 +89,7 @@ def test_a_text_has_the_role_of_its_parent_and_is_another_in_each_role():
     )
     found = new_texts(made, corpus, "wordnet", TextGates())
     own = in_role(np.array([text_id(text)] * 3, np.uint64), roles)
-    assert found.texts.select("text_id", "role", "parent_id").rows() == list(
+    assert found.texts.select("text_id", "role", "parent_id").rows() == sorted(
         zip(own.tolist(), roles, ids.tolist(), strict=True)
     )
     assert found.dropped == {"duplicate": 1}
@@ -152,7 +153,7 @@ def test_where_a_script_has_no_spaces_the_share_is_of_letters(capsys):
     close = ["一条大狗在追那只小猫。", "ฉันชอบแมวตัวเล็ก"]
     pairs = [*zip(parents, close, strict=True), (parents[0], "我们明天坐火车去北京")]
     made = judged(pairs, corpus=[*parents, "a b c d e f g h i j k l m n o p q"])
-    assert made.texts["text"].to_list() == close
+    assert set(made.texts["text"]) == set(close)
     assert made.dropped == {"kept_tokens": 1}
     assert capsys.readouterr().err == ""
     judged(pairs[2:], corpus=parents)
@@ -214,3 +215,16 @@ def test_a_parent_that_is_no_text_of_the_corpus():
 def test_ends_in_the_wrong_order(gates, named):
     with pytest.raises(ValueError, match=named):
         TextGates(**gates)
+
+
+def test_however_many_texts_are_in_memory_the_same_are_kept(monkeypatch):
+    parents = [f"the large dog number {number} chased cats" for number in range(200)]
+    texts = [f"the big dog number {number % 150} chased cats" for number in range(190)]
+    pairs = [*zip(parents, texts, strict=False), (parents[0], parents[1]), (parents[2], texts[9])]
+    whole = judged(pairs, corpus=parents, kept_tokens=0.5)
+    assert whole.dropped == {"duplicate": 41, "corpus_text": 1}
+    monkeypatch.setattr(tables, "RANGE_ROWS", 10)
+    monkeypatch.setattr(derived, "ROWS_AT_A_TIME", 7)
+    apart = judged(pairs, corpus=parents, kept_tokens=0.5)
+    assert apart.texts.equals(whole.texts)
+    assert (apart.dropped, apart.novelty) == (whole.dropped, pytest.approx(whole.novelty))

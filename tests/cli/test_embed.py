@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from built_corpus import read_texts
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from typer.testing import CliRunner, Result
@@ -17,7 +18,6 @@ from pipeline.cli import embed as command
 from pipeline.cli import encoded
 from pipeline.cli.__main__ import app
 from pipeline.core.errors import UserError
-from pipeline.prepare.readers.user_files import read_texts
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 DIM = 8

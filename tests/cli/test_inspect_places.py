@@ -1,19 +1,19 @@
 from pathlib import Path
 
-import polars as pl
+from built_corpus import build, source
 from typer.testing import CliRunner
 
 from pipeline.cli.__main__ import app
 from pipeline.data.common import texts
 from pipeline.params.corpus import Corpus
-from pipeline.prepare.corpus import PROVENANCE_SCHEMA, SourceTexts, build
 from pipeline.prepare.documents import Cut
+from pipeline.prepare.rows import PROVENANCE_SCHEMA, SourceTexts
 
 CORPUS = Corpus.model_validate({"sources": [{"kind": "wordnet"}], "min_words": 1})
 
 
-def inspect(folder: Path, source: SourceTexts, *, places: bool) -> str:
-    table, _ = build([source], CORPUS, pl.Series([], dtype=pl.String))
+def inspect(folder: Path, given: SourceTexts, *, places: bool) -> str:
+    table, _ = build([given], CORPUS)
     texts.write(table, texts.CORPUS_SCHEMA, folder / "corpus.parquet")
     if places:
         texts.write(table, PROVENANCE_SCHEMA, folder / "provenance.parquet")
@@ -23,8 +23,8 @@ def inspect(folder: Path, source: SourceTexts, *, places: bool) -> str:
 
 
 def test_a_corpus_is_shown_with_where_its_texts_come_from(tmp_path):
-    rows = pl.Series(["One is one.", "Two are two. Three are three."])
-    cut = SourceTexts("docs/*.txt", rows, None, files=("docs/a.txt",), cut=Cut("en", None))
+    rows = ["One is one.", "Two are two. Three are three."]
+    cut = source(*rows, name="docs/*.txt", files=("docs/a.txt",), cut=Cut("en", None))
     assert "docs/a.txt" not in inspect(tmp_path, cut, places=False)
     shown = [
         line.split("┆") for line in inspect(tmp_path, cut, places=True).splitlines() if "docs/a.txt" in line
@@ -38,7 +38,7 @@ def test_a_corpus_is_shown_with_where_its_texts_come_from(tmp_path):
 
 
 def test_columns_that_say_nothing_are_left_out(tmp_path):
-    whole = SourceTexts("wordnet", pl.Series(["One is one."]), None)
+    whole = source("One is one.", name="wordnet")
     header = inspect(tmp_path, whole, places=True)
     assert "row" in header.split("column split")[1]
     assert "part" not in header

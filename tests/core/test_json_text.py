@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from built_corpus import read_texts
 from refusals import refuses
 
 from pipeline.cli import model_folder
@@ -12,7 +13,6 @@ from pipeline.core import facts, json_text
 from pipeline.data.common.files import metrics
 from pipeline.data.models import teacher_facts
 from pipeline.data.utf8 import read_json_lines
-from pipeline.prepare.readers import user_files
 from pipeline.vectors.sets import published
 
 DEEP = "[" * 100_000
@@ -46,4 +46,4 @@ def test_a_manifest_and_a_users_file_of_it_are_named(folder):
         published.open_set(Path("corpus"))
     Path("texts.jsonl").write_text(f"{json.dumps({'text': 'a'})}\n{DEEP}\n")
     with refuses("texts.jsonl", "line 2"):
-        user_files.read_texts(Path("texts.jsonl"), "text")
+        read_texts(Path("texts.jsonl"), "text")

@@ -1,8 +1,10 @@
+from contextlib import suppress
+
 import polars as pl
 import pytest
 from refusals import refuses
 
-from pipeline.data.common.files.tables import read_table, write_table
+from pipeline.data.common.files.tables import ROW_GROUP_ROWS, read_table, table_writer, write_table
 
 SCHEMA = {"text_id": pl.UInt64, "text": pl.String}
 ROWS = 2000
@@ -73,3 +75,23 @@ def test_a_file_with_damaged_pages_names_its_stage(path):
     path.write_bytes(content)
     with refuses(path, "`dvc repro -f prepare`"):
         read_table(path, SCHEMA, "prepare")
+
+
+def test_a_table_that_is_written_in_parts_has_the_same_bytes(tmp_path):
+    schema = {"text_id": pl.UInt64, "text": pl.String, "split": pl.String}
+    rows = 2 * ROW_GROUP_ROWS + 77
+    table = pl.DataFrame(
+        {"text_id": range(rows), "text": [f"text {row}" for row in range(rows)], "split": "train"},
+        schema=schema,
+    )
+    write_table(table, schema, tmp_path / "whole.parquet")
+    for size in (1000, ROW_GROUP_ROWS, 20_000):
+        with table_writer(schema, tmp_path / "parts.parquet") as write:
+            for part in table.iter_slices(size):
+                write(part)
+        assert (tmp_path / "parts.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+    assert read_table(tmp_path / "whole.parquet", schema, "prepare").equals(table)
+    with suppress(KeyError), table_writer(schema, tmp_path / "broken.parquet") as write:
+        write(table)
+        raise KeyError
+    assert not (tmp_path / "broken.parquet").exists()

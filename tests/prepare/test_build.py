@@ -1,20 +1,14 @@
 import polars as pl
+from built_corpus import NOTHING, build, source
 from refusals import refuses
 
 from pipeline.data.common.texts import CORPUS_SCHEMA, fold
 from pipeline.params.corpus import Corpus
-from pipeline.prepare.corpus import SourceTexts, build
 from pipeline.prepare.shared.cleaning import check_ids
-
-NOTHING = pl.Series([], dtype=pl.String)
 
 
 def corpus_params(**fields):
     return Corpus.model_validate({"sources": [{"kind": "wordnet"}], **fields})
-
-
-def source(*texts, name="a", limit=None, joined=1, lengths=()):
-    return SourceTexts(name, pl.Series("text", texts, dtype=pl.String), limit, joined, lengths)
 
 
 def test_every_dropped_row_is_counted_by_reason():
@@ -104,7 +98,7 @@ def test_successive_texts_are_joined_and_none_of_an_evaluation_is_among_them():
     texts = ["one is one", "short", "The dog, barks!", "two are two", "", "three or more", "a  b", "d e f"]
     sources = [source("three or more a b", name="a"), source(*texts, name="b", joined=2)]
     table, [_, report] = build(sources, corpus_params(max_words=6), fold(pl.Series(["the DOG barks"])))
-    joined = table.filter(pl.col("source") == "b")["text"].to_list()
+    joined = table.filter(pl.col("source") == "b").sort("row")["text"].to_list()
     assert joined == ["one is one short", "two are two", "d e f"]
     assert report.dropped == {
         "empty": 1,

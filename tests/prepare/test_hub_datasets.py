@@ -70,7 +70,8 @@ def test_a_dataset_of_json_lines_with_one_split_and_a_corpus(tmp_path):
     )
     assert read({"kind": "sts", "path": f"hub:{folder}"}).pairs["score"].to_list() == [4.5, 1]
     source = HubSource(kind="huggingface", dataset=str(folder), column="sentence2")
-    assert [part.texts.to_list() for part in read_sources([source], None, None)] == [["b", "c"]]
+    (part,) = read_sources([source], None, None)
+    assert [[*rows.texts] for rows in part.rows] == [["b", "c"]]
 
 
 def test_splits_that_are_joined_and_a_corpus_of_numbers(dataset):
@@ -80,10 +81,10 @@ def test_splits_that_are_joined_and_a_corpus_of_numbers(dataset):
     (part,) = read_sources(
         [HubSource(kind="huggingface", dataset=folder, dataset_split="test", column="score")], None, None
     )
-    assert part.texts.to_list() == ["0", "1", "2", "3", "4"]
+    assert [*next(iter(part.rows)).texts] == ["0", "1", "2", "3", "4"]
     lists = HubSource(kind="huggingface", dataset=folder, dataset_split="test", column="tokens")
     with refuses("corpus.sources", folder, "tokens", "List(String)", "another column"):
-        list(read_sources([lists], None, None))
+        [[*part.rows] for part in read_sources([lists], None, None)]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_an_empty_corpus_leaves_nothing_behind(project):
     params["corpus"]["min_words"] = 50
     with refuses("texts.txt", "202 rows", "202 too_few_words", "`corpus:` in params.yaml"):
         prepare(folder, params)
-    assert not (folder / "out").exists()
+    assert not [*folder.glob("out/**/*")]
 
 
 def test_missing_wordnet_is_one_line_and_exit_code_1(project, capsys):

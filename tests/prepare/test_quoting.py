@@ -3,12 +3,13 @@
 import csv
 
 import pytest
+from built_corpus import read_texts
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refuses
 
 from pipeline.params.evaluate import Evaluate
-from pipeline.prepare.readers.user_files import read_columns, read_texts
+from pipeline.prepare.readers.user_files import read_columns
 from pipeline.prepare.tasks import evaluation
 
 CELLS = st.text(st.sampled_from('ab"\t\n\r ,'), min_size=1, max_size=4)

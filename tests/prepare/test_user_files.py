@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from built_corpus import read_texts
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refuses
@@ -34,7 +35,7 @@ def write(path, content):
 )
 def test_lines_of_a_text_file(tmp_path, name, content, monkeypatch):
     monkeypatch.setattr(delimited, "LINES_AT_A_TIME", 2)
-    texts = user_files.read_texts(write(tmp_path / name, content), "ignored")
+    texts = read_texts(write(tmp_path / name, content), "ignored")
     assert texts.to_list() == ["one\r", "", "two \u2028 still two"]
 
 
@@ -51,7 +52,7 @@ def test_lines_of_a_text_file(tmp_path, name, content, monkeypatch):
 def test_a_column_of_each_format(tmp_path, name, content, at_a_time, monkeypatch):
     monkeypatch.setattr(delimited, "LINES_AT_A_TIME", at_a_time)
     path = write(tmp_path / name, content)
-    assert user_files.read_texts(path, "text").to_list() == ['a, "b"', None]
+    assert read_texts(path, "text").to_list() == ['a, "b"', None]
     assert user_columns.numbers(user_files.read_columns(path, ["id"])["id"], path).to_list() == [1.0, 2.0]
 
 
@@ -59,9 +60,9 @@ def test_a_column_of_each_format(tmp_path, name, content, at_a_time, monkeypatch
 def test_an_empty_line_is_an_empty_cell_of_a_single_column_and_none_of_several(tmp_path, name):
     mark = "," if name == "x.csv" else "\t"
     path = write(tmp_path / name, "\ntext\none\n\ntwo\n")
-    assert user_files.read_texts(path, "text").to_list() == ["one", None, "two"]
+    assert read_texts(path, "text").to_list() == ["one", None, "two"]
     write(path, f"id{mark}text\n1{mark}one\n\n2{mark}two\n")
-    assert user_files.read_texts(path, "text").to_list() == ["one", "two"]
+    assert read_texts(path, "text").to_list() == ["one", "two"]
 
 
 def test_a_number_that_is_none_is_an_empty_cell(tmp_path):
@@ -133,14 +134,14 @@ BAD = {
 def test_a_fault_names_the_file_and_the_place(tmp_path, name):
     content, named = BAD[name]
     with refuses(tmp_path / name, *named):
-        user_files.read_texts(write(tmp_path / name, content), "text")
+        read_texts(write(tmp_path / name, content), "text")
 
 
 def test_a_truncated_gzip_file(tmp_path):
     path = tmp_path / "x.txt.gz"
     path.write_bytes(gzip.compress(b"hello " * 1000)[:-20])
     with refuses(path, "gzip", "compress it again"):
-        user_files.read_texts(path, "text")
+        read_texts(path, "text")
 
 
 @pytest.mark.parametrize("cell", ["three", "", "nan", "inf"])
@@ -232,7 +233,7 @@ def test_beir_names_the_qrels_there_are(tmp_path):
 def test_another_encoding_without_a_mark_is_told(tmp_path, name, text, encoding):
     path = write(tmp_path / name, text.encode(encoding))
     with refuses(path, "line ", "UTF-8"):
-        user_files.read_texts(path, "text")
+        read_texts(path, "text")
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.jsonl", "x.parquet"])
@@ -240,7 +241,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
     path = tmp_path / name
     os.mkfifo(path)
     with refuses(path, "pipe", "file"):
-        user_files.read_texts(path, "text")
+        read_texts(path, "text")
     with refuses("corpus.sources.0.path", path, "pipe"):
         user_files.expand(str(path), "corpus.sources.0.path")
 

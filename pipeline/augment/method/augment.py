@@ -1,14 +1,19 @@
 """Corpus texts -> new texts, by one method: `python -m pipeline.augment.method.augment wordnet ...`."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import polars as pl
 import typer
 
-from pipeline.augment.method.derived import new_texts
+from pipeline.augment.method.derived import NewTexts, look_at
 from pipeline.augment.method.interface import Made, Resources
+from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.progress import progress
 from pipeline.core.registry import implementation
 from pipeline.data.common import texts as texts_file
 from pipeline.data.common.files import metrics as metrics_file
@@ -34,27 +39,55 @@ def main(
             f"there is no method {method!r}; `augment:` in {params_file} has {', '.join(methods)}"
         )
     settings, augmenter = methods[method], implementation("augment", f"{method}.augmenter")
-    known = texts_file.read_corpus(corpus)
-    chosen = known.filter(pl.col("split") == "train").head(settings.limit or len(known))
-    if settings.enabled:
-        resources = Resources(wordnet, vocabulary, Path(params.runtime.cache), params.runtime.device)
-        made: Made = augmenter.augment(chosen, settings, resources)
-    else:
-        chosen = chosen.clear()
-        made = Made(chosen.select(pl.col("text_id").alias("parent_id"), "text"))
-    derived = new_texts(made.rows, known, method, settings.gates)
-
-    texts_file.write(derived.texts, texts_file.AUGMENTED_SCHEMA, out)
+    texts_in, left_alone = 0, Counter[str]()
+    known = look_at(texts_file.parts(corpus, texts_file.CORPUS_SCHEMA))
+    with scratch_folder(out) as folder, texts_file.writer(texts_file.AUGMENTED_SCHEMA, out) as put:
+        found = NewTexts(known, method, settings.gates, folder)
+        if settings.enabled:
+            resources = Resources(wordnet, vocabulary, Path(params.runtime.cache), params.runtime.device)
+            at_a_time = getattr(augmenter, "TEXTS_AT_A_TIME", None)
+            for texts in _together(
+                corpus, min(settings.limit or known.train, known.train), at_a_time, method
+            ):
+                made: Made = augmenter.augment(texts, settings, resources)
+                texts_in += len(texts)
+                left_alone.update(made.left_alone)
+                found.add(made.rows, texts)
+        for part in found.parts(partial(texts_file.within, corpus)):
+            put(part)
     counts = {
-        "texts_in": len(chosen),
-        "left_alone": dict(made.left_alone),
-        "made": len(made.rows),
-        "rows_out": len(derived.texts),
-        "dropped": derived.dropped,
-        "rate": len(derived.texts) / len(chosen) if len(chosen) else None,
-        "novelty": derived.novelty,
+        "texts_in": texts_in,
+        "left_alone": dict(left_alone),
+        "made": found.made,
+        "rows_out": found.rows,
+        "dropped": found.dropped,
+        "rate": found.rows / texts_in if texts_in else None,
+        "novelty": found.novelty,
     }
     metrics_file.write(counts, metrics)
+
+
+def _together(corpus: Path, count: int, at_a_time: int | None, method: str) -> Iterator[pl.DataFrame]:
+    """The first training texts, `at_a_time` or all of them together."""
+    parts = _first(texts_file.parts(corpus, texts_file.CORPUS_SCHEMA), count)
+    if at_a_time is None:
+        yield pl.concat([pl.DataFrame(schema=texts_file.CORPUS_SCHEMA), *parts])
+        return
+    with progress(f"augment {method}", count, "texts") as advance:
+        for part in parts:
+            for some in part.iter_slices(at_a_time):
+                yield some
+                advance(len(some))
+
+
+def _first(parts: Iterable[pl.DataFrame], count: int) -> Iterator[pl.DataFrame]:
+    left = count
+    for part in parts:
+        chosen = part.filter(split="train").head(left)
+        left -= len(chosen)
+        yield chosen
+        if not left:
+            return
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache, partial
 
 import numpy as np
 import polars as pl
@@ -12,18 +13,20 @@ from numpy.typing import NDArray
 from pipeline.augment.method.interface import Made, Resources
 from pipeline.augment.wordnet.language import Language
 from pipeline.augment.wordnet.lexicon import Lexicon
-from pipeline.augment.wordnet.nlpaug import substitute_synonyms
+from pipeline.augment.wordnet.nlpaug import substitution
 from pipeline.augment.wordnet.rewrite import Rewriter
 from pipeline.augment.wordnet.tagger import tagger
 from pipeline.augment.wordnet.teacher import teacher_context
 from pipeline.augment.wordnet.words.senses import read_senses
-from pipeline.core.progress import progress
 from pipeline.params.augment import WordNetAugment
 from pipeline.prepare.shared.wordnet_files import open_wordnet
 
 SCHEMA = {"parent_id": pl.UInt64, "text": pl.String}
-_ROWS = 65_536
-"""Texts that are Python objects at a time."""
+TEXTS_AT_A_TIME = 65_536
+"""Texts that are Python objects at a time; others change nothing of what becomes of one."""
+
+Substitution = Callable[[pl.DataFrame], pl.DataFrame]
+"""Texts to new texts."""
 
 
 def augment(texts: pl.DataFrame, params: WordNetAugment, resources: Resources) -> Made:
@@ -43,25 +46,31 @@ def augment(texts: pl.DataFrame, params: WordNetAugment, resources: Resources) -
     Raises:
         UserError: WordNet, or a tagger or teacher that params ask for, is not there.
     """
+    language, by = _opened(params, resources)
+    left_alone: Counter[str] = Counter()
+    if language:
+        texts, left_alone = in_english(texts, language)
+    return Made(by(texts), left_alone)
+
+
+@lru_cache(1)
+def _opened(params: WordNetAugment, resources: Resources) -> tuple[Language | None, Substitution]:
+    """What tells the language, if it is to be told, and what substitutes; for all texts of a run."""
     own = params.engine == "own"
     lexicon = Lexicon(read_senses(resources.wordnet)) if own or params.language else None
-    left_alone: Counter[str] = Counter()
-    if lexicon and params.language:
-        texts, left_alone = in_english(texts, Language(lexicon.knows))
+    language = Language(lexicon.knows) if lexicon and params.language else None
     if lexicon and own:
-        return Made(substitute(texts, params, rewriter(lexicon, params, resources)), left_alone)
-    return Made(substitute_synonyms(texts, params, open_wordnet(resources.wordnet)), left_alone)
+        return language, partial(substitute, params=params, by=rewriter(lexicon, params, resources))
+    return language, substitution(params, open_wordnet(resources.wordnet))
 
 
 def in_english(texts: pl.DataFrame, language: Language) -> tuple[pl.DataFrame, Counter[str]]:
     """The texts that are English, and how many are not, by reason."""
     kept, left_alone = [texts.clear()], Counter[str]()
-    with progress("telling the language", len(texts), "texts") as advance:
-        for part in texts.iter_slices(_ROWS):
-            doubts = [language.doubt(text) for text in part["text"].to_list()]
-            left_alone.update(doubt for doubt in doubts if doubt)
-            kept.append(part.filter(pl.Series([doubt is None for doubt in doubts], dtype=pl.Boolean)))
-            advance(len(part))
+    for part in texts.iter_slices(TEXTS_AT_A_TIME):
+        doubts = [language.doubt(text) for text in part["text"].to_list()]
+        left_alone.update(doubt for doubt in doubts if doubt)
+        kept.append(part.filter(pl.Series([doubt is None for doubt in doubts], dtype=pl.Boolean)))
     return pl.concat(kept), left_alone
 
 
@@ -82,8 +91,8 @@ def substitute(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> pl.
 
 
 def _parts(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> Iterator[pl.DataFrame]:
-    with _no_garbage(), progress("substituting synonyms", len(texts), "texts") as advance:
-        for part in texts.select("text_id", "text").iter_slices(_ROWS):
+    with _no_garbage():
+        for part in texts.select("text_id", "text").iter_slices(TEXTS_AT_A_TIME):
             ids = part["text_id"].to_numpy()
             states = _states(ids, params.seed, params.variants)
             rows = part["text"].to_list()
@@ -92,7 +101,6 @@ def _parts(texts: pl.DataFrame, params: WordNetAugment, by: Rewriter) -> Iterato
             else:
                 made = [one for row in map(by.variants, rows, states.tolist()) for one in row]
             yield pl.DataFrame({"parent_id": np.repeat(ids, params.variants), "text": made}, schema=SCHEMA)
-            advance(len(part))
 
 
 @contextmanager

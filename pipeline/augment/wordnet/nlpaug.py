@@ -8,7 +8,6 @@ from functools import cache
 
 import polars as pl
 
-from pipeline.core.progress import progress
 from pipeline.params.augment import WordNetAugment
 from pipeline.prepare.shared.wordnet_files import Reader
 
@@ -32,14 +31,23 @@ def substitute_synonyms(texts: pl.DataFrame, params: WordNetAugment, reader: Rea
     Returns:
         Columns `parent_id` and `text`: `params.variants` rows for every text, some of them unchanged.
     """
-    substitute, rows = _substitution(reader, params.rate), []
-    with _own_randomness(), progress("substituting synonyms", len(texts), "texts") as advance:
-        for text_id, text in texts.select("text_id", "text").iter_rows():
-            for variant in range(params.variants):
-                random.seed(f"{params.seed}:{text_id}:{variant}")
-                rows.append((text_id, substitute(text)))
-            advance(1)
-    return pl.DataFrame(rows, schema={"parent_id": pl.UInt64, "text": pl.String}, orient="row")
+    return substitution(params, reader)(texts)
+
+
+def substitution(params: WordNetAugment, reader: Reader) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    """`substitute_synonyms`, for several calls."""
+    substitute = _substitution(reader, params.rate)
+
+    def substituted(texts: pl.DataFrame) -> pl.DataFrame:
+        rows = []
+        with _own_randomness():
+            for text_id, text in texts.select("text_id", "text").iter_rows():
+                for variant in range(params.variants):
+                    random.seed(f"{params.seed}:{text_id}:{variant}")
+                    rows.append((text_id, substitute(text)))
+        return pl.DataFrame(rows, schema={"parent_id": pl.UInt64, "text": pl.String}, orient="row")
+
+    return substituted
 
 
 class Synonyms:

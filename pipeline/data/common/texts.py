@@ -1,7 +1,8 @@
 """Text sets: data/corpus/*.parquet, data/augmented/*.parquet and data/gated/*.parquet."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,15 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from pipeline.core.errors import UserError
-from pipeline.data.common.files.tables import Schema, check_table, read_table, readable, write_table
+from pipeline.data.common.files.tables import (
+    Range,
+    Schema,
+    check_table,
+    lies,
+    read_table,
+    readable,
+    table_writer,
+)
 
 IDENTITY = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
 """What every text set has: the id is `text_id` of the text, by `in_role` in its role."""
@@ -135,6 +144,24 @@ def stream(path: Path, split: str | None, prompts: Mapping[str, str] | None = No
         yield with_prompts(table, prompts or {})["text"].to_list()
 
 
+def parts(path: Path, schema: Schema) -> Iterator[pl.DataFrame]:
+    """The rows of a text set, ROWS_AT_A_TIME at a time, with the columns of `schema`; as `read_corpus`."""
+    stage, _ = _columns(path, None)
+    last = np.empty(0, np.uint64)
+    for batch in _stream(path, schema, None, stage):
+        table = _checked(pl.DataFrame(pl.from_arrow(batch)), path, stage)
+        first = table["text_id"].to_numpy()[:1]
+        _check_order(np.concatenate([last, first]), path, stage)
+        last = table["text_id"].to_numpy()[-1:]
+        yield table
+
+
+def within(path: Path, among: Range) -> pl.DataFrame:
+    """text_id and text of a text set's rows in a range of ids; the others are not kept in memory."""
+    with readable(path, _columns(path, None)[0]):
+        return pl.scan_parquet(path, glob=False).select("text_id", "text").filter(lies(among)).collect()
+
+
 def _stream(path: Path, schema: Schema, split: str | None, stage: str) -> Iterator[pa.RecordBatch]:
     """Some rows at a time of these columns."""
     check_table(path, schema, stage, exact=False)
@@ -165,9 +192,28 @@ def write(texts: pl.DataFrame, schema: dict[str, type[pl.DataType]], path: Path)
     Raises:
         UserError: two rows have one text_id.
     """
-    if "role" not in texts.columns:
-        texts = texts.with_columns(role=pl.lit("text"))
-    write_table(_checked(texts.sort("text_id"), path, "prepare"), schema, path)
+    with writer(schema, path) as put:
+        put(texts.sort("text_id"))
+
+
+@contextmanager
+def writer(schema: dict[str, type[pl.DataType]], path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """Yield what takes the rows of a text set, some at a time, in the order of their ids; as `write`."""
+    last = -1
+    with table_writer(schema, path) as put:
+
+        def checked(texts: pl.DataFrame) -> None:
+            nonlocal last
+            if texts.is_empty():
+                return
+            if "role" not in texts.columns:
+                texts = texts.with_columns(role=pl.lit("text"))
+            put(_checked(texts, path, "prepare"))
+            if texts["text_id"][0] <= last:
+                raise ValueError(f"{path}: texts are given out of the order of their ids")
+            last = texts["text_id"][-1]
+
+        yield checked
 
 
 def _checked(texts: pl.DataFrame, path: Path, stage: str) -> pl.DataFrame:

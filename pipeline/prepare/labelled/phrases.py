@@ -11,7 +11,7 @@ from pipeline.params.phrases import ChoiceTask, ClusteringTask, FuzzyJoinTask
 from pipeline.prepare.labelled.entities import resolution
 from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
-from pipeline.prepare.readers.delimited import read_commas, read_lines
+from pipeline.prepare.readers.delimited import commas, read_lines
 from pipeline.prepare.readers.hub_datasets import is_hub
 from pipeline.prepare.readers.user_columns import filled, is_filled
 from pipeline.prepare.readers.user_files import expand, read_columns
@@ -100,7 +100,7 @@ def fuzzy_join(keys: Keys, task: FuzzyJoinTask) -> Labelled:
 def _table(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Matches (subset, query, entity) and the entities (subset, entity) of one table."""
     columns = {"gt": ["title_r", "title_l"], "left": ["title"]}
-    read = {part: read_commas(folder / f"{part}.csv", names) for part, names in columns.items()}
+    read = {part: pl.concat(commas(folder / f"{part}.csv", names)) for part, names in columns.items()}
     query, entity, known = (
         normalise(filled(read[part][name], folder / f"{part}.csv")).alias(new)
         for part, name, new in (

@@ -16,22 +16,22 @@ LINES_AT_A_TIME = 100_000
 Row = TypeVar("Row")
 
 
-def read_commas(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """Columns of a comma-separated file with a header, as text; an empty cell is null.
+def commas(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Columns of a comma-separated file with a header, as text, in parts; an empty cell is null.
 
     Raises:
         UserError: see `user_files.read_columns`.
     """
-    return _read_delimited(path, columns, _csv_rows(path, ","))
+    return _delimited(path, columns, _csv_rows(path, ","))
 
 
-def read_tabs(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """Columns of a user's tab-separated file with a header, quoted or not; an empty cell is null.
+def tabs(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Columns of a user's tab-separated file with a header, quoted or not, in parts; an empty cell is null.
 
     Raises:
         UserError: see `user_files.read_columns` and `quoting.is_quoted`.
     """
-    return _read_delimited(path, columns, _csv_rows(path, "\t") if is_quoted(path) else tabbed_rows(path))
+    return _delimited(path, columns, _csv_rows(path, "\t") if is_quoted(path) else tabbed_rows(path))
 
 
 def read_tabbed(path: Path, columns: Sequence[str]) -> pl.DataFrame:
@@ -42,7 +42,7 @@ def read_tabbed(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     Raises:
         UserError: see `user_files.read_columns`.
     """
-    return _read_delimited(path, columns, tabbed_rows(path))
+    return pl.concat(_delimited(path, columns, tabbed_rows(path)))
 
 
 def read_cells(path: Path, names: Sequence[str], *, surplus: bool = False) -> pl.DataFrame:
@@ -86,18 +86,27 @@ def read_lines(path: Path) -> list[str]:
 def table_of(rows: Iterator[Sequence[str | None]], columns: Sequence[str], path: Path) -> pl.DataFrame:
     """The rows of a file as a table of texts, in which an empty cell is null.
 
-    It is put together by parts, for Python's own strings take several times the memory.
+    Raises:
+        UserError: there is no row.
+    """
+    return pl.concat(tables_of(rows, columns, path))
+
+
+def tables_of(
+    rows: Iterator[Sequence[str | None]], columns: Sequence[str], path: Path
+) -> Iterator[pl.DataFrame]:
+    """The same table in parts, for Python's own strings take several times the memory.
 
     Raises:
         UserError: there is no row.
     """
-    parts = [pl.DataFrame(schema=dict.fromkeys(columns, pl.String))]
+    schema, is_empty = dict.fromkeys(columns, pl.String), True
     for part in in_parts(rows):
         cells = {name: [row[place] or None for row in part] for place, name in enumerate(columns)}
-        parts.append(pl.DataFrame(cells, schema=parts[0].schema))
-    if len(parts) == 1:
+        is_empty = False
+        yield pl.DataFrame(cells, schema=schema)
+    if is_empty:
         raise empty(path, "has no row")
-    return pl.concat(parts)
 
 
 def in_parts(rows: Iterator[Row]) -> Iterator[list[Row]]:
@@ -142,9 +151,9 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         raise UserError(f"{path}, line {error.line}: {error}; correct the quotation marks") from None
 
 
-def _read_delimited(
+def _delimited(
     path: Path, columns: Sequence[str], rows: Iterator[tuple[int, list[str]]]
-) -> pl.DataFrame:
+) -> Iterator[pl.DataFrame]:
     header = next((row for _, row in rows if row), [])
     if not header:
         raise empty(path)
@@ -164,4 +173,4 @@ def _read_delimited(
                 )
             yield [row[place] for place in of_columns]
 
-    return table_of(cells(), names, path)
+    yield from tables_of(cells(), names, path)

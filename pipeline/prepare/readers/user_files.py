@@ -22,13 +22,14 @@ from pipeline.core.errors import UserError
 from pipeline.data.common.files.tables import readable_or
 from pipeline.data.utf8 import check_regular, lines_of, read_json_lines
 from pipeline.prepare.readers.delimited import (
+    LINES_AT_A_TIME,
+    commas,
     empty,
     in_parts,
     missing_column,
-    read_commas,
     read_tabbed,
-    read_tabs,
-    table_of,
+    tables_of,
+    tabs,
 )
 from pipeline.prepare.readers.hub_datasets import is_hub, open_dataset
 
@@ -65,18 +66,21 @@ def expand(pattern: str, key: str) -> list[Path]:
     return found
 
 
-def read_texts(path: Path, column: str) -> pl.Series:
-    """One column of texts, or the lines of a .txt; an empty cell is null.
+def texts_in_parts(path: Path, column: str) -> Iterator[pl.Series]:
+    """One column of texts, or the lines of a .txt, some at a time; an empty cell is null.
 
     Raises:
         UserError: see `read_columns`.
     """
     if _format(path) != ".txt":
-        return read_columns(path, [column])[column]
-    parts = [pl.Series("text", part, dtype=pl.String) for part in in_parts(lines_of(path))]
-    if not parts:
+        yield from (part[column] for part in _in_parts(path, [column]))
+        return
+    is_empty = True
+    for part in in_parts(lines_of(path)):
+        is_empty = False
+        yield pl.Series("text", part, dtype=pl.String)
+    if is_empty:
         raise empty(path)
-    return pl.concat(parts)
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
@@ -87,24 +91,25 @@ def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     Raises:
         UserError: the format is unknown, the file has no rows or lacks a column, or a line cannot be read.
     """
+    return pl.concat(_in_parts(path, columns))
+
+
+def _in_parts(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     match "hub" if is_hub(path) else _format(path):
         case "hub":
-            table = dataset_columns(open_dataset(path), columns, path)
+            return dataset_columns(open_dataset(path), columns, path)
         case ".jsonl":
-            table = _read_jsonl(path, columns)
+            return _jsonl(path, columns)
         case ".csv":
-            table = read_commas(path, columns)
+            return commas(path, columns)
         case ".tsv":
-            table = read_tabs(path, columns)
+            return tabs(path, columns)
         case ".parquet":
-            table = _read_parquet(path, columns)
+            return _parquet(path, columns)
         case _ if "\t" in next(iter(lines_of(path)), ""):
-            table = read_tabbed(path, columns)
+            return iter([read_tabbed(path, columns)])
         case _:
             raise UserError(f"{path} has no columns; use {', '.join(FORMATS[1:])}")
-    if table.is_empty():
-        raise empty(path)
-    return table
 
 
 def _format(path: Path) -> str:
@@ -115,7 +120,7 @@ def _format(path: Path) -> str:
     return name.suffix
 
 
-def _read_jsonl(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+def _jsonl(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     names = list(dict.fromkeys(columns))
 
     def cells() -> Iterator[list[str | None]]:
@@ -125,7 +130,7 @@ def _read_jsonl(path: Path, columns: Sequence[str]) -> pl.DataFrame:
                     raise missing_column(f"{path}, line {number}", column, value)
             yield [_cell(value[column], f"{path}, line {number}: {column}") for column in names]
 
-    return table_of(cells(), names, path)
+    return tables_of(cells(), names, path)
 
 
 def _cell(value: object, where: str) -> str | None:
@@ -152,20 +157,23 @@ def whole_characters(text: str, where: str) -> str:
     return text
 
 
-def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+def _parquet(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     with readable_or(path, "write it again"):
         check_regular(path)
         if not path.stat().st_size:
             raise empty(path)
         with path.open("rb") as file:  # a name with brackets is no pattern
             _check_there(pl.read_parquet_schema(file), columns, path)
-        table = pl.read_parquet(path, columns=list(dict.fromkeys(columns)), glob=False)
-        schema = pq.read_schema(path)
-        return _as_texts(table, _classes(schema), path)
+        with pq.ParquetFile(path) as opened:
+            schema, names = opened.schema_arrow, list(dict.fromkeys(columns))
+            batches = (batch.select(names) for batch in opened.iter_batches(LINES_AT_A_TIME, columns=names))
+            yield from _as_texts(
+                (pl.DataFrame(pl.from_arrow(batch)) for batch in batches), _classes(schema), path
+            )
 
 
-def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | str) -> pl.DataFrame:
-    """Columns of a dataset of Hugging Face's, as text; an empty cell is null.
+def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | str) -> Iterator[pl.DataFrame]:
+    """Columns of a dataset of Hugging Face's, as text, in parts; an empty cell is null.
 
     Args:
         dataset: one split.
@@ -177,8 +185,10 @@ def dataset_columns(dataset: "Dataset", columns: Sequence[str], where: Path | st
     """
     names = list(dict.fromkeys(columns))
     _check_there(dataset.column_names, names, where)
-    table = pl.DataFrame(pl.from_arrow(dataset.select_columns(names).with_format("arrow")[:]))
-    return _as_texts(table, _classes(dataset.features.arrow_schema), where)
+    arrow = dataset.select_columns(names).with_format("arrow")
+    starts = range(0, len(dataset), LINES_AT_A_TIME)
+    parts = (pl.DataFrame(pl.from_arrow(arrow[start : start + LINES_AT_A_TIME])) for start in starts)
+    return _as_texts(parts, _classes(dataset.features.arrow_schema), where)
 
 
 def _check_there(found: Iterable[str], columns: Sequence[str], path: Path | str) -> None:
@@ -199,24 +209,29 @@ def _classes(schema: pa.Schema) -> set[str]:
         return set()
 
 
-def _as_texts(table: pl.DataFrame, classes: Container[str], path: Path | str) -> pl.DataFrame:
-    """The columns as texts.
+def _as_texts(
+    tables: Iterable[pl.DataFrame], classes: Container[str], path: Path | str
+) -> Iterator[pl.DataFrame]:
+    """The columns of a table's successive parts as texts.
 
     Raises:
         UserError: there is no row, or a column holds something else.
     """
-    if table.is_empty():
+    before = 0
+    for table in tables:
+        columns = [_as_text(column, column.name in classes, path, before) for column in table.iter_columns()]
+        before += len(table)
+        yield pl.DataFrame(columns).with_columns(pl.all().replace("", None))
+    if not before:
         raise empty(path, "has no row")
-    columns = [_as_text(column, column.name in classes, path) for column in table.iter_columns()]
-    return pl.DataFrame(columns).with_columns(pl.all().replace("", None))
 
 
-def _as_text(column: pl.Series, is_class: bool, path: Path | str) -> pl.Series:
+def _as_text(column: pl.Series, is_class: bool, path: Path | str, before: int) -> pl.Series:
     kind = column.dtype
     if kind == pl.Null:
         raise UserError(f"{path}: {column.name} has no value in any row; fill it, or name another column")
     if kind == pl.Binary:
-        return _decoded(column, path)
+        return _decoded(column, path, before)
     if not (kind in (pl.String, pl.Categorical, pl.Enum, pl.Boolean) or kind.is_numeric()):
         raise UserError(f"{path}: {column.name} holds {kind}, not texts or numbers; name another column")
     if kind.is_float():
@@ -226,12 +241,12 @@ def _as_text(column: pl.Series, is_class: bool, path: Path | str) -> pl.Series:
     return column.cast(pl.String)
 
 
-def _decoded(column: pl.Series, path: Path | str) -> pl.Series:
-    """Bytes as texts."""
+def _decoded(column: pl.Series, path: Path | str, before: int) -> pl.Series:
+    """Bytes as texts; so many rows are before them."""
     try:
         return column.cast(pl.String)
     except pl.exceptions.ComputeError:
-        row = next(row for row, value in enumerate(column, start=1) if not _is_utf8(value))
+        row = next(row for row, value in enumerate(column, start=before + 1) if not _is_utf8(value))
         raise UserError(
             f"{path}, row {row} of the data: {column.name} holds bytes that are no UTF-8; "
             "write texts, or name another column"

@@ -1,5 +1,6 @@
 """How far new texts are from their parents, by the teacher's cached vectors, and which are kept for it."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -59,26 +60,46 @@ def reasons(similarity: pl.Series, gate: SimilarityGate) -> pl.Series:
     return pl.DataFrame({"similarity": similarity}).select(similar.alias("dropped")).to_series()
 
 
-def sample(judged: pl.DataFrame, corpus: pl.DataFrame) -> pl.DataFrame:
-    """Some texts beside their parents, over the whole range of similarity, the least similar first.
+def sample(judged: pl.DataFrame) -> pl.DataFrame:
+    """Some rows over the whole range of similarity, the least similar first.
 
     Args:
-        judged: columns `text_id`, `parent_id`, `text`, `similarity`, `dropped`.
-        corpus: the corpus, `texts.CORPUS_SCHEMA`.
+        judged: columns `text_id`, `parent_id`, `similarity`, `dropped`.
 
     Returns:
-        A table of `texts.SAMPLE_SCHEMA`: as many rows as `SAMPLED` has, of equally many texts each.
+        As many rows as `SAMPLED` has, of equally many texts each.
     """
     parts = [judged.clear()]
     for reason, number in SAMPLED.items():
-        rows = judged.filter(pl.col("dropped").eq_missing(pl.lit(reason, pl.String)))
+        rows = judged.filter(pl.col("dropped").cast(pl.String).eq_missing(pl.lit(reason, pl.String)))
         rows = rows.sort("similarity", "text_id")
         middles = (np.arange(number) + 0.5) / number * len(rows)
         parts.append(rows[np.unique(middles.astype(np.int64))] if len(rows) else rows)
-    chosen = pl.concat(parts).sort("similarity", "text_id")
-    parents = corpus.filter(pl.col("text_id").is_in(chosen["parent_id"].implode()))
+    return pl.concat(parts).sort("similarity", "text_id")
+
+
+def beside_parents(
+    chosen: pl.DataFrame, texts: Iterable[pl.DataFrame], corpus: Iterable[pl.DataFrame]
+) -> pl.DataFrame:
+    """The rows of a sample with their texts and parents, `texts.SAMPLE_SCHEMA`.
+
+    Args:
+        chosen: as `sample` gives them.
+        texts: columns `text_id` and `text`, of all texts, some at a time.
+        corpus: the same of the corpus.
+    """
+    own = _named(texts, chosen["text_id"]).select("text_id", "text")
+    parents = _named(corpus, chosen["parent_id"])
     named = parents.select(pl.col("text_id").alias("parent_id"), pl.col("text").alias("parent"))
-    return chosen.join(named, on="parent_id", maintain_order="left").select(list(SAMPLE_SCHEMA))
+    beside = chosen.join(own, on="text_id", maintain_order="left")
+    return beside.join(named, on="parent_id", maintain_order="left").select(list(SAMPLE_SCHEMA))
+
+
+def _named(texts: Iterable[pl.DataFrame], ids: pl.Series) -> pl.DataFrame:
+    """The few texts that have these ids."""
+    none = pl.DataFrame(schema={"text_id": pl.UInt64, "text": pl.String})
+    among = pl.col("text_id").is_in(ids.implode())
+    return pl.concat([none, *(part.filter(among).select("text_id", "text") for part in texts)])
 
 
 def _cosines(one: Half, other: Half) -> NDArray[np.float32]:

@@ -16,6 +16,8 @@ from pipeline.params.load import load
 from pipeline.select.gating import drift
 from pipeline.vectors.sets import published
 
+REASON = pl.Enum(["evaluation_text", "too_different", "too_similar"])
+"""Why a text is dropped; null for a kept one."""
 QUANTILES = {"min": 0.0, "p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 
 
@@ -36,25 +38,39 @@ def main(
     gates = dict(params.gate)
     if method not in gates:
         raise UserError(f"there is no method {method!r}; `gate:` in {params_file} has {', '.join(gates)}")
-    table, known, gate = texts.read_augmented(augmented), texts.read_corpus(corpus), gates[method]
-    similarity = pl.Series("similarity", [None] * len(table), dtype=pl.Float32)
-    dropped = pl.Series("dropped", [None] * len(table), dtype=pl.String)
-    if gate and len(table):
+    gate = gates[method]
+    numbers = _numbers(augmented)
+    similarity = pl.Series("similarity", [None] * len(numbers), dtype=pl.Float32)
+    if gate and len(numbers):
         sets = [published.open_set(path, drift.VIEW) for path in (corpus_vectors, method_vectors)]
         published.same_recipe(*sets)
         with scratch_folder(Path(params.runtime.cache) / "gate" / method) as folder:
-            ids, parents = (table[name].to_numpy() for name in ("text_id", "parent_id"))
+            ids, parents = (numbers[name].to_numpy() for name in ("text_id", "parent_id"))
             found = drift.similarities(ids, parents, sets[1], sets[0], folder / "parents.bin")
         similarity = pl.Series("similarity", found)
-        dropped = drift.reasons(similarity, gate)
-    held_out = fold(texts.read_labelled(eval_texts)["text"]).unique()
-    evaluated = pl.when(fold(table["text"]).is_in(held_out.implode())).then(pl.lit("evaluation_text"))
-    judged = table.with_columns(similarity, pl.coalesce(evaluated, dropped).alias("dropped"))
-    kept = judged.filter(pl.col("dropped").is_null())
+    held_out = fold(texts.read_labelled(eval_texts)["text"]).unique().implode()
+    reasons, done = [pl.Series([], dtype=REASON)], 0
+    with texts.writer(texts.GATED_SCHEMA, out) as put:
+        for part in texts.parts(augmented, texts.AUGMENTED_SCHEMA):
+            near = similarity[done : done + len(part)]
+            dropped = drift.reasons(near, gate) if gate else pl.lit(None, pl.String)
+            evaluated = pl.when(fold(part["text"]).is_in(held_out)).then(pl.lit("evaluation_text"))
+            judged_part = part.with_columns(near, pl.coalesce(evaluated, dropped).alias("dropped"))
+            put(judged_part.filter(pl.col("dropped").is_null()))
+            reasons.append(judged_part["dropped"].cast(REASON))
+            done += len(part)
+    judged = numbers.with_columns(similarity, pl.concat(reasons).alias("dropped"))
 
-    texts.write(kept, texts.GATED_SCHEMA, out)
-    write_table(drift.sample(judged, known), texts.SAMPLE_SCHEMA, sample)
-    metrics.write(_metrics(judged, kept), metrics_file)
+    files = (texts.parts(path, texts.IDENTITY) for path in (augmented, corpus))
+    write_table(drift.beside_parents(drift.sample(judged), *files), texts.SAMPLE_SCHEMA, sample)
+    metrics.write(_metrics(judged, judged.filter(pl.col("dropped").is_null())), metrics_file)
+
+
+def _numbers(augmented: Path) -> pl.DataFrame:
+    """Columns text_id and parent_id of the new texts, by rising id."""
+    columns = {"text_id": pl.UInt64, "parent_id": pl.UInt64}
+    rows = texts.parts(augmented, {**texts.IDENTITY, **columns})
+    return pl.concat([pl.DataFrame(schema=columns), *(part.select(*columns) for part in rows)])
 
 
 def _metrics(judged: pl.DataFrame, kept: pl.DataFrame) -> dict[str, Any]:
