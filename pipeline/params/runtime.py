@@ -84,7 +84,7 @@ class Runtime(Block):
     """A killed training loses at most this many seconds."""
     engine: Literal["local", "ray"] = "local"
     """Where the teacher's workers run: `local`, on this machine; `ray`, on the cluster of RAY_ADDRESS or else
-    this machine (`pip install 'ray[data]'`), with the same files at the same paths."""
+    this machine (`pip install ray`), with the same files at the same paths."""
     workers: Count = 1
     """Processes that encode. Each loads its own teacher; a GPU takes several, which share it."""
     api: Api = Api()
