@@ -25,6 +25,8 @@ WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPE
 """Errors that the system gives to a write. A missing file is none of them: the block may also read."""
 NO_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """What file systems say, of a network for one, that do not sync folders."""
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""How the path of SCHEME://PLACE begins."""
 SYNCED_TOGETHER = 16
 """Files of a folder that the disk is waited for at a time: it writes them together."""
 UNTOUCHED_SECONDS = 24 * 3600
@@ -34,6 +36,8 @@ UNTOUCHED_SECONDS = 24 * 3600
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
     """Turn a full disk, a missing permission and the like into a `UserError` that names `path`."""
+    if ADDRESS.fullmatch(path.parts[0] if path.parts else ""):
+        raise UserError(f"{path} is an address, where nothing is written; name a file or folder")
     try:
         yield
     except UserError:

@@ -2,21 +2,26 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import polars as pl
 
-from pipeline.params.base import Role, without_folders
+from pipeline.params.base import Role
 from pipeline.params.corpus import Documents, FileSource, HubSource, Source, WordNetSource
 from pipeline.prepare.corpus import SourceTexts
 from pipeline.prepare.documents import Cut, packer
 from pipeline.prepare.readers.hub_datasets import load
-from pipeline.prepare.readers.user_files import dataset_columns, expand, read_texts
+from pipeline.prepare.readers.remote import named_files
+from pipeline.prepare.readers.user_files import dataset_columns, read_texts
 from pipeline.prepare.window import Window
 from pipeline.prepare.wordnet.families import Families, corpus_texts
 
 
 def read_sources(
-    sources: Sequence[Source], wordnet: Callable[[], Families], window: Callable[[], Window]
+    sources: Sequence[Source],
+    wordnet: Callable[[], Families],
+    window: Callable[[], Window],
+    cache: Path,
 ) -> Iterator[SourceTexts]:
     """Read one source after the other.
 
@@ -24,6 +29,7 @@ def read_sources(
         sources: `corpus.sources` of params.
         wordnet: opens WordNet; called only if a source needs it.
         window: reads the teacher's; called only if a source is cut into passages.
+        cache: where copies of files at an address are kept.
 
     Raises:
         UserError: a file or a dataset cannot be read.
@@ -37,10 +43,10 @@ def read_sources(
                 name, texts = "wordnet", pl.Series("text", corpus_texts(wordnet()))
             case FileSource():
                 name = source.path
-                paths = expand(source.path, f"corpus.sources.{index}.path")
-                files = [read_texts(path, source.column) for path in paths]
+                named = named_files(source.path, f"corpus.sources.{index}.path", cache)
+                files = [read_texts(path, source.column) for _, path in named]
                 texts, lengths = pl.concat(files), tuple(map(len, files))
-                names = tuple(without_folders(str(path)) for path in paths)
+                names = tuple(name for name, _ in named)
             case HubSource():
                 name, texts = source.dataset, _hub_texts(source)
         times[name] += 1
