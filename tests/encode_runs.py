@@ -117,3 +117,8 @@ def run_short_of_disk(folder: Path, limit: int) -> None:
 def die(_shard: str) -> None:
     """In place of a worker's work."""
     os._exit(1)
+
+
+def die_before_any_text(_shard: str, _note: Path) -> None:
+    """In place of a worker's work at single texts."""
+    os._exit(1)

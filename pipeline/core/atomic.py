@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from pipeline.core import fingerprint, parent, seal
@@ -24,6 +25,10 @@ WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPE
 """Errors that the system gives to a write. A missing file is none of them: the block may also read."""
 NO_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """What file systems say, of a network for one, that do not sync folders."""
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""How the path of SCHEME://PLACE begins."""
+SYNCED_TOGETHER = 16
+"""Files of a folder that the disk is waited for at a time: it writes them together."""
 UNTOUCHED_SECONDS = 24 * 3600
 """Seconds for which a partial file of another machine is left alone."""
 
@@ -31,6 +36,8 @@ UNTOUCHED_SECONDS = 24 * 3600
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
     """Turn a full disk, a missing permission and the like into a `UserError` that names `path`."""
+    if ADDRESS.fullmatch(path.parts[0] if path.parts else ""):
+        raise UserError(f"{path} is an address, where nothing is written; name a file or folder")
     try:
         yield
     except UserError:
@@ -91,10 +98,7 @@ def atomic_folder(path: Path, *, sealed: bool = True) -> Iterator[Path]:
         yield temporary
         if sealed:
             seal.write_folder(temporary)
-        for written in temporary.rglob("*"):  # safetensors writes for its user alone
-            if not written.is_symlink():  # what it points to is another's
-                written.chmod(0o755 if written.is_dir() else 0o644)
-                _sync(written)
+        _finish_all(iter(temporary.rglob("*")))
         _sync(temporary)
         parent.check(path)
         while not _put(temporary, path):
@@ -145,6 +149,21 @@ def _put(temporary: Path, path: Path) -> bool:
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return True
+
+
+def _finish_all(written: Iterator[Path]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(SYNCED_TOGETHER) as pool:
+        while some := list(islice(written, 16 * SYNCED_TOGETHER)):
+            list(pool.map(_finish, some))
+
+
+def _finish(written: Path) -> None:
+    """Let all users read it, for safetensors writes for its user alone, and wait until the disk has it."""
+    if not written.is_symlink():  # what it points to is another's
+        written.chmod(0o755 if written.is_dir() else 0o644)
+        _sync(written)
 
 
 def _sync(path: Path) -> None:

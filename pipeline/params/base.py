@@ -1,5 +1,7 @@
 """What every block of params.yaml has in common."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -42,6 +44,45 @@ hub:OWNER/NAME@REVISION?config=CONFIG&split=SPLIT. What follows NAME may be left
 configuration if there is one, a split if there is one. hub:FOLDER is a folder that `load_dataset` reads."""
 PathOrGlob = Annotated[str, Field(min_length=1)]
 """A file of the user's, a glob of several, or `HUB` and a dataset."""
+
+ADDRESSES = {"s3": "s3fs", "gs": "gcsfs", "hf": "huggingface_hub", "file": "fsspec"}
+"""Schemes that a corpus of files is read from, SCHEME://PLACE, and the library that reads them."""
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://\S*")
+NO_PLACES = ("url", "licence")
+"""Keys whose address is meant."""
+
+
+def scheme_of(place: str) -> str | None:
+    """The scheme of an address; None for a path."""
+    found = SCHEME.fullmatch(place)
+    return found[1].lower() if found else None
+
+
+def misplaced_addresses(params: BaseModel) -> Iterator[str]:
+    """Addresses in params where only files and folders of this machine are read."""
+    for key, address in addresses(params, ""):
+        if not re.fullmatch(r"corpus\.sources\.\d+\.path", key):
+            yield (
+                f"{key} is {address}; only corpus.sources of kind files read an address: download it, "
+                "and name the file or folder"
+            )
+
+
+def addresses(value: object, where: str) -> Iterator[tuple[str, str]]:
+    """The key and the value of all that is an address within a block, but for `NO_PLACES`."""
+    match value:
+        case str() if scheme_of(value):
+            yield where, value
+        case BaseModel():
+            for key, inner in value:
+                if key not in NO_PLACES:
+                    yield from addresses(inner, f"{where}.{key}" if where else key)
+        case dict():
+            for key, inner in value.items():
+                yield from addresses(inner, f"{where}.{key}")
+        case tuple():
+            for number, inner in enumerate(value):
+                yield from addresses(inner, f"{where}.{number}")
 
 
 def distinct(what: str, **columns: str | None) -> None:

@@ -4,7 +4,18 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.params.base import HUB, Block, Count, Layout, Name, NonNegative, Role, distinct
+from pipeline.params.base import (
+    ADDRESSES,
+    HUB,
+    Block,
+    Count,
+    Layout,
+    Name,
+    NonNegative,
+    Role,
+    distinct,
+    scheme_of,
+)
 
 MIN_PASSAGE_TOKENS = 16
 LicenceName = Annotated[str, Field(pattern=r"\S")]
@@ -62,7 +73,9 @@ class FileSource(Documents):
 
     kind: Literal["files"]
     path: Annotated[str, Field(min_length=1)]
-    """A file or glob: .txt (a text a line), .jsonl, .csv, .tsv, .parquet; all but Parquet may end in .gz."""
+    """A file or glob: .txt (a text a line), .jsonl, .csv, .tsv, .parquet; all but Parquet may end in .gz.
+    It may be an address: s3://BUCKET/FILE (`pip install s3fs`), gs://BUCKET/FILE (`pip install gcsfs`),
+    hf://datasets/OWNER/NAME/FILE or file:///FILE."""
     column: str = "text"
     """The column, or the key of a JSON line, that holds the text; not used for .txt."""
     role: Role = "text"
@@ -78,6 +91,11 @@ class FileSource(Documents):
     def _no_dataset(cls, path: str) -> str:
         if path.startswith(HUB):
             raise ValueError(f"{path} is a dataset; write {{kind: huggingface, dataset: OWNER/NAME}}")
+        if (scheme := scheme_of(path)) and scheme not in ADDRESSES:
+            known = ", ".join(f"{one}://" for one in ADDRESSES)
+            raise ValueError(
+                f"{path}: {scheme}:// is not read; allowed: {known}; or download the file and name it"
+            )
         return path
 
 

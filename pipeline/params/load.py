@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from pipeline.core.errors import UserError
 from pipeline.params import yaml_file
 from pipeline.params.augment import Augment
-from pipeline.params.base import HUB, Block, Name
+from pipeline.params.base import HUB, Block, Name, misplaced_addresses, scheme_of
 from pipeline.params.classifiers import Classifier, classifier_faults, with_labels
 from pipeline.params.corpus import Corpus, FinetuneData
 from pipeline.params.evaluate import Evaluate, selects_weights
@@ -73,8 +73,14 @@ class Params(Block):
         return self.classifiers[name]
 
     def user_files(self) -> Iterator[tuple[str, str]]:
-        """Key and path, file or glob, of all that the user brings; a dataset of the hub is no file."""
-        return ((key, path) for key, path in self._paths() if not path.startswith(HUB))
+        """Key and path, file or glob, of all that the user brings here; a dataset of the hub is no file."""
+        return (
+            (key, path) for key, path in self._paths() if not path.startswith(HUB) and not scheme_of(path)
+        )
+
+    def remote_files(self) -> Iterator[tuple[str, str]]:
+        """Key and address of all that is fetched."""
+        return ((key, path) for key, path in self._paths() if scheme_of(path))
 
     def hub_datasets(self) -> Iterator[str]:
         """Keys of what the library `datasets` reads."""
@@ -105,6 +111,7 @@ class Params(Block):
             *self._misfits_of_a_tuned_teacher(),
             *self._misfits_of_the_transfer_set(),
             *self._misfits_of_hidden_states(),
+            *misplaced_addresses(self),
         ]
         faults += [
             f"gate.{method} compares the view 'sentence', which is not encoded; add it to encode.views "

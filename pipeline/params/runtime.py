@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from pipeline.params.base import Block, Count, Name, Positive
+from pipeline.params.base import Block, Count, Name, Positive, scheme_of
 
 
 class Footprint(Block):
@@ -59,6 +59,9 @@ OF_DVC = ("data", "reports", ".dvc", ".git", "pipeline")
 
 
 def _own_folder(cache: str) -> str:
+    if scheme := scheme_of(cache):
+        fix = "write the path alone" if scheme == "file" else "name one that workers share, as on NFS"
+        raise ValueError(f"{cache!r} is an address; the cache is a folder of a file system: {fix}")
     place = Path(cache)
     if not cache.strip() or place.resolve() == Path.cwd():
         raise ValueError("no folder of its own; name one, such as .cache")
@@ -84,7 +87,7 @@ class Runtime(Block):
     """A killed training loses at most this many seconds."""
     engine: Literal["local", "ray"] = "local"
     """Where the teacher's workers run: `local`, on this machine; `ray`, on the cluster of RAY_ADDRESS or else
-    this machine (`pip install 'ray[data]'`), with the same files at the same paths."""
+    this machine (`pip install ray`), with the same files at the same paths."""
     workers: Count = 1
     """Processes that encode. Each loads its own teacher; a GPU takes several, which share it."""
     api: Api = Api()

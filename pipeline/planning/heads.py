@@ -7,11 +7,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
 import pyarrow.parquet as pq
 
 from pipeline.core.errors import UserError
 from pipeline.data.common.files.tables import readable_or
-from pipeline.prepare.readers.user_files import read_texts
+from pipeline.prepare.readers.user_files import texts_in_parts
 from pipeline.prepare.shared.wordnet_files import PARTS_OF_SPEECH, wordnet_folder
 
 FIRST = 2048
@@ -59,7 +60,7 @@ def head_of(path: Path, column: str | None) -> Head:
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / name
         part.write_bytes(b"".join(first))
-        texts = read_texts(part, column)
+        texts = pl.concat(texts_in_parts(part, column))
     headed = part.suffix in (".csv", ".tsv")
     return Head(max(0, lines - headed), tuple(text.strip() for text in texts.drop_nulls() if text.strip()))
 

@@ -8,11 +8,13 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts as texts_file
-from pipeline.params.corpus import Corpus, Documents, Source
+from pipeline.params.base import scheme_of
+from pipeline.params.corpus import Corpus, Documents, FileSource, HubSource, Source, WordNetSource
 from pipeline.params.evaluate import Task
 from pipeline.params.load import Params
 from pipeline.planning.heads import Head, head_of
 from pipeline.prepare.prepare import EVAL_TEXTS
+from pipeline.prepare.readers.remote import LOCAL
 from pipeline.prepare.readers.user_files import expand
 from pipeline.tasks.subtasks import spelled_out
 
@@ -26,6 +28,10 @@ OF_WORDNET = 160_000
 GLOSS, LEMMA = 58.0, 24.0
 """Characters of a gloss and of a lemma, in the mean."""
 PASSAGE_WORDS, SENTENCE = 200, 100
+STAND_IN = (
+    "This sentence stands for every text that nobody has fetched so far, and is about as long as they are."
+)
+"""Of sources that are not here yet."""
 KEPT_BY_WORDNET = 0.78
 """New texts that substitution leaves for each source text."""
 WORDNET_SPLITS = 2
@@ -220,25 +226,31 @@ def _triplets(name: str, block: object, root: Path) -> int:
     return min(rows or limit or 0, limit or rows)
 
 
+def _unread(place: str, limit: int | None, key: str) -> Head:
+    """Of what is not here yet: as many texts as are wanted, of a sentence's length."""
+    if limit is None:
+        raise UserError(
+            f"{key}: how many texts {place} has is known once it is read; give it a `limit`, or run "
+            "`dvc repro prepare` and plan again"
+        )
+    return Head(limit, (STAND_IN,))
+
+
 def _head(source: Source, index: int, corpus: Corpus, root: Path) -> Head:
     """How many texts a source gives, and the first of them."""
-    if source.kind == "wordnet":
-        found = head_of(root / "data/raw/nltk_data", None)
-        rows = OF_WORDNET
-    elif source.kind == "huggingface":
-        if source.limit is None:
-            raise UserError(
-                f"corpus.sources.{index}: how many texts {source.dataset} has is known once it is read; give "
-                "it a `limit`, or run `dvc repro prepare` and plan again"
-            )
-        return Head(source.limit, ())
-    else:
-        parts = [
-            head_of(path, source.column)
-            for path in expand(str(root / source.path), f"corpus.sources.{index}.path")
-        ]
-        rows = sum(part.rows for part in parts)
-        found = Head(rows, tuple(text for part in parts for text in part.texts))
+    key = f"corpus.sources.{index}"
+    match source:
+        case WordNetSource():
+            rows, found = OF_WORDNET, head_of(root / "data/raw/nltk_data", None)
+        case HubSource():
+            return _unread(source.dataset, source.limit, key)
+        case FileSource():
+            if scheme_of(source.path) not in (None, "file"):
+                return _unread(source.path, source.limit, key)
+            files = expand(str(root / source.path.removeprefix(LOCAL)), f"{key}.path")
+            parts = [head_of(path, source.column) for path in files]
+            rows = sum(part.rows for part in parts)
+            found = Head(rows, tuple(text for part in parts for text in part.texts))
     if isinstance(source, Documents):
         rows, found = _cut(source, rows, found)
     words = [text for text in found.texts if corpus.min_words <= len(text.split()) <= corpus.max_words]

@@ -12,10 +12,11 @@ import polars as pl
 
 from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import write_text
-from pipeline.params.base import HUB, without_folders
+from pipeline.params.base import HUB, scheme_of, without_folders
 from pipeline.params.corpus import HubSource
 from pipeline.params.load import Params
 from pipeline.prepare.corpus import Built
+from pipeline.prepare.readers.remote import named_files
 from pipeline.prepare.shared.wordnet_files import WORDNET_FILES, is_complete, wordnet_folder
 from pipeline.prepare.triplets import Report as TripletReport
 
@@ -31,7 +32,7 @@ def of_corpus(built: Built, params: Params) -> dict[str, Any]:
             "rows_in": report.rows_in,
             "rows": report.rows_out,
             "texts_sha256": built.digests[report.source],
-            **_places(source),
+            **_places(source, f"corpus.sources.{number}.path", Path(params.runtime.cache)),
         }
         for number, (source, report) in enumerate(zip(params.corpus.sources, built.reports, strict=True))
     }
@@ -93,14 +94,18 @@ def _of_pairs(pairs: pl.DataFrame, name: str) -> dict[str, str]:
     return {"texts_sha256": of_texts(pl.concat([*ids, own["negative_ids"].explode()]))}
 
 
-def _places(block: object) -> dict[str, Any]:
+def _places(block: object, key: str = "", cache: Path = Path()) -> dict[str, Any]:
     """Name and digest of each file that a block reads, a folder being one, and ids of the hub's datasets."""
     paths = [path for key in READ_FROM if (path := getattr(block, key, None))]
     named = [path.removeprefix(HUB).partition("?")[0] for path in paths if path.startswith(HUB)]
     if isinstance(block, HubSource):
         named.append(block.dataset)
+    fetched = [pair for path in paths if scheme_of(path) for pair in named_files(path, key, cache)]
     return {
-        "files": _files(path for path in paths if not path.startswith(HUB)),
+        "files": [
+            *_files(path for path in paths if not path.startswith(HUB) and not scheme_of(path)),
+            *(_file(copy, name) for name, copy in fetched),
+        ],
         "datasets": [name.partition("@")[0] for name in dict.fromkeys(named) if not Path(name).is_dir()],
     }
 

@@ -59,6 +59,8 @@ def main(
             say(f"{params}: {key}: DVC does not see when {path} changes; run `{again}` then")
         elif not _sees(raw, path):
             say(f"{params}: {key} is not all in {raw}: DVC does not see when {path} changes")
+    for key, address in given.remote_files():
+        say(f"{params}: {key}: DVC does not see when {address} changes; run `dvc repro -f -s prepare` then")
     for key in dict.fromkeys(given.hub_datasets()):
         say(
             f"{params}: {key}: DVC does not see when a folder changes, or a dataset of the hub without a "
@@ -72,7 +74,8 @@ def main(
 
     evaluated = evaluation(given.evaluate.tasks, opened)
     apart = held_out(evaluated, settings.evaluate.tasks)
-    read = read_sources(settings.corpus.sources, opened, cache(lambda: window_file.read(tokenizer)))
+    inputs = Path(settings.runtime.cache)
+    read = read_sources(settings.corpus.sources, opened, cache(lambda: window_file.read(tokenizer)), inputs)
     with scratch_folder(corpus) as folder:
         built = build(read, settings.corpus, apart, folder)
         labelled, finetune_reports = finetuning(settings.finetune.data, opened, apart)

@@ -6,18 +6,22 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.params.base import Role, without_folders
+from pipeline.params.base import Role
 from pipeline.params.corpus import Documents, FileSource, HubSource, Source, WordNetSource
 from pipeline.prepare.documents import Cut, packer
 from pipeline.prepare.readers.hub_datasets import load
-from pipeline.prepare.readers.user_files import dataset_columns, expand, texts_in_parts
+from pipeline.prepare.readers.remote import named_files
+from pipeline.prepare.readers.user_files import dataset_columns, texts_in_parts
 from pipeline.prepare.rows import Rows, SourceTexts
 from pipeline.prepare.window import Window
 from pipeline.prepare.wordnet.families import Families, corpus_texts
 
 
 def read_sources(
-    sources: Sequence[Source], wordnet: Callable[[], Families], window: Callable[[], Window]
+    sources: Sequence[Source],
+    wordnet: Callable[[], Families],
+    window: Callable[[], Window],
+    cache: Path,
 ) -> Iterator[SourceTexts]:
     """Read one source after the other.
 
@@ -25,6 +29,7 @@ def read_sources(
         sources: `corpus.sources` of params.
         wordnet: opens WordNet; called only if a source needs it.
         window: reads the teacher's; called only if a source is cut into passages.
+        cache: where copies of files at an address are kept.
 
     Raises:
         UserError: a file or a dataset cannot be read.
@@ -36,7 +41,8 @@ def read_sources(
                 name, rows = "wordnet", iter([Rows(pl.Series("text", corpus_texts(wordnet())))])
             case FileSource():
                 name = source.path
-                rows = _of_files(expand(source.path, f"corpus.sources.{index}.path"), source.column)
+                named = named_files(source.path, f"corpus.sources.{index}.path", cache)
+                rows = _of_files(named, source.column)
             case HubSource():
                 name, rows = source.dataset, map(Rows, _hub_texts(source))
         times[name] += 1
@@ -49,11 +55,11 @@ def read_sources(
         yield SourceTexts(numbered, rows, source.limit, joined, cut, role)
 
 
-def _of_files(paths: Sequence[Path], column: str) -> Iterator[Rows]:
-    """The rows of one file after the other."""
-    for path in paths:
+def _of_files(named: Sequence[tuple[str, Path]], column: str) -> Iterator[Rows]:
+    """The rows of one file after the other, under their names."""
+    for name, path in named:
         for number, part in enumerate(texts_in_parts(path, column)):
-            yield Rows(part, without_folders(str(path)), begins=number == 0)
+            yield Rows(part, name, begins=number == 0)
 
 
 def _cut(source: Documents, key: str, window: Callable[[], Window]) -> Cut | None:

@@ -63,6 +63,7 @@ def _fit(params: Params, teacher: EnsembleTeacher, corpus: Path, out: Path) -> d
     job = Job(Path.cwd(), corpus, teacher, params.encode, params.runtime)
     with progress("members", sum(shard.rows for shard in shards), "texts") as advance:
         filled = ENGINES[params.runtime.engine](job, [shard.name for shard in shards], advance)
+    numbers = filling.role_numbers(corpus, 0, len(ids))
     pcas: dict[str, dict[str, str]] = {}
     for number, (member, views) in enumerate(
         zip(teacher.members, own_views(teacher, params.encode.views), strict=True)
@@ -72,7 +73,7 @@ def _fit(params: Params, teacher: EnsembleTeacher, corpus: Path, out: Path) -> d
         for view in views if member.pca else ():
             dim = filled.dims[number][view]
             vectors = (
-                unit(filling.read_shard(corpus, shard, ids, view, dim, stores))[
+                unit(filling.read_shard(numbers, shard, ids, view, dim, stores))[
                     np.isin(ids[shard.start : shard.stop], chosen, assume_unique=True)
                 ]
                 for shard in shards

@@ -64,10 +64,15 @@ def test_a_set_that_is_up_to_date_is_counted(sources):
 
 
 def test_a_source_of_unknown_size_is_named_with_the_fix(sources):
-    hub = {"kind": "huggingface", "dataset": "owner/name"}
-    document = small_params(corpus={"sources": [hub]})
-    with refuses("corpus.sources.0", "owner/name", "`limit`", "dvc repro prepare"):
-        sizes(Params.model_validate(document), sources, frozenset())
+    for source, place in (
+        ({"kind": "huggingface", "dataset": "owner/name"}, "owner/name"),
+        ({"kind": "files", "path": "s3://texts/*.txt"}, "s3://texts/*.txt"),
+    ):
+        document = small_params(corpus={"sources": [source]})
+        with refuses("corpus.sources.0", place, "`limit`", "dvc repro prepare"):
+            sizes(Params.model_validate(document), sources, frozenset())
+        document["corpus"]["sources"][0]["limit"] = 7
+        assert sizes(Params.model_validate(document), sources, frozenset()).sets["corpus"].number == 7
     with refuses("none.csv", "does not exist"):
         sizes(params(path="none.csv"), sources, frozenset())
     Path("texts.csv").write_text("text\nshort\n")

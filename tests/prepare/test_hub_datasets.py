@@ -70,7 +70,7 @@ def test_a_dataset_of_json_lines_with_one_split_and_a_corpus(tmp_path):
     )
     assert read({"kind": "sts", "path": f"hub:{folder}"}).pairs["score"].to_list() == [4.5, 1]
     source = HubSource(kind="huggingface", dataset=str(folder), column="sentence2")
-    (part,) = read_sources([source], None, None)
+    (part,) = read_sources([source], None, None, None)
     assert [[*rows.texts] for rows in part.rows] == [["b", "c"]]
 
 
@@ -79,12 +79,15 @@ def test_splits_that_are_joined_and_a_corpus_of_numbers(dataset):
     assert len(found.pairs) == 45
     folder = dataset.removeprefix("hub:")
     (part,) = read_sources(
-        [HubSource(kind="huggingface", dataset=folder, dataset_split="test", column="score")], None, None
+        [HubSource(kind="huggingface", dataset=folder, dataset_split="test", column="score")],
+        None,
+        None,
+        None,
     )
     assert [*next(iter(part.rows)).texts] == ["0", "1", "2", "3", "4"]
     lists = HubSource(kind="huggingface", dataset=folder, dataset_split="test", column="tokens")
     with refuses("corpus.sources", folder, "tokens", "List(String)", "another column"):
-        [[*part.rows] for part in read_sources([lists], None, None)]
+        [[*part.rows] for part in read_sources([lists], None, None, None)]
 
 
 @pytest.mark.parametrize(

@@ -158,18 +158,19 @@ def test_sources_are_named_by_their_path_and_numbered(tmp_path):
     (tmp_path / "y.txt").write_text("three\n")
     sources = [FileSource(kind="files", path=str(path), join=count) for count in (1, 4)]
     sources.append(FileSource(kind="files", path=str(tmp_path / "*.txt")))
-    read = list(read_sources(sources, no_wordnet, None))
+    read = list(read_sources(sources, no_wordnet, None, None))
     assert [source.joined for source in read] == [1, 4, 1]
     assert [source.name for source in read] == [str(path), f"{path} #2", str(tmp_path / "*.txt")]
-    assert [source.lengths for source in read] == [(2,), (2,), (2, 1)]
-    assert read[0].texts.to_list() == ["one", "two"]
+    rows = [[(one.file, one.begins, *one.texts) for one in source.rows] for source in read]
+    first, second = ("x.txt", True, "one", "two"), ("y.txt", True, "three")
+    assert rows == [[first], [first], [first, second]]
 
 
 def test_a_hub_dataset_without_the_extra_names_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "datasets", None)
     source = HubSource(kind="huggingface", dataset="someone/something")
     with refuses("corpus.sources", "someone/something", "`pip install -e '.[datasets]'`"):
-        list(read_sources([source], no_wordnet, None))
+        list(read_sources([source], no_wordnet, None, None))
 
 
 @pytest.mark.parametrize(

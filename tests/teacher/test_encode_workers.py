@@ -6,14 +6,16 @@ import sys
 import time
 from pathlib import Path
 
+import deadly_text
 import pytest
 import small_students
-from encode_runs import OUT, die, encode, run_slowly, stored, write_params, write_texts
+from encode_runs import OUT, die, die_before_any_text, encode, run_slowly, stored, write_params, write_texts
 from killed import asked
 from published_sets import published_files
 from refusals import refuses
 
-from pipeline.teacher.encoding.engines import local, ray_data
+from pipeline.data.common.texts import text_id
+from pipeline.teacher.encoding.engines import local
 
 STAGE = [
     sys.executable,
@@ -140,11 +142,27 @@ def test_an_api_is_asked_by_one_process(files):
         encode()
 
 
-def test_a_worker_that_dies_is_said(files, monkeypatch):
+def test_workers_that_die_at_their_start_are_told(files, monkeypatch):
     write_params(workers=2)
     monkeypatch.setattr(local, "_fill", die)
-    with refuses("2 workers", "lower runtime.workers"):
+    monkeypatch.setattr(local, "_try_texts", die_before_any_text)
+    with refuses("corpus.parquet", "00000.parquet", "3 times", "loads the teacher", "lower runtime.workers"):
         encode()
+
+
+@pytest.mark.parametrize("options", [{"shard_index": 0, "num_shards": 1}, {}])
+def test_a_text_that_kills_its_worker_is_retried_twice_and_named(folder, monkeypatch, options, capsys):
+    write_params(workers=1 if options else 2)
+    write_texts([deadly_text.POISON, *(f"text {i}" for i in range(200))])
+    monkeypatch.setattr(local, "_fill", deadly_text.fill)
+    monkeypatch.setattr(local, "_try_texts", deadly_text.try_texts)
+    with refuses("corpus.parquet", "00001.parquet", repr(deadly_text.POISON), text_id(deadly_text.POISON)):
+        encode(**options)
+    told = capsys.readouterr().err
+    assert "retry 1 of 2" in told
+    assert "retry 2 of 2" in told
+    assert deadly_text.LOG.read_text() == "+++."
+    assert not [*Path(".cache").glob(".partial-*")]
 
 
 def test_gpus_are_dealt_out_to_workers(monkeypatch):
@@ -155,49 +173,3 @@ def test_gpus_are_dealt_out_to_workers(monkeypatch):
     assert local.device_of(1, "cpu") == "cpu"
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     assert local.device_of(1, "auto") == "auto"
-
-
-def test_ray_that_is_missing_is_named(files, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    write_params(engine="ray")
-    with refuses("runtime.engine", "`pip install 'ray[data]'`"):
-        encode()
-
-
-def test_two_actors_of_ray(files):
-    pytest.importorskip("ray", reason="runtime.engine ray needs `pip install 'ray[data]'`")
-    write_params(engine="ray", workers=2)
-    done = subprocess.run(STAGE, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "encode corpus: 500 encoded, 0 taken from the store" in done.stderr
-    assert {path.name: path.read_bytes() for path in OUT.iterdir()} == files
-
-
-@pytest.mark.parametrize(
-    ("nodes", "workers", "cpus"),
-    [([2], 2, 1), ([2], 1, 2), ([8, 8, 8], 3, 8), ([8, 8], 3, 4), ([16, 2], 2, 8), ([2], 9, 1), ([], 1, 1)],
-)
-def test_actors_get_as_many_cpus_as_fit(nodes, workers, cpus):
-    found = ray_data.shares([{"CPU": node} for node in nodes], workers, "auto")
-    assert found == {"num_cpus": cpus, "num_gpus": 0}
-
-
-@pytest.mark.parametrize(
-    ("gpus", "workers", "device", "share"),
-    [
-        (4, 2, "auto", 1),
-        (1, 2, "cuda", 0.5),
-        (2, 3, "auto", 0.5),  # no worker has two thirds of two GPUs
-        (1, 3, "cuda:0", 0.3333),
-        (4, 2, "cpu", 0),
-    ],
-)
-def test_actors_share_gpus_where_there_are_too_few(gpus, workers, device, share):
-    found = ray_data.shares([{"CPU": 4, "GPU": gpus}], workers, device)
-    assert found == {"num_cpus": 4 // workers, "num_gpus": share}
-
-
-def test_actors_with_gpus_fit_on_the_nodes_that_have_some():
-    nodes = [{"CPU": 64}, {"CPU": 8, "GPU": 4}]
-    assert ray_data.shares(nodes, 4, "auto") == {"num_cpus": 2, "num_gpus": 1}
-    assert ray_data.shares(nodes, 4, "cpu") == {"num_cpus": 16, "num_gpus": 0}

@@ -94,7 +94,7 @@ def test_a_source_and_triplets_name_the_roles_of_their_texts(folder):
     sources = [{"kind": "files", "path": "texts.txt", "role": "document"}]
     corpus = {"sources": sources, "dev_fraction": 0.2}
     params = check(small_params(corpus=corpus, finetune={"data": data, "mine": None}), Path("params.yaml"))
-    [source] = read_sources(params.corpus.sources, lambda: None, lambda: None)
+    [source] = read_sources(params.corpus.sources, lambda: None, lambda: None, folder)
     assert source.role == "document"
     labelled, _ = finetuning(params.finetune.data, lambda: None, pl.Series([], dtype=pl.String))
     roles = dict(labelled.texts.select("text", "role").iter_rows())

@@ -13,9 +13,10 @@ from pipeline.core.facts import check_facts
 from pipeline.core.progress import progress, say
 from pipeline.data.common import texts
 from pipeline.data.common.files import metrics as metrics_file
+from pipeline.params.base import ROLES
 from pipeline.params.load import Params, load
 from pipeline.params.teacher import single_teachers
-from pipeline.teacher.encoding.engines import local, ray_data
+from pipeline.teacher.encoding.engines import local, ray_actors
 from pipeline.teacher.encoding.engines.job import Filled, Job
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.filling import Shard
@@ -26,7 +27,7 @@ from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Ids, write_shard
 
-ENGINES = {"local": local.run, "ray": ray_data.run}
+ENGINES = {"local": local.run, "ray": ray_actors.run}
 
 
 def main(
@@ -60,7 +61,9 @@ def main(
         return
     shards = filling.partition(ids, params.encode.shard_rows)
     mine = part(shards, shard_index, num_shards)
-    job = Job(Path.cwd(), texts_file, params.teacher, params.encode, params.runtime, tuned)
+    job = Job(
+        Path.cwd(), texts_file, params.teacher, params.encode, params.runtime, tuned, shard_index is not None
+    )
     rows = sum(shard.rows for shard in mine)
     label = f"encode {out.name}" + ("" if shard_index is None else f" ({shard_index} of {num_shards})")
     filled = None
@@ -121,7 +124,8 @@ def _publish(
 ) -> None:
     """Write what the stores hold; the vectors of an ensemble's members as its own."""
     rows, storage = {shard.name: shard.rows for shard in shards}, params.encode.storage
-    cache, roles = Path(params.runtime.cache), filling.roles_of(texts_file, shards)
+    cache, numbers = Path(params.runtime.cache), filling.role_numbers(texts_file, 0, len(ids))
+    roles = [ROLES[number] for number in np.flatnonzero(np.bincount(numbers))]
     stores = [
         {role: VectorStore(cache, recipe) for role, recipe in recipes.items()} for recipes in filled.recipes
     ]
@@ -138,7 +142,7 @@ def _publish(
             shares = composition.shares(params.teacher, view, members, plain)
             for shard in shards:
                 halves = [
-                    filling.read_shard(texts_file, shard, ids, share.view, dims[share.view], of_role)
+                    filling.read_shard(numbers, shard, ids, share.view, dims[share.view], of_role)
                     for share, dims, of_role in zip(shares, filled.dims, stores, strict=True)
                 ]
                 vectors = composition.joined(params.teacher, halves, shares).astype(np.float16, copy=False)

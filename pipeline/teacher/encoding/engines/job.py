@@ -1,6 +1,7 @@
 """The work of encoding one text set, as the workers of every engine take it: shards, by name."""
 
 import os
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.filling import Advance, Shard
 from pipeline.teacher.encoding.store.store import VectorStore
+from pipeline.teacher.encoding.store.useless import BEGINNING
 from pipeline.teacher.shared.local.cut import NONE, Cut, added, most
 from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.teacher.shared.members import load_members, own_views, told_of
@@ -35,6 +37,8 @@ class Job:
     runtime: Runtime
     tuned: Path = TUNED
     """The fine-tuned teacher, if it is."""
+    apart: bool = False
+    """Whether even a single worker is a process of its own, whose death can be told."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,7 @@ class Worker:
     """A teacher, or all members of an ensemble, and a text set, loaded once."""
 
     def __init__(self, job: Job, device: str | None = None) -> None:
-        try:
-            os.chdir(job.folder)
-        except OSError as error:
-            raise UserError(
-                f"a worker on another machine cannot enter {job.folder} ({error.strerror}); "
-                "all machines need the same files at the same paths"
-            ) from None
+        enter(job.folder)
         runtime = job.runtime.model_copy(update={"device": device or job.runtime.device})
         ids = texts.ids(job.texts, None)
         self._keys = list(single_teachers(job.teacher))
@@ -115,10 +113,29 @@ class Worker:
         recipes = [teacher.recipes for teacher in self._teachers]
         return Filled(shard.rows, encoded, recipes, dims, similarity, most(cuts))
 
+    def try_texts(self, name: str, note: Path) -> str:
+        """Encode, one by one, the texts that the store lacks next in a shard, and keep nothing.
+
+        Before each the note is written anew, so that it names the text that ends this process.
+
+        Returns:
+            Which texts these were, where none did.
+        """
+        for teacher, views, stores in zip(self._teachers, self._views, self._stores, strict=True):
+            for part in self._parts(self._shards[name]):
+                for piece in _lacking(part, views, stores[part.role]):
+                    for text in piece:
+                        note.write_text(_named(text), encoding="utf-8")
+                        teacher.encode([text], views, role=part.role)
+                    if piece:
+                        return f"it dies of {len(piece):,} texts, the first {_named(piece[0])}"
+        return "it dies of texts that are stored already"
+
     def _parts(self, shard: Shard) -> Iterator["Part"]:
         """The texts of a shard, a role at a time."""
         shard_texts = texts.read_slice(self._texts, shard.start, shard.stop)
-        for role, rows, ids in filling.by_role(self._texts, shard, self._ids):
+        numbers = filling.role_numbers(self._texts, shard.start, shard.stop)
+        for role, rows, ids in filling.by_role(numbers, shard, self._ids):
             yield Part(role, ids, [shard_texts[row] for row in rows])
 
 
@@ -132,6 +149,21 @@ class Part:
     texts: list[str]
 
 
+def enter(folder: Path) -> None:
+    """Make it the working folder.
+
+    Raises:
+        UserError: this machine does not have it.
+    """
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise UserError(
+            f"a worker on machine {socket.gethostname()} cannot enter {folder} ({error.strerror}); "
+            "all machines need the same files at the same paths"
+        ) from None
+
+
 def total(parts: Iterable[Filled]) -> Filled:
     """Several reports, one at least, as one."""
     found = list(parts)
@@ -143,6 +175,10 @@ def total(parts: Iterable[Filled]) -> Filled:
     ]
     cut = added(part.cut for part in found)
     return Filled(rows, encoded, found[-1].recipes, dims, found[-1].similarity, cut)
+
+
+def _named(text: str) -> str:
+    return f"{text[:BEGINNING]!r} (text_id {texts.text_id(text)})"
 
 
 def _lacking(part: "Part", views: Sequence[str], store: VectorStore) -> Iterator[list[str]]:

@@ -4,14 +4,15 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
-from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
 from threading import Thread
 
-from pipeline.core.errors import UserError
 from pipeline.core.machine import cpus
+from pipeline.params.teacher import single_teachers
+from pipeline.teacher.encoding.engines.dealing import deal
 from pipeline.teacher.encoding.engines.job import Filled, Job, Worker, total
 from pipeline.teacher.encoding.store.filling import Advance
 
@@ -23,31 +24,52 @@ def run(job: Job, shards: Sequence[str], advance: Advance) -> Filled:
     """Fill shards; `advance` is told of rows as they are done.
 
     Raises:
-        UserError: a worker's, or a worker died.
+        UserError: a worker's, or a shard's worker died, and those of its retries too.
     """
     workers = min(job.runtime.workers, len(shards))
-    if workers == 1:
+    asks_api = any(teacher.kind == "openai_api" for teacher in single_teachers(job.teacher).values())
+    if workers == 1 and (asks_api or not job.apart):
         worker = Worker(job)
         worker.announce(shards)
         return total(worker.fill(shard, advance) for shard in shards)
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _start, (job, context.Value("i"), max(1, cpus() // workers)))
-    parts = []
-    try:
-        for future in as_completed([pool.submit(_fill, shard) for shard in shards]):
-            parts.append(future.result())
-            advance(parts[-1].rows)
-    except BrokenProcessPool:
-        raise UserError(
-            f"one of {workers} workers died, maybe for want of memory; lower runtime.workers or "
-            "runtime.tokens_per_batch, and run the same command again: what was encoded is kept"
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return total(parts)
+    threads = max(1, cpus() // workers)
+    return deal(job, shards, workers, lambda number: Process(job, number, threads), _why, advance)
 
 
-class _Process:
+class Process:
+    """A worker: a pool of one process, so that it is known whose process has died."""
+
+    def __init__(self, job: Job, number: int, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(1, context, _start, (job, number, threads))
+
+    def ready(self) -> Future[str]:
+        """Done at once: the process starts with its first shard."""
+        future = Future[str]()
+        future.set_result("")
+        return future
+
+    def check(self, told: str) -> None:
+        """It sees the same files."""
+
+    def fill(self, shard: str) -> Future[Filled]:
+        """As `Worker.fill`."""
+        return self._pool.submit(_fill, shard)
+
+    def try_texts(self, shard: str, note: Path) -> Future[str]:
+        """As `Worker.try_texts`."""
+        return self._pool.submit(_try_texts, shard, note)
+
+    def end(self) -> None:
+        """End it after the shard that it is at."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _why(error: BaseException) -> str | None:
+    return "its process ended" if isinstance(error, BrokenProcessPool) else None
+
+
+class _State:
     """What a worker process keeps between its shards."""
 
     job: Job
@@ -55,15 +77,13 @@ class _Process:
     worker: Worker | None = None
 
 
-def _start(job: Job, counter: "Synchronized[int]", threads: int) -> None:
+def _start(job: Job, number: int, threads: int) -> None:
     """Before a worker's first shard; the teacher waits until then, so that its errors reach the parent."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     Thread(target=_end_with_parent, daemon=True).start()
     for variable in THREADS:
         os.environ.setdefault(variable, str(threads))
-    with counter.get_lock():
-        _Process.number, counter.value = counter.value, counter.value + 1
-    _Process.job = job
+    _State.job, _State.number = job, number
 
 
 def _end_with_parent() -> None:
@@ -73,10 +93,18 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
+def _worker() -> Worker:
+    if _State.worker is None:
+        _State.worker = Worker(_State.job, device_of(_State.number, _State.job.runtime.device))
+    return _State.worker
+
+
 def _fill(shard: str) -> Filled:
-    if _Process.worker is None:
-        _Process.worker = Worker(_Process.job, device_of(_Process.number, _Process.job.runtime.device))
-    return _Process.worker.fill(shard)
+    return _worker().fill(shard)
+
+
+def _try_texts(shard: str, note: Path) -> str:
+    return _worker().try_texts(shard, note)
 
 
 def device_of(number: int, device: str) -> str:

@@ -36,6 +36,8 @@ EncodeTexts = Callable[[Sequence[str], Sequence[str]], Vectors]
 Keep = Callable[[Ids, Sequence[str], Vectors], None]
 Advance = Callable[[int], None]
 Rows = NDArray[np.int64]
+Numbers = NDArray[np.uint8]
+ROLES_AT_A_TIME = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,22 @@ def partition(ids: Ids, shard_rows: int) -> list[Shard]:
     return [Shard(f"{i:05d}.parquet", cuts[i], cuts[i + 1]) for i in range(1 << bits)]
 
 
-def by_role(path: Path, shard: Shard, ids: Ids) -> Iterator[tuple[Role, Rows, Ids]]:
+def role_numbers(path: Path, start: int, stop: int) -> Numbers:
+    """The roles (n,) of rows of a text set, as their numbers in `ROLES`."""
+    numbers = np.empty(stop - start, np.uint8)
+    for first in range(start, stop, ROLES_AT_A_TIME):
+        found = roles(path, first, min(stop, first + ROLES_AT_A_TIME))
+        part = numbers[first - start : first - start + len(found)]
+        for number, role in enumerate(ROLES):
+            part[found == role] = number
+    return numbers
+
+
+def by_role(numbers: Numbers, shard: Shard, ids: Ids) -> Iterator[tuple[Role, Rows, Ids]]:
     """The rows of a shard, a role at a time: a set of texts in several roles has several recipes.
 
     Args:
-        path: the text set.
+        numbers: the roles of its rows, as `role_numbers` gives them.
         shard: its rows.
         ids: of all texts of the set, ascending.
 
@@ -75,19 +88,12 @@ def by_role(path: Path, shard: Shard, ids: Ids) -> Iterator[tuple[Role, Rows, Id
         The role, its row numbers within the shard (n,), and the ids of their texts themselves (n,), by which
         the store knows them, ascending.
     """
-    found = roles(path, shard.start, shard.stop)
-    for role in ROLES:
-        rows = np.flatnonzero(found == role)
+    for number, role in enumerate(ROLES):
+        rows = np.flatnonzero(numbers == number)
         if len(rows):
             own = in_role(ids[shard.start : shard.stop][rows], role)
             order = np.argsort(own)
             yield role, rows[order], own[order]
-
-
-def roles_of(path: Path, shards: Sequence[Shard]) -> list[Role]:
-    """The roles that the texts of these shards have."""
-    found = {role for shard in shards for role in np.unique(roles(path, shard.start, shard.stop)).tolist()}
-    return [role for role in ROLES if role in found]
 
 
 def pieces(texts: Sequence[str]) -> list[Rows]:
@@ -158,12 +164,12 @@ def fill_shard(
 
 
 def read_shard(
-    path: Path, shard: Shard, ids: Ids, view: str, dim: int, stores: Mapping[str, VectorStore]
+    numbers: Numbers, shard: Shard, ids: Ids, view: str, dim: int, stores: Mapping[str, VectorStore]
 ) -> Half:
     """A view's vectors (n, dim) of the rows of a shard, from the store of each role.
 
     Args:
-        path: the text set.
+        numbers: the roles of all texts of the set, as `role_numbers` gives them.
         shard: its rows.
         ids: of all texts of the set, ascending.
         view: the view.
@@ -174,7 +180,7 @@ def read_shard(
         UserError: as `stored`.
     """
     vectors = np.empty((shard.rows, dim), np.float16)
-    for role, rows, own in by_role(path, shard, ids):
+    for role, rows, own in by_role(numbers[shard.start : shard.stop], shard, ids):
         vectors[rows] = stored(own, view, dim, stores[role])
     return vectors
 

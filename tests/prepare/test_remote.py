@@ -1,0 +1,112 @@
+"""Corpora at an address: from a bucket of a local S3 server, and what is refused."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from refusals import refuses
+from small_params import small_params
+
+from pipeline.core.atomic import write_text
+from pipeline.params.corpus import FileSource
+from pipeline.params.load import check
+from pipeline.prepare.readers import remote
+from pipeline.prepare.sources import read_sources
+
+KEY = "corpus.sources.0.path"
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """An empty bucket `texts` of a server on this machine, as its file system."""
+    pytest.importorskip("s3fs", reason="s3:// needs `pip install s3fs`")
+    server = pytest.importorskip("moto.server", reason="the S3 server needs `pip install 'moto[server]'`")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*running.get_host_and_port()))
+    import s3fs
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    files = s3fs.S3FileSystem()
+    files.mkdir("texts")
+    yield files
+    files.rm("texts", recursive=True)
+    running.stop()
+
+
+def read(path, cache):
+    source = FileSource(kind="files", path=path)
+    (found,) = read_sources([source], None, None, cache)
+    return [text for part in found.rows for text in part.texts]
+
+
+def test_files_of_a_bucket_are_read_and_fetched_once_a_version(bucket, tmp_path, capsys):
+    bucket.pipe("texts/a/one.txt", b"first\nsecond\n")
+    bucket.pipe("texts/b/two.txt", b"third\n")
+    address = "s3://texts/**/*.txt"
+    assert read(address, tmp_path) == ["first", "second", "third"]
+    assert capsys.readouterr().err.count("fetched") == 2
+    assert read(address, tmp_path) == ["first", "second", "third"]
+    assert "fetched" not in capsys.readouterr().err
+    bucket.pipe("texts/b/two.txt", b"another\n")
+    bucket.invalidate_cache()
+    assert read(address, tmp_path) == ["first", "second", "another"]
+    assert capsys.readouterr().err.count("fetched") == 1
+    names = [name for name, _ in remote.named_files(address, KEY, tmp_path)]
+    assert names == ["s3://texts/a/one.txt", "s3://texts/b/two.txt"]
+
+
+@pytest.mark.parametrize("address", ["s3://texts/none.txt", "s3://texts/*.txt", "s3://no-such-bucket/x.txt"])
+def test_a_file_that_is_not_in_the_bucket_is_named(bucket, tmp_path, address):
+    with refuses(KEY, address, "address"):
+        remote.named_files(address, KEY, tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("scheme", "library"), [("s3", "s3fs"), ("gs", "gcsfs")])
+def test_a_library_that_is_missing_is_named(monkeypatch, tmp_path, scheme, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, scheme, raising=False)
+    with refuses(KEY, f"{scheme}://texts/x.txt", f"`pip install {library}`"):
+        remote.named_files(f"{scheme}://texts/x.txt", KEY, tmp_path)
+
+
+def test_an_address_of_this_machine_is_its_path(tmp_path):
+    (tmp_path / "x.txt").write_text("a text\n")
+    assert read(f"file://{tmp_path}/*.txt", tmp_path / "cache") == ["a text"]
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "https", "s4"])
+def test_an_unknown_scheme_is_refused(scheme):
+    source = {"kind": "files", "path": f"{scheme}://texts/x.txt"}
+    with refuses(KEY, f"{scheme}://", "s3://", "gs://"):
+        check(small_params(corpus={"sources": [source]}), Path("params.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("block", "key"),
+    [
+        ({"runtime": {"cache": "s3://bucket/cache"}}, "runtime.cache"),
+        ({"runtime": {"cache": "file:///tmp/cache"}}, "runtime.cache"),
+        ({"teacher": {"kind": "transformer", "model": "s3://bucket/model"}}, "teacher.model"),
+        (
+            {"finetune": {"data": {"own": {"kind": "triplets", "path": "s3://b/x.csv"}}, "mine": None}},
+            "finetune.data.own.path",
+        ),
+    ],
+)
+def test_an_address_where_none_is_read_is_refused(block, key):
+    with refuses(key, "://", "address", "folder"):
+        check(small_params(**block), Path("params.yaml"))
+
+
+def test_nothing_is_written_to_a_folder_with_the_name_of_a_scheme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with refuses("s3:/bucket/x", "address"):
+        write_text(Path("s3://bucket/x"), "content")
+    assert not [*tmp_path.iterdir()]
