@@ -21,6 +21,8 @@ PAPERS = ("hpd", "ibkd", "simtde", "sra", "potion")
 BATCH = 16
 TEACHER_WIDTH, BERT_WIDTH, LAYERS = 32, 16, 2
 """Of the hashing teacher and its parts, of the fixture `bert`, and of both."""
+POSITIONS = 128
+"""Of the fixture `bert`."""
 
 
 def read(recipe: Path) -> Document:
@@ -46,7 +48,7 @@ def smaller(block: Document, bert: Path) -> Document:
         init |= {"model": str(bert), "revision": None}
     if init.get("layers"):
         init["layers"] = list(range(len(init["layers"])))[:LAYERS]
-    for key, most in (("table_dim", 8), ("units", 8), ("intermediate", 16)):
+    for key, most in (("table_dim", 8), ("units", 8), ("intermediate", 16), ("max_length", POSITIONS)):
         if key in init:
             init[key] = most
     if tuned:
