@@ -47,7 +47,7 @@ PathOrGlob = Annotated[str, Field(min_length=1)]
 
 ADDRESSES = {"s3": "s3fs", "gs": "gcsfs", "hf": "huggingface_hub", "file": "fsspec"}
 """Schemes that a corpus of files is read from, SCHEME://PLACE, and the library that reads them."""
-SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://\S*")
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://.*")
 NO_PLACES = ("url", "licence")
 """Keys whose address is meant."""
 

@@ -96,7 +96,8 @@ class FileSource(Documents):
             raise ValueError(
                 f"{path}: {scheme}:// is not read; allowed: {known}; or download the file and name it"
             )
-        return path
+        # As fsspec spells it.
+        return scheme + path[len(scheme) :] if scheme else path
 
 
 class HubSource(Documents):

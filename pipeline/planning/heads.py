@@ -50,6 +50,8 @@ def head_of(path: Path, column: str | None) -> Head:
     if path.suffix == ".parquet":
         with readable_or(path, "mend or remove it"):
             return _parquet(path, column)
+    if column is not None and {".csv", ".tsv"} & {*path.suffixes[-2:]}:
+        return _cells(path, column)
     try:
         lines, first = _lines(path)
     except (OSError, EOFError) as error:
@@ -61,8 +63,21 @@ def head_of(path: Path, column: str | None) -> Head:
         part = Path(folder) / name
         part.write_bytes(b"".join(first))
         texts = pl.concat(texts_in_parts(part, column))
-    headed = part.suffix in (".csv", ".tsv")
-    return Head(max(0, lines - headed), tuple(text.strip() for text in texts.drop_nulls() if text.strip()))
+    return Head(lines, _filled(texts))
+
+
+def _cells(path: Path, column: str) -> Head:
+    """Of a table whose cells may hold line breaks, so that only reading tells its rows."""
+    rows, first = 0, pl.Series(column, [], pl.String)
+    for part in texts_in_parts(path, column):
+        if rows < FIRST:
+            first = pl.concat([first, part.rename(column).head(FIRST - rows)])
+        rows += len(part)
+    return Head(rows, _filled(first))
+
+
+def _filled(texts: pl.Series) -> tuple[str, ...]:
+    return tuple(text.strip() for text in texts.drop_nulls() if text.strip())
 
 
 def _lines(path: Path) -> tuple[int, list[bytes]]:

@@ -22,6 +22,7 @@ from pipeline.params.teacher import OpenAiApiTeacher, SingleTeacher, single_teac
 from pipeline.planning.clock import STEPS, clocked
 from pipeline.planning.sizes import tokens_of
 from pipeline.planning.student_probe import PARTS, VOCABULARY, StudentSpeed, measure
+from pipeline.teacher.shared.members import told_of
 
 if TYPE_CHECKING:
     from pipeline.params.students import Student
@@ -153,7 +154,7 @@ def _teachers(params: Params, students: "dict[str, Student]", sample: Sequence[s
     key_of_parts, _ = starting_teacher(params.teacher)
     reads = any(one.reads_vocabulary for one in students.values()) or params.augment.wordnet.reads_vocabulary
     for key, block in single.items():
-        seconds, teacher = clocked(partial(_load, block, params))
+        seconds, teacher = clocked(partial(_load, key, block, params))
         found.load += seconds
         found.recipes[key] = teacher.recipes
         if not isinstance(block, OpenAiApiTeacher):  # whose dimensions are known by a request that costs
@@ -180,8 +181,10 @@ def _make_up(vocabulary: "Vocabulary", folder: Path) -> None:
     teacher_parts.write_reader(made_up.astype(np.float32), folder / PARTS, folder / VOCABULARY)
 
 
-def _load(block: SingleTeacher, params: Params) -> "interface.Teacher":
-    made: interface.Teacher = implementation("teacher.kinds", block.kind).load(block, params.runtime)
+def _load(key: str, block: SingleTeacher, params: Params) -> "interface.Teacher":
+    """The teacher before any fine-tuning, which changes no speed."""
+    with told_of(key):
+        made: interface.Teacher = implementation("teacher.kinds", block.kind).load(block, params.runtime)
     return made
 
 

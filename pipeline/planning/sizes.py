@@ -8,7 +8,7 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts as texts_file
-from pipeline.params.base import scheme_of
+from pipeline.params.base import HUB, scheme_of
 from pipeline.params.corpus import Corpus, Documents, FileSource, HubSource, Source, WordNetSource
 from pipeline.params.evaluate import Task
 from pipeline.params.load import Params
@@ -204,6 +204,8 @@ def of_task(task: Task, root: Path) -> Texts:
 
 def _files(pattern: str, root: Path) -> Sequence[Path]:
     """The files that a task's path names; those in it of a folder, none of a dataset of the hub."""
+    if pattern.startswith(HUB):
+        return []
     place = root / pattern
     if place.is_dir():
         return sorted(path for path in place.rglob("*") if path.is_file() and not path.name.startswith("."))

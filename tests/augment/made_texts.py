@@ -8,6 +8,7 @@ import polars as pl
 
 from pipeline.augment.method.derived import NewTexts, look_at
 from pipeline.data.common.files.tables import Range, lies
+from pipeline.data.common.texts import AUGMENTED_SCHEMA
 from pipeline.params.gates import TextGates
 
 
@@ -29,5 +30,5 @@ def new_texts(made: pl.DataFrame, corpus: pl.DataFrame, method: str, gates: Text
     with tempfile.TemporaryDirectory() as folder:
         found = NewTexts(look_at([corpus] if len(corpus) else []), method, gates, Path(folder))
         found.add(made, corpus)
-        texts = pl.concat([*found.parts(within)])
+        texts = pl.concat([pl.DataFrame(schema=AUGMENTED_SCHEMA), *found.parts(within)])
     return Derived(texts, found.dropped, found.novelty)

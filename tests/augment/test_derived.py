@@ -228,3 +228,23 @@ def test_however_many_texts_are_in_memory_the_same_are_kept(monkeypatch):
     apart = judged(pairs, corpus=parents, kept_tokens=0.5)
     assert apart.texts.equals(whole.texts)
     assert (apart.dropped, apart.novelty) == (whole.dropped, pytest.approx(whole.novelty))
+
+
+@pytest.mark.parametrize("made", [0, 1])
+def test_few_new_texts_do_not_bring_the_whole_corpus_into_memory(monkeypatch, tmp_path, made):
+    parents = [f"the large dog number {number} chased cats" for number in range(200)]
+    split = pl.lit("train").alias("split")
+    corpus = frame(parents).with_columns(split)
+    asked = []
+
+    def within(among: tables.Range) -> pl.DataFrame:
+        asked.append(corpus.select("text_id", "text").filter(tables.lies(among)))
+        return asked[-1]
+
+    monkeypatch.setattr(tables, "RANGE_ROWS", 10)
+    found = derived.NewTexts(derived.look_at([corpus]), "wordnet", TextGates(kept_tokens=0), tmp_path)
+    row = {"parent_id": corpus["text_id"][:made], "text": ["the big dog number 0 chased cats"][:made]}
+    found.add(pl.DataFrame(row, schema={"parent_id": pl.UInt64, "text": pl.String}), corpus)
+    assert sum(map(len, found.parts(within))) == made
+    assert sum(map(len, asked)) == 200 * made
+    assert max(map(len, asked), default=0) < 40

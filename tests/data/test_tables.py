@@ -95,3 +95,16 @@ def test_a_table_that_is_written_in_parts_has_the_same_bytes(tmp_path):
         write(table)
         raise KeyError
     assert not (tmp_path / "broken.parquet").exists()
+
+
+@pytest.mark.parametrize("letters", [40, 400])
+def test_bytes_do_not_depend_on_how_many_long_texts_come_at_a_time(tmp_path, letters):
+    rows = ROW_GROUP_ROWS + 999
+    table = pl.DataFrame({"text_id": range(rows), "text": [f"{i} ".ljust(letters, "x") for i in range(rows)]})
+    found = set()
+    for size in (rows, 777, 9000):
+        with table_writer(SCHEMA, tmp_path / "parts.parquet") as write:
+            for part in table.iter_slices(size):
+                write(part)
+        found.add((tmp_path / "parts.parquet").read_bytes())
+    assert len(found) == 1

@@ -62,3 +62,13 @@ def test_wordnets_glosses_come_without_their_examples_and_examples_apart(tmp_pat
     texts = head_of(tmp_path, None).texts
     assert texts[:3] == ("of adj; in short", "one example", "another")
     assert len(texts) == 12
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_a_cell_of_several_lines_is_one_text(tmp_path, name):
+    texts = [f"the first line of {i}\nanother\na third" for i in range(1500)]
+    content = pl.DataFrame({"text": texts}).write_csv().encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    found = head_of(tmp_path / name, "text")
+    assert found.rows == 1500
+    assert list(found.texts) == texts

@@ -27,6 +27,14 @@ def params(**source: object) -> Params:
     return Params.model_validate(document)
 
 
+def test_tasks_and_triplets_of_the_hub_are_not_looked_for_in_files(sources):
+    document = small_params()
+    document["evaluate"]["tasks"] = {"far": {"kind": "sts", "path": "hub:mteb/stsbenchmark-sts"}}
+    document["finetune"]["data"] = {"far": {"kind": "triplets", "path": "hub:someone/triplets", "limit": 9}}
+    found = sizes(Params.model_validate(document), sources, frozenset())
+    assert found.triplets == {"far": 9}
+
+
 def test_texts_that_the_corpus_drops_are_left_out_of_the_estimate(sources):
     found = sizes(params(), sources, frozenset())
     assert found.sets["corpus"] == Texts(90, len(WORDS))

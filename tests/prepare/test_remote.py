@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import fsspec
 import pytest
 from refusals import refuses
 from small_params import small_params
@@ -75,16 +76,37 @@ def test_a_library_that_is_missing_is_named(monkeypatch, tmp_path, scheme, libra
         remote.named_files(f"{scheme}://texts/x.txt", KEY, tmp_path)
 
 
-def test_an_address_of_this_machine_is_its_path(tmp_path):
-    (tmp_path / "x.txt").write_text("a text\n")
-    assert read(f"file://{tmp_path}/*.txt", tmp_path / "cache") == ["a text"]
+@pytest.mark.parametrize("scheme", ["file", "FILE"])
+def test_an_address_of_this_machine_is_its_path(tmp_path, scheme):
+    (tmp_path / "x y.txt").write_text("a text\n")
+    assert read(f"{scheme}://{tmp_path}/*.txt", tmp_path / "cache") == ["a text"]
+    assert read(f"{scheme}://{tmp_path}/x y.txt", tmp_path / "cache") == ["a text"]
     assert not (tmp_path / "cache").exists()
 
 
-@pytest.mark.parametrize("scheme", ["ftp", "https", "s4"])
-def test_an_unknown_scheme_is_refused(scheme):
-    source = {"kind": "files", "path": f"{scheme}://texts/x.txt"}
-    with refuses(KEY, f"{scheme}://", "s3://", "gs://"):
+@pytest.mark.parametrize(
+    "error", [PermissionError("Forbidden"), ConnectionResetError("reset by peer"), KeyError("a")]
+)
+def test_a_file_that_cannot_be_fetched_is_told_by_its_address(monkeypatch, tmp_path, error):
+    files = fsspec.filesystem("memory")
+    files.pipe("/texts/x.txt", b"a text")
+    monkeypatch.setattr(fsspec, "url_to_fs", lambda url: (files, "/texts/x.txt"))
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(files, "get_file", fail, raising=False)
+    with refuses(KEY, "s3://texts/x.txt", type(error).__name__, str(error), "credentials"):
+        remote.named_files("s3://texts/x.txt", KEY, tmp_path)
+    assert not [one for one in tmp_path.rglob("*") if one.is_file()]
+
+
+@pytest.mark.parametrize(
+    "path", ["ftp://texts/x.txt", "https://texts/x.txt", "S4://texts/x.txt", "ftp://texts/my x.txt"]
+)
+def test_an_unknown_scheme_is_refused(path):
+    source = {"kind": "files", "path": path}
+    with refuses(KEY, "s3://", "gs://", f"{path.partition('://')[0].lower()}:// is not read"):
         check(small_params(corpus={"sources": [source]}), Path("params.yaml"))
 
 

@@ -27,6 +27,8 @@ NOT_ENGLISH_ALONE = {"con", "de", "per", "un"}
 class Known:
     """What is to be known of the corpus before a new text is judged."""
 
+    texts: int
+    """How many there are, of all splits."""
     train: int
     """Its training texts."""
     words: tuple[int, int]
@@ -37,14 +39,15 @@ class Known:
 
 def look_at(corpus: Iterable[pl.DataFrame]) -> Known:
     """What is to be known of a corpus, some rows at a time, `texts.CORPUS_SCHEMA`."""
-    train, words = 0, list[int]()
+    texts, train, words = 0, 0, list[int]()
     dev = [pl.Series("text", [], pl.String)]
     for part in corpus:
         counts = part["text"].str.count_matches(WORD).to_numpy()
         words = [*words, int(counts.min()), int(counts.max())]
+        texts += len(part)
         train += len(part.filter(split="train"))
         dev.append(fold(part.filter(split="dev")["text"]))
-    return Known(train, (min(words, default=0), max(words, default=0)), pl.concat(dev))
+    return Known(texts, train, (min(words, default=0), max(words, default=0)), pl.concat(dev))
 
 
 class NewTexts:
@@ -64,6 +67,7 @@ class NewTexts:
 
     def __init__(self, known: Known, method: str, gates: TextGates, folder: Path) -> None:
         self._reason, self._method = _reason(gates, known), method
+        self._corpus_texts = known.texts
         self._spool = Spool(folder, COMPARED_SCHEMA)
         self._changed = 0.0
         self.made, self.rows = 0, 0
@@ -107,7 +111,7 @@ class NewTexts:
         Raises:
             UserError: two different texts have one text_id.
         """
-        for among in ranges(self._spool.rows):
+        for among in ranges(max(self._spool.rows, self._corpus_texts)) if self._spool.rows else ():
             table, known = self._spool.within(among), corpus(among)
             known = known.filter(pl.col("text_id").is_in(table["text_id"].implode()))
             is_known = pl.col("text_id").is_in(known["text_id"].implode())

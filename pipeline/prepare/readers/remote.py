@@ -16,6 +16,10 @@ DIGEST_LETTERS = 16
 LOCAL = "file://"
 
 
+class _NotFetchedError(Exception):
+    """Why a file could not be fetched."""
+
+
 def named_files(place: str, key: str, cache: Path) -> list[tuple[str, Path]]:
     """The files that a path, a glob or an address names, each after the name that others read.
 
@@ -59,9 +63,10 @@ def fetched(url: str, key: str, cache: Path) -> dict[str, Path]:
     except UserError:
         raise
     except Exception as error:  # each library has errors of its own
-        told = str(error).partition("\n")[0]
+        cause = error.__cause__ if isinstance(error, _NotFetchedError) and error.__cause__ else error
+        told = str(cause).partition("\n")[0]
         raise UserError(
-            f"{key}: {url} cannot be read ({type(error).__name__}: {told}); correct the address, or give "
+            f"{key}: {url} cannot be read ({type(cause).__name__}: {told}); correct the address, or give "
             f"{ADDRESSES[scheme]} the credentials or the endpoint that it asks for"
         ) from None
     if not copies:
@@ -76,6 +81,9 @@ def _copy(files: Any, path: str, cache: Path) -> Path:  # noqa: ANN401 - fsspec 
     copy = cache / "inputs" / version / PurePosixPath(path).name
     if not copy.exists():
         with atomic_file(copy) as temporary:
-            files.get_file(path, str(temporary))
+            try:
+                files.get_file(path, str(temporary))
+            except Exception as error:  # an OSError would be told as one of the copy
+                raise _NotFetchedError from error
         say(f"{address}: fetched, {copy.stat().st_size:,} bytes")
     return copy

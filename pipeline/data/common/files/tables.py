@@ -106,7 +106,8 @@ def table_writer(schema: Schema, path: Path) -> Iterator[Callable[[pl.DataFrame]
         opened: list[pq.ParquetWriter] = []
 
         def put(rows: pl.DataFrame) -> None:
-            arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+            # Parquet's pages end where chunks do.
+            arrow = rows.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
             if not opened:
                 opened.append(stack.enter_context(_parquet_writer(rows, arrow.schema, temporary)))
             opened[0].write_table(arrow, row_group_size=ROW_GROUP_ROWS)
