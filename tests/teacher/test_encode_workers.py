@@ -146,7 +146,7 @@ def test_workers_that_die_at_their_start_are_told(files, monkeypatch):
     write_params(workers=2)
     monkeypatch.setattr(local, "_fill", die)
     monkeypatch.setattr(local, "_try_texts", die_before_any_text)
-    with refuses("corpus.parquet", "00000.parquet", "3 times", "loads the teacher", "lower runtime.workers"):
+    with refuses("corpus.parquet", "shard 0000", "3 times", "loads the teacher", "lower runtime.workers"):
         encode()
 
 

@@ -69,11 +69,15 @@ def deal(job: Job, shards: Sequence[str], workers: int, hire: Hire, why: Why, ad
 
 
 class _Crew:
-    """Workers, and what each is at: a shard, or "" while it starts."""
+    """Workers, and what each is at: a shard, or "" while it starts.
+
+    One with nothing left to do is ended at once, so that there is room for the successor of one that dies.
+    """
 
     def __init__(self, job: Job, waiting: deque[str], workers: int, hire: Hire, why: Why) -> None:
         self._job, self._waiting, self._hire, self._why = job, waiting, hire, why
-        self._deaths = Counter[str]()
+        # In a shard; or in the starts of a worker and its successors, since one of them was ready.
+        self._deaths = Counter[str | int]()
         self._hands = [hire(number) for number in range(workers)]
         self._busy: dict[Future[Any], tuple[int, str]] = {
             hand.ready(): (number, "") for number, hand in enumerate(self._hands)
@@ -85,7 +89,7 @@ class _Crew:
             ended = wait(self._busy, WAITING_SECONDS, FIRST_COMPLETED).done
             if not ended and not self._at_work():
                 say(f"encode: none of {len(self._hands)} workers has started yet; is there room for one?")
-            for future in ended:
+            for future in sorted(ended, key=self._deaths_last):
                 number, shard = self._busy.pop(future)
                 if error := future.exception():
                     self._bury(number, shard, error)
@@ -94,9 +98,12 @@ class _Crew:
                     yield future.result()
                 else:
                     self._hands[number].check(future.result())
+                    del self._deaths[number]
                 if self._waiting:
                     following = self._waiting.popleft()
                     self._busy[self._hands[number].fill(following)] = number, following
+                else:
+                    self._hands[number].end()
 
     def end(self) -> None:
         """End all workers."""
@@ -106,25 +113,42 @@ class _Crew:
     def _at_work(self) -> bool:
         return any(shard for _, shard in self._busy.values())
 
+    def _deaths_last(self, ended: Future[Any]) -> tuple[bool, int]:
+        """A key to sort by, so that a death finds those who are ready at work."""
+        return ended.exception() is not None, self._busy[ended][0]
+
     def _bury(self, number: int, shard: str, error: BaseException) -> None:
-        """Replace a worker that died, and let its shard be dealt again; raise what is no death."""
+        """Replace a worker that died, if there is work, and let its shard be dealt again.
+
+        Raises:
+            UserError: it died too often.
+            BaseException: the error is no death.
+        """
         if (reason := self._why(error)) is None:
             raise error
         self._hands[number].end()
-        self._deaths[shard] += 1
-        where, times = f"shard {shard}" if shard else "its start", self._deaths[shard]
+        self._deaths[shard or number] += 1
+        times = self._deaths[shard or number]
+        told = f"a worker died in {f'shard {shard}' if shard else 'its start'}"
         if times > RETRIES:
-            culprit = f"mend that, {AGAIN}"
-            if shard:
-                culprit = _culprit(self._job, shard, self._hire(number), self._why)
-            raise UserError(
-                f"{self._job.texts}: a worker died in {where} {times} times ({reason}); {culprit}"
-            )
-        say(f"encode: a worker died in {where} ({reason}); retry {times} of {RETRIES}")
+            if not shard and self._at_work():
+                say(f"encode: {told} {times} times ({reason}); the others go on without it")
+                return
+            fix = self._search(number, shard) if shard else f"mend that, {AGAIN}"
+            raise UserError(f"{self._job.texts}: {told} {times} times ({reason}); {fix}")
+        say(f"encode: {told} ({reason}); retry {times} of {RETRIES}")
         if shard:
             self._waiting.appendleft(shard)
-        self._hands[number] = self._hire(number)
-        self._busy[self._hands[number].ready()] = number, ""
+        if self._waiting:
+            self._hands[number] = self._hire(number)
+            self._busy[self._hands[number].ready()] = number, ""
+
+    def _search(self, number: int, shard: str) -> str:
+        """As `_culprit`, when no other worker takes memory from the one that searches."""
+        say(f"encode: texts of shard {shard} are tried one by one, once all other workers have ended")
+        self.end()
+        wait(self._busy, WAITING_SECONDS)
+        return _culprit(self._job, shard, self._hire(number), self._why)
 
 
 def _culprit(job: Job, shard: str, hand: Hand, why: Why) -> str:
