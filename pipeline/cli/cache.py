@@ -23,6 +23,7 @@ STUDENTS = Path("data/finetuned")
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "used by")
 NONE = "-"
 TRAINING, INDEX, HIDDEN = "unfinished training", "search index", "hidden states"
+FETCHED = "fetched file"
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Cache = Annotated[Path | None, typer.Option(help="The cache, if not runtime.cache of the params file.")]
@@ -38,8 +39,8 @@ def list_recipes(
 ) -> None:
     """List the recipes with what uses them, unfinished trainings, and what killed runs left half-written.
 
-    Translations, hidden states, the indexes of `pipeline search` and the results of `pipeline mteb` are
-    listed too.
+    Translations, hidden states, files of the corpus that were fetched from an address, the indexes of
+    `pipeline search` and the results of `pipeline mteb` are listed too.
     """
     folder = _folder(cache, params_file)
     used = _users(folder, params_file, vectors)
@@ -118,11 +119,11 @@ def prune(
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
     Without names the indexes of `pipeline search` go too, which the next search makes anew, the hidden states
-    of teachers, of which data/hidden has a copy, and trainings of students that the params do not name,
-    untouched for a day. An API's vectors, which were paid for, those whose recipe is lost, and translations
-    and the results of `pipeline mteb`, which take longest to make, go by name alone. What killed runs left
-    half-written goes in any case. Where several checkouts share a cache, only what this one uses is known:
-    name what is to go.
+    of teachers, of which data/hidden has a copy, the files of addresses, which `prepare` fetches again, and
+    trainings of students that the params do not name, untouched for a day. An API's vectors, which were paid
+    for, those whose recipe is lost, and translations and the results of `pipeline mteb`, which take longest to
+    make, go by name alone. What killed runs left half-written goes in any case. Where several checkouts share
+    a cache, only what this one uses is known: name what is to go.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
@@ -179,7 +180,11 @@ COMMANDS: dict[str, Callable[..., None]] = {"list": list_recipes, "verify": veri
 
 def _remade(folder: Path) -> dict[str, list[Path]]:
     """Folders that a run makes anew where they are missing."""
-    return {INDEX: store_files.indexes(folder), HIDDEN: store_files.hidden_states(folder)}
+    return {
+        INDEX: store_files.indexes(folder),
+        HIDDEN: store_files.hidden_states(folder),
+        FETCHED: store_files.fetched(folder),
+    }
 
 
 def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:

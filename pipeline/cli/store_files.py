@@ -17,6 +17,7 @@ from pipeline.vectors.sets import published
 RECIPE = "recipe.json"
 INDEXES = "indexes"
 HIDDEN = "hidden"
+INPUTS = "inputs"
 MTEB = "mteb"
 MTEB_OWNER = "distillation"
 """The owner that we give to our models: mteb keeps results in a folder OWNER__MODEL."""
@@ -142,6 +143,11 @@ def indexes(cache: Path) -> list[Path]:
 def hidden_states(cache: Path) -> list[Path]:
     """The hidden states of teachers: a folder for each, which holds a folder for each shard."""
     return sorted(path for path in (cache / HIDDEN).glob("[!.]*") if path.is_dir())
+
+
+def fetched(cache: Path) -> list[Path]:
+    """The files of the corpus that were fetched from an address: a folder for each version of one."""
+    return sorted(path for path in (cache / INPUTS).glob("[!.]*") if path.is_dir())
 
 
 def sealed(cache: Path) -> list[Path]:

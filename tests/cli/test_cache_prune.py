@@ -48,7 +48,8 @@ def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
     index, name = Path(".cache/indexes/0123"), "distill-tiny-0123456789abcdef"
     state = Path(f".cache/training/{name}.safetensors")
     shard = Path(".cache/hidden/4567/89ab")
-    for folder in (index, shard, state.with_suffix("")):
+    copy = Path(".cache/inputs/89ab")
+    for folder in (index, shard, copy, state.with_suffix("")):
         folder.mkdir(parents=True)
         (folder / "part").write_bytes(b"123")
     state.write_bytes(b"12345")
@@ -61,13 +62,15 @@ def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
     os.close(running._held)  # as the system does when the process ends
     for done, dry_run in (("would remove", ["--dry-run"]), ("removed", [])):
         assert state.exists()
-        assert lines(cache("prune", index.name, "4567", name, *dry_run)) == [
+        assert lines(cache("prune", index.name, "4567", copy.name, name, *dry_run)) == [
             [done, index.name, "search index", "3"],
             [done, "4567", "hidden states", "3"],
+            [done, copy.name, "fetched file", "3"],
             [done, name, "unfinished training", str(8 + 16)],  # the lock says which checkout it is of
         ]
     assert not index.exists()
     assert not shard.parent.exists()
+    assert not copy.exists()
     assert list(Path(".cache/training").iterdir()) == []
 
 
