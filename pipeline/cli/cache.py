@@ -121,9 +121,9 @@ def prune(
     Without names the indexes of `pipeline search` go too, which the next search makes anew, the hidden states
     of teachers, of which data/hidden has a copy, the files of addresses, which `prepare` fetches again, and
     trainings of students that the params do not name, untouched for a day. An API's vectors, which were paid
-    for, those whose recipe is lost, and translations and the results of `pipeline mteb`, which take longest to
-    make, go by name alone. What killed runs left half-written goes in any case. Where several checkouts share
-    a cache, only what this one uses is known: name what is to go.
+    for, those whose recipe is lost, and translations and the results of `pipeline mteb`, which take longest
+    to make, go by name alone. What killed runs left half-written goes in any case. Where several checkouts
+    share a cache, only what this one uses is known: name what is to go.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
