@@ -2,7 +2,7 @@
 
 from pipeline.planning.work import LIGHT, Work
 
-READ_WORDNET, OF_ITS_TRIPLETS = 14.0, 14.0
+READ_WORDNET, OF_ITS_TRIPLETS = 8.0, 8.0
 """To open it and to make its families and tasks; to make triplets of it."""
 A_CORPUS_TEXT = 6e-5
 OF_SUBSTITUTION, A_SUBSTITUTION = 4.8, 5e-5
@@ -14,14 +14,15 @@ A_PRODUCT = 2.5e-10
 
 def look(_item: str, work: Work) -> float:
     """It imports, above all."""
-    return work.probe.start
+    return 0.8 * work.probe.start
 
 
 def prepare(_item: str, work: Work) -> float:
     """WordNet, and each text."""
     texts = work.sizes.sets["corpus"].number + work.sizes.sets["eval"].number
     opens, triplets = work.reads_wordnet
-    return 1.0 + READ_WORDNET * opens + OF_ITS_TRIPLETS * triplets + A_CORPUS_TEXT * texts
+    once = 1.0 + READ_WORDNET * opens + OF_ITS_TRIPLETS * triplets
+    return work.slower * (once + A_CORPUS_TEXT * texts)
 
 
 def augment(method: str, work: Work) -> float | None:
@@ -31,12 +32,12 @@ def augment(method: str, work: Work) -> float | None:
         return LIGHT
     if method == "back_translation":
         return None
-    return OF_SUBSTITUTION + A_SUBSTITUTION * work.sizes.sets[method].number
+    return work.slower * (OF_SUBSTITUTION + A_SUBSTITUTION * work.sizes.sets[method].number)
 
 
 def transfer(_item: str, work: Work) -> float:
     """Each row that is made."""
-    return LIGHT + A_TRANSFER_ROW * work.sizes.sets["transfer"].number
+    return LIGHT + work.slower * A_TRANSFER_ROW * work.sizes.sets["transfer"].number
 
 
 def members(_item: str, work: Work) -> float:
@@ -46,21 +47,22 @@ def members(_item: str, work: Work) -> float:
 
 def fit_pca(_item: str, work: Work) -> float:
     """Each vector of each view."""
-    return LIGHT + A_FITTED_VECTOR * work.sizes.sets["corpus"].number * len(work.dims)
+    return LIGHT + work.slower * A_FITTED_VECTOR * work.sizes.sets["corpus"].number * len(work.dims)
 
 
 def gate(method: str, work: Work) -> float:
     """Each new text."""
-    return LIGHT + A_GATED_TEXT * work.sizes.sets[method].number
+    return LIGHT + work.slower * A_GATED_TEXT * work.sizes.sets[method].number
 
 
 def mine(_item: str, work: Work) -> float:
     """All texts are compared with all anchors."""
     if work.params.finetune.mine is None:
         return LIGHT
-    return LIGHT + A_PRODUCT * work.sizes.sets["finetune"].number ** 2 * max(work.dims.values())
+    compared = work.sizes.sets["finetune"].number ** 2 * max(work.dims.values())
+    return LIGHT + work.slower * A_PRODUCT * compared
 
 
-def report(_item: str, _work: Work) -> float:
+def report(_item: str, work: Work) -> float:
     """The page and its figures."""
-    return 8.0
+    return 8.0 * work.slower

@@ -4,6 +4,8 @@ The real teacher encodes real texts, and each student takes real training steps,
 """
 
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -33,6 +35,7 @@ SECONDS = 16.0
 """All that is measured is over by then, but for a step that is under way: within 20 seconds."""
 OF_TEACHER = 4.0
 OF_VOCABULARY = 1.5
+IMPORTS = "import pipeline.train.distillation.distill"
 SPREAD = 0.1
 FLOAT = 4
 CHUNK = 256
@@ -106,7 +109,7 @@ def probe(params: Params, students: "dict[str, Student]", sample: Sequence[str])
     """
     import torch
 
-    began, start = time.perf_counter(), _started()
+    began, start = time.perf_counter(), started()
     device, threads = find_device(params.runtime.device), torch.get_num_threads()
     busy = device == "cpu" and threads > 1 and os.getloadavg()[0] > threads * BUSY
     torch.set_num_threads(1 if busy else threads)
@@ -145,6 +148,14 @@ def dims_of(dims: dict[str, int], student: "Student", params: Params) -> int:
     """The dimension of a student's targets; its own where the teacher's is not known."""
     full = student.train is not None and student.train.target == "full"
     return dims.get(student.view, student.width) if full else student.width
+
+
+def started() -> float:
+    """CPU seconds of a process that imports what a training does: this one has done more than that."""
+    before = os.times()
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)
+    after = os.times()
+    return after.children_user - before.children_user + after.children_system - before.children_system
 
 
 def _teachers(params: Params, students: "dict[str, Student]", sample: Sequence[str], folder: Path) -> _Taught:
@@ -214,10 +225,3 @@ def _alone(encode: Callable[[np.ndarray], np.ndarray], size: int) -> float:
     while time.perf_counter() - began < OF_VOCABULARY and len(rounds) < STEPS:
         rounds.append(clocked(partial(encode, np.arange(count)))[0] / count)
     return min(rounds)
-
-
-def _started() -> float:
-    """Seconds that a stage takes to begin: this process' own, until it has imported what a training does."""
-    import pipeline.train.distillation.distill  # noqa: F401
-
-    return time.process_time()

@@ -15,8 +15,8 @@ ALONE, USERS_WAY = 0.006, 1.6
 """Seconds of a text alone, at least; how much slower sentence-transformers' own encode is."""
 A_BATCH = 0.3
 """Seconds that a timed batch lasts, at least."""
-A_SEARCH = 2.6
-A_SIGNIFICANCE = 0.55
+A_SEARCH = 1.9
+A_SIGNIFICANCE = 0.3
 """Of a student, for 1,000 samples."""
 MADE = {"static": 7.0, "bilstm": 12.0}
 MADE_OF_ENCODER = 20.0
@@ -37,14 +37,13 @@ def evaluate(name: str, work: Work) -> float:
     return (
         work.probe.start
         + models * tokens * work.speed(name).forward
-        + scored
-        + A_THOUSAND_COMPARED * compared / 1000
+        + work.slower * (scored + A_THOUSAND_COMPARED * compared / 1000)
     )
 
 
 def significance(_item: str, work: Work) -> float:
     """Samples of what each student got right."""
-    return LIGHT + A_SIGNIFICANCE * len(work.students) * work.params.significance.samples / 1000
+    return LIGHT + work.slower * A_SIGNIFICANCE * len(work.students) * work.params.significance.samples / 1000
 
 
 def footprint(_item: str, work: Work) -> float:
@@ -55,8 +54,9 @@ def footprint(_item: str, work: Work) -> float:
     tokens = [teacher, *(USERS_WAY * work.speed(name).forward for name in work.students)]
     rounds = asked.rounds + 1
     batches = sum(max(A_BATCH, asked.sentences * length * one) for one in tokens)
-    alone = sum(asked.single * (ALONE + length * one) for one in tokens)
-    return work.probe.start + work.probe.load + len(work.students) + rounds * (batches + alone)
+    alone = sum(asked.single * (work.slower * ALONE + length * one) for one in tokens)
+    begins = work.probe.start + work.probe.load + work.slower * len(work.students)
+    return begins + rounds * (batches + alone)
 
 
 def search_speed(_item: str, work: Work) -> float:
@@ -66,7 +66,7 @@ def search_speed(_item: str, work: Work) -> float:
         return 2 * LIGHT
     forward = sum(work.speed(name).forward for name in work.students)
     searched = work.sizes.sets["eval"].tokens * SEARCHED
-    return work.probe.start + A_SEARCH * (1 + len(work.students)) + searched * forward
+    return work.probe.start + work.slower * A_SEARCH * (1 + len(work.students)) + searched * forward
 
 
 def export(name: str, work: Work) -> float:
@@ -78,9 +78,9 @@ def export(name: str, work: Work) -> float:
     tokens = Texts(texts, work.sizes.sets["eval"].characters).tokens
     formats = len(asked.formats or (1, 2, 3))
     made = MADE.get(block.kind, MADE_OF_ENCODER)
-    return work.probe.start + made + formats * FORMAT_PASSES * tokens * work.speed(name).forward
+    return work.probe.start + work.slower * made + formats * FORMAT_PASSES * tokens * work.speed(name).forward
 
 
 def export_classifier(_name: str, work: Work) -> float:
     """As an encoder's export."""
-    return work.probe.start + MADE_OF_ENCODER
+    return work.probe.start + work.slower * MADE_OF_ENCODER

@@ -1,7 +1,7 @@
 """Seconds of each stage: what was measured here, times how much there is to do.
 
 What no probe measures is a constant of the modules that this one imports: seconds on two cores of an AMD
-EPYC, from the timings of three runs (docs/scale.md).
+EPYC, from the timings of a run (docs/scale.md), times how much longer imports take here (`Work.slower`).
 """
 
 from collections.abc import Callable

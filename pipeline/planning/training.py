@@ -13,6 +13,9 @@ AGREEMENT_ROWS = 1000
 A_DEV_SCORE = 0.4
 DEV = 0.5
 """Share of the evaluation texts that the dev split has."""
+TO_TRAIN = {"static": 0.0}
+TO_TRAIN_OTHERS = 8.0
+"""Until a training makes its first step, and from its last one on: what it measures, compiles and checks."""
 IMPORTED = {"static": 0.4}
 IMPORTED_BY_OTHERS = 0.8
 """Share of a training's imports that a stage makes that passes a student on."""
@@ -55,7 +58,8 @@ def distill(name: str, work: Work) -> float:
     dev = min(work.sizes.dev, AGREEMENT_ROWS if block.train.select == "agreement" else work.sizes.dev)
     steps = once * block.train.epochs * length * speed.train
     evaluated = (block.train.evaluations + 1) * dev * length * speed.forward
-    return fixed + A_TOKENISED_TEXT * once + steps + evaluated
+    around = TO_TRAIN.get(block.kind, TO_TRAIN_OTHERS) + A_TOKENISED_TEXT * once
+    return fixed + work.slower * around + steps + evaluated
 
 
 def finetune(name: str, work: Work) -> float:
@@ -75,7 +79,8 @@ def finetune(name: str, work: Work) -> float:
     triplets = sum(work.sizes.triplets.get(one, 0) for one in asked.data) * asked.epochs
     per_triplet = OF_A_TRIPLET * (speed.train or TRAIN_TO_FORWARD * speed.forward)
     dev = (asked.evaluations + 1) * (work.sizes.sets["eval"].tokens * DEV * speed.forward + A_DEV_SCORE)
-    return found + work.probe.start + triplets * per_triplet + dev
+    around = work.slower * TO_TRAIN.get(block.kind, TO_TRAIN_OTHERS) / 2
+    return found + work.probe.start + around + triplets * per_triplet + dev
 
 
 def classify(name: str, work: Work) -> float:

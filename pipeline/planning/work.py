@@ -17,6 +17,8 @@ LIGHT = 0.6
 """Seconds of a stage that finds nothing to do."""
 TRAIN_TO_FORWARD = 3.2
 """How many times a forward pass a training step takes."""
+START = 2.4
+"""Seconds that a stage's imports took where the constants of these modules were measured."""
 ON_FLOAT32_BYTES = 4
 FEWEST_NUMBERS = 100_000
 
@@ -55,6 +57,11 @@ class Work:
         share = own / max(FEWEST_NUMBERS, self.probe.parameters - self.facts.tokens * self.facts.token_dim)
         forward = share * max(self.probe.encode.values(), default=0.0)
         return StudentSpeed(1.0, TRAIN_TO_FORWARD * forward, forward)
+
+    @property
+    def slower(self) -> float:
+        """How many times as long as there this machine takes for what no probe measures, by its imports."""
+        return self.probe.start / START if self.probe.start else 1.0
 
     @property
     def dims(self) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The arithmetic of a plan, and a real one of a small teacher."""
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from pipeline.params.load import Params
 from pipeline.planning import disk, memory, saved, times
 from pipeline.planning.lacking import lacking
 from pipeline.planning.plan import Plan, plan, stages
-from pipeline.planning.probe import NOTHING
+from pipeline.planning.probe import NOTHING, started
 from pipeline.planning.sizes import Sizes, Texts
 from pipeline.planning.student_probe import StudentSpeed
-from pipeline.planning.work import Work
+from pipeline.planning.work import LIGHT, Work
 from pipeline.report import planned, timings
 from pipeline.teacher.encoding.store.store import VectorStore
 
@@ -69,6 +70,23 @@ def test_every_stage_has_its_time_and_more_texts_take_more():
     trained = times.seconds("distill@tiny", ten) - times.seconds("distill@tiny", one)
     steps, ridge, dev = 7200 * 12 * 3e-4, 7200 * 12 * 1e-4, 11 * 1800 * 12 * 1e-4
     assert trained == pytest.approx(steps + ridge + dev, rel=0.05)
+
+
+def test_a_machine_whose_imports_take_twice_as_long_takes_as_long_for_what_no_probe_measures():
+    given = work(params())
+    slow = replace(given, probe=replace(given.probe, start=2 * given.probe.start))
+    for address, constant in (("prepare", 0.0), ("report", 0.0), ("significance", LIGHT)):
+        once = times.seconds(address, given) - constant
+        assert times.seconds(address, slow) - constant == pytest.approx(2 * once)
+    assert replace(given, probe=NOTHING).slower == 1
+
+
+def test_the_start_of_a_stage_is_that_of_its_own_process():
+    began, taken = time.process_time(), started()
+    while time.process_time() - began < 1.0:  # what this process has done is not in it
+        pass
+    assert 0.1 < taken < time.process_time()
+    assert started() < taken + 1.0
 
 
 def test_workers_of_a_cluster_share_the_texts_and_those_of_a_machine_its_cores():
