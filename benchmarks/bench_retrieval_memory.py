@@ -1,9 +1,9 @@
 """Exact scoring of retrieval: memory by the size of the collection, beside the vectors, which lie in a file.
 
 `python benchmarks/bench_retrieval_memory.py [--rows N ...] [--queries N] [--types float16 float32]`: random
-vectors of 384 dimensions, 100 documents a query. Every run is a process of its own. Counted is the memory that
-the process has to itself (RssAnon), which pages of the file are not, beyond what it had with the task's rows
-read. Rows of other sizes stay in the results. `PYTHONPATH=CHECKOUT` measures other code.
+vectors of 384 dimensions, 100 documents a query. Every run is a process of its own. Counted is the memory
+that the process has to itself (RssAnon), which pages of the file are not, beyond what it had with the task's
+rows read. Rows of other sizes stay in the results. `PYTHONPATH=CHECKOUT` measures other code.
 """
 
 import argparse
