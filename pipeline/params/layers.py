@@ -58,6 +58,9 @@ class LayeredInit(CutInit):
     model: Annotated[str, Field(min_length=1)] | None = None
     """A pretrained encoder instead of the teacher's (TinyBERT, MiniLM): a folder, `package:NAME/PATH` or a
     hub id. null: the teacher's parts."""
+    pooling: Literal["mean", "cls"] = "mean"
+    """What becomes of a text's last hidden states: their mean, or the first token's, as many encoders that
+    were trained for retrieval have it."""
     revision: str | None = None
     """Commit, branch or tag of a hub model."""
     layers: Layers = "auto"

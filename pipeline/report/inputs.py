@@ -243,7 +243,7 @@ class Significance(_Read):
 class Searches(_Read):
     """How long search takes by index: rows of task, model, index, its settings and times."""
 
-    searches: tuple[dict[str, str | int | float], ...]
+    searches: tuple[dict[str, str | int | float | None], ...]
 
 
 class Timing(_Read):

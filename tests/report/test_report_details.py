@@ -210,6 +210,15 @@ def test_indexes_are_shown_once_for_the_teacher_with_their_settings():
     assert "left out" not in budget.note(students())
 
 
+def test_times_of_a_single_round_are_shown_without_a_spread():
+    row = {"task": "a", "model": "hpd", "index": "flat", "documents": 9, "dim": 4, "bytes": 1}
+    metrics = student_metrics({**read("metrics/hpd.json"), "indexes": [{**row, "model": "finetuned"}]}, "hpd")
+    times = {"queries": 5, "build_seconds": 0.0125, "ms_per_1000_queries": 3.2}
+    found = searches({"searches": [{**row, **times, "build_spread": None, "search_spread": None}]})
+    [shown] = budget.indexes([metrics], found)
+    assert (shown.build, shown.search) == ("12.5", "3.20")
+
+
 def test_examples_of_all_students_stand_beside_each_other_by_text():
     found = {name: examined.read_examples(SAMPLE / "examined" / name, name) for name in NAMES}
     (view,) = examples.nearest(found)

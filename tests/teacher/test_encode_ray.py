@@ -90,6 +90,20 @@ def test_a_cluster_that_does_not_answer_is_told_soon(corpus, monkeypatch):
             ray_cluster.check_answers(address)
 
 
+def test_an_address_of_rays_client_that_nothing_listens_at_is_told_at_once():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"ray://127.0.0.1:{closed.getsockname()[1]}"
+        with refuses(f"RAY_ADDRESS={address}", "refused", "unset"):
+            ray_cluster.check_listens(address)
+    with refuses("RAY_ADDRESS=ray://head:port", "mend it"):
+        ray_cluster.check_listens("ray://head:port")
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        head.listen()
+        ray_cluster.check_listens(f"ray://127.0.0.1:{head.getsockname()[1]}")
+
+
 def test_a_token_that_is_missing_is_named(monkeypatch, tmp_path):
     pytest.importorskip("ray", reason=REASON)
     monkeypatch.setenv("RAY_AUTH_MODE", "token")

@@ -3,11 +3,13 @@
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from pipeline.core.errors import UserError
 
@@ -15,6 +17,7 @@ ANSWER_SECONDS = 25.0
 """Seconds that a cluster has to answer."""
 HERE = "local"
 CLIENT = "ray://"
+CLIENT_PORT = 10001
 NO_TOKEN = (
     "wants another token than this machine has, or none is here; set RAY_AUTH_MODE=token, and the cluster's "
     "token in RAY_AUTH_TOKEN, in the file that RAY_AUTH_TOKEN_PATH names or in ~/.ray/auth_token"
@@ -41,7 +44,9 @@ def connected() -> Iterator[Any]:
     logging.getLogger("ray").setLevel(logging.ERROR)
     # Without an address Ray would look for a cluster that once ran here, and wait for it.
     address = os.environ.get("RAY_ADDRESS") or HERE
-    if address != HERE and not address.startswith(CLIENT):
+    if address.startswith(CLIENT):
+        check_listens(address)
+    elif address != HERE:
         check_answers(address)
     refused = getattr(ray.exceptions, "AuthenticationError", ())
     try:
@@ -54,6 +59,26 @@ def connected() -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def check_listens(address: str) -> None:
+    """Fail where nothing listens at an address of Ray's client, ray://HOST:PORT, which Ray would retry.
+
+    Raises:
+        UserError: naming RAY_ADDRESS.
+    """
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "", parts.port or CLIENT_PORT
+    except ValueError as error:
+        raise UserError(f"RAY_ADDRESS={address} is no ray://HOST:PORT ({error}); mend it") from None
+    try:
+        socket.create_connection((host, port), ANSWER_SECONDS).close()
+    except OSError as error:
+        raise UserError(
+            f"{_named(address)} does not answer ({error.strerror or error}); start it, or mend or unset "
+            "RAY_ADDRESS: without it, Ray runs on this machine"
+        ) from None
 
 
 def check_answers(address: str) -> None:

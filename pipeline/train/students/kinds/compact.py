@@ -101,7 +101,7 @@ def _arranged(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
         encoder = narrow.empty(kept, init.table_width)
-        head: list[nn.Module] = [Pooling(hidden, "mean")]
+        head: list[nn.Module] = [Pooling(hidden, init.pooling)]
         if init.projection != "none":
             head.append(Dense(hidden, params.width, bias=True, activation_function=nn.Identity()))
     return kept, encoder, head
@@ -134,7 +134,7 @@ def load(params: CompactStudent, folder: Path) -> "Compact":
 
 
 class Compact(EncoderStudent):
-    """A narrow encoder with mean pooling and perhaps a Dense layer, in training."""
+    """A narrow encoder with pooling and perhaps a Dense layer, in training."""
 
     def __init__(self, init: CompactInit, model: SentenceTransformer, teacher_folder: Path | None) -> None:
         super().__init__(init, model)

@@ -1,4 +1,4 @@
-"""A small transformer with mean pooling and a linear projection (HPD)."""
+"""A small transformer with pooling and a linear projection (HPD)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +71,7 @@ def _arranged(
     if init.weights == "random":
         encoder = random_weights(encoder, params.seed)
     hidden = width_of(encoder)
-    head: list[nn.Module] = [Pooling(hidden, "mean")]
+    head: list[nn.Module] = [Pooling(hidden, init.pooling)]
     if init.projection != "none":
         activation = nn.Tanh() if init.activation == "tanh" else nn.Identity()
         with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""A student made of an encoder, mean pooling and an optional projection: transformer and compact."""
+"""A student made of an encoder, pooling and an optional projection: transformer and compact."""
 
 import tempfile
 from collections.abc import Callable, Collection, Iterable
@@ -39,6 +39,11 @@ class Init(Protocol):
         ...
 
     @property
+    def pooling(self) -> str:
+        """`mean` of a text's last hidden states, or `cls`: the first token's."""
+        ...
+
+    @property
     def ridge_rows(self) -> int:
         """Texts that it is solved on."""
         ...
@@ -60,7 +65,7 @@ class Init(Protocol):
 
 
 class EncoderStudent:
-    """A sentence-transformers model of an encoder, mean pooling and perhaps a Dense layer, in training.
+    """A sentence-transformers model of an encoder, pooling and perhaps a Dense layer, in training.
 
     What is trained are the very modules that are saved. Encoders of the known families run packed.
     """
@@ -164,7 +169,7 @@ class EncoderStudent:
         self._tokenizer.enable_truncation(self._init.longest, direction=self._model.tokenizer.truncation_side)
 
     def _pooled(self, tokens: Tokens, levels: Collection[int] = ()) -> tuple[Tensor, dict[int, Tensor]]:
-        """Means of the last hidden states (n, d), and hidden states (T, d) by level, as transformers count.
+        """Pooled last hidden states (n, d), and hidden states (T, d) by level, as transformers count.
 
         Level 0 is the embedding layer's, level i + 1 that of layer i.
         """
@@ -200,6 +205,8 @@ class EncoderStudent:
         for level, last in enumerate(self._packed.layer_by_layer(last, lengths.tolist()), 1):  # noqa: B020
             if level in levels:
                 found[level] = last
+        if self._init.pooling == "cls":
+            return last.float()[texts.cumsum(0) - texts], found
         return torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0, unsafe=True), found
 
     def _run_padded(self, tokens: Tokens, levels: Collection[int]) -> tuple[Tensor, dict[int, Tensor]]:
@@ -212,10 +219,13 @@ class EncoderStudent:
         }
         out = self._transformer.model(**inputs, output_hidden_states=bool(levels))
         real = inputs["attention_mask"].bool()
+        states = {level: out.hidden_states[level][real] for level in levels}
+        if self._init.pooling == "cls":
+            return out.last_hidden_state[:, 0].float(), states
         kept = inputs["attention_mask"].unsqueeze(-1)
         # A text may have no token: its mean is zero, as sentence-transformers has it.
         pooled = (out.last_hidden_state.float() * kept).sum(1) / kept.sum(1).clamp(min=1)
-        return pooled, {level: out.hidden_states[level][real] for level in levels}
+        return pooled, states
 
 
 def length_groups(lengths: NDArray[np.int64], tokens: int) -> list[NDArray[np.int64]]:
