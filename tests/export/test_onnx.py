@@ -11,13 +11,15 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from refusals import refuses
 from sentence_transformers import SentenceTransformer
-from small_students import TEXTS
+from small_students import TEXTS, transformer_block
 from small_teachers import write_teacher
 
+from pipeline.data.student import student_folder
 from pipeline.export import export, int8
 from pipeline.export.shared import onnx
 from pipeline.export.shared.onnx_folder import GRAPHS, IDS
 from pipeline.export.shared.session import OnnxEncoder, load_tokenizer
+from pipeline.train.students.kinds import transformer
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,19 @@ def test_onnx_gives_the_students_vectors(exported, kind, batch_size):
     trained, folder = exported(kind)
     expected = trained_vectors(trained, HARD)
     np.testing.assert_allclose(OnnxEncoder(folder).encode(HARD, batch_size), expected, atol=2e-6, rtol=1e-4)
+
+
+def test_onnx_gives_the_first_tokens_state_of_a_student_that_pools_by_it(parts, tmp_path):
+    init = {"max_length": 12, "pooling": "cls", "projection": "random"}
+    student_folder.write(transformer.build(transformer_block(init=init), parts), "", tmp_path / "trained")
+    stated = json.loads((tmp_path / "trained/1_Pooling/config.json").read_text())
+    assert [key for key, chosen in stated.items() if chosen is True and "mode" in key] == [
+        "pooling_mode_cls_token"
+    ]
+    model = SentenceTransformer(str(tmp_path / "trained"), device="cpu")
+    export.write(model, tmp_path / "trained", ["onnx"], tmp_path / "exported", TEXTS)
+    found = OnnxEncoder(tmp_path / "exported").encode(HARD, 5)
+    np.testing.assert_allclose(found, trained_vectors(tmp_path / "trained", HARD), atol=2e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", BUILDS)
