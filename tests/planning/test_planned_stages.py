@@ -82,11 +82,12 @@ def test_a_machine_whose_imports_take_twice_as_long_takes_as_long_for_what_no_pr
 
 
 def test_the_start_of_a_stage_is_that_of_its_own_process():
-    began, taken = time.process_time(), started()
-    while time.process_time() - began < 1.0:  # what this process has done is not in it
+    taken = started()
+    assert taken > 0.1
+    began = time.process_time()
+    while time.process_time() - began < 3.0:
         pass
-    assert 0.1 < taken < time.process_time()
-    assert started() < taken + 1.0
+    assert started() < taken + 2.0  # what this process has done is not in it
 
 
 def test_workers_of_a_cluster_share_the_texts_and_those_of_a_machine_its_cores():
