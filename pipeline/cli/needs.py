@@ -18,16 +18,20 @@ from pipeline.params.corpus import Documents
 from pipeline.params.load import Params
 from pipeline.params.students import CompactInit, TransformerInit
 from pipeline.params.teacher import (
+    BorrowingTeacher,
+    ElmoTeacher,
     EnsembleTeacher,
     HashingTeacher,
     OpenAiApiTeacher,
     SingleTeacher,
     Teacher,
     TransformerTeacher,
+    parts_of,
     single_teachers,
     starting_teacher,
 )
 from pipeline.prepare.shared.wordnet_files import fault, wordnet_folder
+from pipeline.teacher.shared.elmo import options as elmo
 
 NOT_HERE = "not downloaded yet, and no folder here; the first `dvc repro` asks the hub for it"
 SPLITTERS = ("sentencex", "semantic_text_splitter")
@@ -52,6 +56,8 @@ def _teacher(params: SingleTeacher) -> Finding:
         return Finding("teacher", f"hashing, built in, {params.dim} dimensions")
     if isinstance(params, OpenAiApiTeacher):
         return _api(params)
+    if isinstance(params, ElmoTeacher):
+        return _elmo(params)
     try:
         folder = teacher_folder(params)
         if folder is None:
@@ -73,12 +79,26 @@ def _api(params: OpenAiApiTeacher) -> Finding:
     if variable and params.sends_openly:
         key += " (and which plain http shows to others)"
     found = f"{params.model} at {params.url}, {key}"
+    return _with_parts(found, params, f"export {variable}=..." if unset else "")
+
+
+def _elmo(params: ElmoTeacher) -> Finding:
+    """ELMo's files, by its options, and the local model."""
     try:
-        teacher_folder(TransformerTeacher(kind="transformer", model=params.parts))
+        width = elmo.read(elmo.find(params.model).options).width
+    except UserError as error:
+        return Finding("teacher", str(error), "edit teacher.model in the params file, or complete its files")
+    return _with_parts(f"{params.model}: ELMo, {width} dimensions, {params.max_length} words", params, "")
+
+
+def _with_parts(found: str, params: BorrowingTeacher, fix: str) -> Finding:
+    """What was found of a teacher, and whether the local model that students start from is there."""
+    try:
+        teacher_folder(parts_of(params))
     except UserError as error:
         parts = str(error).replace("teacher.model", "teacher.parts")
         return Finding("teacher", f"{found}; {parts}", "edit teacher.parts in the params file")
-    return Finding("teacher", f"{found}; parts of {params.parts}", f"export {variable}=..." if unset else "")
+    return Finding("teacher", f"{found}; parts of {params.parts}", fix)
 
 
 def students(params: Params) -> list[Finding]:
@@ -103,10 +123,7 @@ def _layers(params: Params) -> Iterator[Finding]:
     if isinstance(model, HashingTeacher):
         return
     try:
-        parts = (
-            TransformerTeacher(kind="transformer", model=model.parts) if model.kind == "openai_api" else model
-        )
-        folder = teacher_folder(parts)
+        folder = teacher_folder(parts_of(model) if isinstance(model, BorrowingTeacher) else model)
         count = model_folder.layers(folder) if folder else None
     except UserError:
         return  # `teacher` says it
@@ -163,8 +180,9 @@ def is_here(params: Teacher) -> bool:
         return True
     if isinstance(params, EnsembleTeacher):
         return all(map(is_here, single_teachers(params).values()))
-    model = params.parts if isinstance(params, OpenAiApiTeacher) else params.model
-    revision = None if isinstance(params, OpenAiApiTeacher) else params.revision
+    if isinstance(params, BorrowingTeacher):
+        params = parts_of(params)
+    model, revision = params.model, params.revision
     return not _on_hub(model) or _in_hub_cache(model, revision) is not None
 
 
@@ -232,6 +250,8 @@ def extras(params: Params) -> list[Finding]:
         users |= {package: ("corpus.sources", "split") for package in SPLITTERS}
     if dataset := next(params.hub_datasets(), None):
         users["datasets"] = dataset, "datasets"
+    if any(one.kind == "elmo" for one in single_teachers(params.teacher).values()):
+        users |= {package: ("teacher", "elmo") for package in elmo.PACKAGES}
     if params.runtime.engine == "ray":
         users["ray"] = "runtime.engine", "ray"
     return [

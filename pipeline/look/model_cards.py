@@ -12,7 +12,14 @@ from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.models.locate import PACKAGE, find_model
 from pipeline.params.load import Params
-from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, SingleTeacher, single_teachers
+from pipeline.params.teacher import (
+    BorrowingTeacher,
+    ElmoTeacher,
+    HashingTeacher,
+    OpenAiApiTeacher,
+    SingleTeacher,
+    single_teachers,
+)
 
 CARD = "README.md"
 SHARED = "shared.json"
@@ -49,7 +56,7 @@ def write(params: Params, folder: Path) -> None:
     shared |= {
         f"{key}.parts": of_model(one.parts, None)
         for key, one in single_teachers(params.teacher).items()
-        if isinstance(one, OpenAiApiTeacher)
+        if isinstance(one, BorrowingTeacher)
     }
     shared |= {key: of_model(model, revision) for key, model, revision in _translators(params)}
     with atomic_folder(folder, sealed=False) as made:
@@ -77,12 +84,17 @@ def _of_teacher(teacher: SingleTeacher) -> Facts:
         return {"licences": [], "said": NO_WEIGHTS, "languages": [], "hub_id": None}
     if isinstance(teacher, OpenAiApiTeacher):
         return {"licences": [], "said": API, "languages": [], "hub_id": None}
+    if isinstance(teacher, ElmoTeacher):
+        return _of_card(_text(Path(teacher.model) / CARD), teacher.model)
     return of_model(teacher.model, teacher.revision)
 
 
 def of_model(model: str, revision: str | None) -> Facts:
     """What a model's card says, or else the package that holds it."""
-    card = _card(model, revision)
+    return _of_card(_card(model, revision), model)
+
+
+def _of_card(card: str, model: str) -> Facts:
     metadata = _metadata(card)
     languages = sorted(filter(_is_language, _texts(metadata.get("language"))))
     named = [name for name in _texts(metadata.get("license")) if name not in NAMELESS]
@@ -145,6 +157,10 @@ def _card(model: str, revision: str | None) -> str:
             reason = " ".join(str(error).strip().splitlines()[:1]) or type(error).__name__
             say(f"the licence of {model} could not be looked up ({reason}): the model card calls it unknown")
         return ""
+    return _text(path)
+
+
+def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 

@@ -31,6 +31,7 @@ from pipeline.params.teacher import (
     TransformerTeacher,
     single_teachers,
     starting_teacher,
+    views_not_given,
 )
 
 
@@ -107,6 +108,7 @@ class Params(Block):
     @model_validator(mode="after")
     def _references(self) -> Self:
         faults = [
+            *views_not_given(self.teacher, self.encode.views),
             *self._misfits_of_an_api(),
             *self._misfits_of_a_tuned_teacher(),
             *self._misfits_of_the_transfer_set(),
@@ -134,20 +136,8 @@ class Params(Block):
         return self
 
     def _misfits_of_an_api(self) -> Iterator[str]:
-        """What the other blocks ask of a teacher behind an API that it does not do."""
-        apis = [key for key, one in single_teachers(self.teacher).items() if one.kind == "openai_api"]
-        for key in apis:
-            yield from (
-                f"encode.views has {view!r}; {key}.kind openai_api gives `sentence` alone"
-                for view in self.encode.views
-                if view != "sentence"
-            )
-        if isinstance(self.teacher, EnsembleTeacher):
-            yield from (
-                f"teacher.members.{i}.view is {member.view!r}; its kind openai_api gives `sentence` alone"
-                for i, member in enumerate(self.teacher.members)
-                if member.teacher.kind == "openai_api" and member.view != "sentence"
-            )
+        """What `runtime` asks of a teacher behind an API that it does not do."""
+        apis = any(one.kind == "openai_api" for one in single_teachers(self.teacher).values())
         if apis and self.runtime.engine != "local":
             yield "runtime.engine is ray; an API is asked by this process alone: set it to local"
         if apis and self.runtime.workers > 1:

@@ -1,6 +1,7 @@
 """`teacher:` and `encode:`: which model is distilled, and what of it is cached."""
 
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Annotated, Literal, Self, get_args
@@ -118,7 +119,30 @@ class OpenAiApiTeacher(Block):
         return address.scheme == "http" and not is_here
 
 
-SingleTeacher = TransformerTeacher | HashingTeacher | OpenAiApiTeacher
+class ElmoTeacher(Block):
+    """ELMo (Peters et al. 2018), from the two files that AllenNLP published of each of its models.
+
+    It gives the views `sentence` and `token_mean` (optional extra: `pip install -e '.[elmo]'`).
+    """
+
+    kind: Literal["elmo"]
+    model: Annotated[str, Field(min_length=1)]
+    """A folder with options.json and weights.hdf5; what stands before these names does not matter."""
+    layers: Literal["mean", "top"] = "mean"
+    """What a token's vector is in the view `sentence`: the mean of its vectors from all layers, that of the
+    characters included, or the top layer's. `token_mean` takes the top layer's."""
+    max_length: Count = 512
+    """Words a text; longer texts are cut."""
+    parts: Annotated[str, Field(min_length=1)]
+    """A folder, a hub id or `package:NAME/FOLDER`: the local model whose tokenizer, layers and vocabulary
+    vectors students start from, since ELMo reads characters and has no tokens below words."""
+
+
+SingleTeacher = TransformerTeacher | HashingTeacher | OpenAiApiTeacher | ElmoTeacher
+BorrowingTeacher = OpenAiApiTeacher | ElmoTeacher
+"""Those whose students start from the parts of another model, which is local."""
+GIVEN_VIEWS: dict[str, tuple[View, ...]] = {"openai_api": ("sentence",), "elmo": ("sentence", "token_mean")}
+"""By kind, the views of teachers that do not give all."""
 
 
 class EnsembleMember(Block):
@@ -179,6 +203,29 @@ def starting_teacher(teacher: Teacher) -> tuple[str, SingleTeacher]:
     """Key and block of the teacher from whose parts students start: itself, or a member of an ensemble."""
     number = teacher.parts_member if isinstance(teacher, EnsembleTeacher) else 0
     return list(single_teachers(teacher).items())[number]
+
+
+def views_not_given(teacher: Teacher, views: Sequence[View]) -> Iterator[str]:
+    """Faults: the views that are asked of a teacher, or of a member, of a kind that does not give them."""
+    for key, one in single_teachers(teacher).items():
+        given = GIVEN_VIEWS.get(one.kind, tuple(views))
+        for view in views:
+            if view not in given:
+                yield f"encode.views has {view!r}; {key}.kind {one.kind} gives {_told(given)} alone"
+    for i, member in enumerate(teacher.members if isinstance(teacher, EnsembleTeacher) else ()):
+        own, kind = member.view, member.teacher.kind
+        given = GIVEN_VIEWS.get(kind, (own,))
+        if own not in given:
+            yield f"teacher.members.{i}.view is {own!r}; its kind {kind} gives {_told(given)} alone"
+
+
+def _told(views: Sequence[View]) -> str:
+    return " and ".join(f"`{view}`" for view in views)
+
+
+def parts_of(teacher: BorrowingTeacher) -> TransformerTeacher:
+    """The local model that students of such a teacher start from, as a block that names it."""
+    return TransformerTeacher(kind="transformer", model=teacher.parts)
 
 
 def teacher_name(teacher: Teacher, hashing: str = "hashing") -> str:

@@ -15,7 +15,7 @@ from pipeline.core.rounds import spread
 if TYPE_CHECKING:
     from torch import nn
 
-LOADED = (".safetensors", ".json", ".txt", ".model")
+LOADED = (".safetensors", ".hdf5", ".json", ".txt", ".model")
 """Weights, configuration and vocabulary."""
 
 Encode = Callable[[Sequence[str]], object]

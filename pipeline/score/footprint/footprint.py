@@ -44,7 +44,7 @@ def main(
             teacher.module,
             teacher.folders,
             teacher.dims["sentence"],
-            repeats=all(one.kind == "transformer" for one in single_teachers(block).values()),
+            repeats=all(one.kind in ("transformer", "elmo") for one in single_teachers(block).values()),
         )
     }
     for name in params.students:

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
 from pipeline.core.progress import say
-from pipeline.data.models.locate import weights_hash
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
-from pipeline.params.teacher import OpenAiApiTeacher, Similarity, TransformerTeacher
+from pipeline.params.teacher import OpenAiApiTeacher, Similarity
+from pipeline.teacher.shared.borrowed_parts import borrowed_facts, save_borrowed
 from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
-from pipeline.teacher.shared.local.local_facts import facts_of
-from pipeline.teacher.shared.local.local_model import find_teacher, load_model, save_parts
 from pipeline.teacher.shared.local.unweighted import Reading
 from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
@@ -42,12 +40,7 @@ def look(params: OpenAiApiTeacher) -> TeacherFacts:
     Raises:
         UserError: the local model is missing, or students cannot start from it.
     """
-    try:
-        model = parts_model(params)
-        facts = facts_of(find_teacher(model), model)
-    except UserError as error:
-        raise UserError(str(error).replace("teacher.model", "teacher.parts")) from None
-    return facts.model_copy(update={"dims": {VIEW: params.dimensions} if params.dimensions else {}})
+    return borrowed_facts(params, {VIEW: params.dimensions} if params.dimensions else {})
 
 
 def reading(params: OpenAiApiTeacher) -> Reading:
@@ -123,13 +116,7 @@ class OpenAiApi:
 
     def save_parts(self, folder: Path) -> Vocabulary:
         """The parts of the local model `teacher.parts`, as the transformer teacher saves them."""
-        try:
-            params = parts_model(self.params)
-            found = find_teacher(params)
-            model = load_model(found, params, self._runtime.device)
-        except UserError as error:
-            raise UserError(str(error).replace("teacher.model", "teacher.parts")) from None
-        return save_parts(model, folder, params, weights_hash(found), self._runtime.tokens_per_batch)
+        return save_borrowed(self.params, folder, self._runtime)
 
     def encode_as_users_do(self, texts: Sequence[str]) -> object:
         """The `sentence` vectors: an API has one way to be called."""
@@ -194,18 +181,6 @@ def request_batches(
         batches[-1].append(row)
         room -= tokens[row]
     return [np.array(batch) for batch in batches]
-
-
-def parts_model(params: OpenAiApiTeacher) -> TransformerTeacher:
-    """The local model that students start from, as the transformer teacher is told of it.
-
-    Raises:
-        UserError: it is not there.
-    """
-    model = TransformerTeacher(kind="transformer", model=params.parts)
-    complete = (find_teacher(model) / "modules.json").exists()
-    # A pooling has to be given where the model has none, but no part depends on it.
-    return model if complete else model.model_copy(update={"pooling": "mean"})
 
 
 def _fault(requests: Sequence[Future[NDArray[np.float32]]]) -> str:

@@ -12,7 +12,7 @@ from pipeline.params.base import HUB, without_folders
 from pipeline.params.corpus import RetrievalTriplets, Source, TripletFile, WordNetTriplets
 from pipeline.params.load import Params
 from pipeline.params.students import CompactInit, StudentBlock
-from pipeline.params.teacher import HashingTeacher, OpenAiApiTeacher, TransformerTeacher, single_teachers
+from pipeline.params.teacher import BorrowingTeacher, HashingTeacher, TransformerTeacher, single_teachers
 
 SHARED, OF_STUDENTS = "shared.json", "students"
 """What `look` writes of the models' cards: of all students', and of each student's own."""
@@ -159,7 +159,7 @@ def teachers(params: Params, facts: Facts) -> list[Origin]:
             continue
         revision = getattr(one, "revision", None)
         found.append(_model(key, TEACHER, one.model, facts, revision))
-        if isinstance(one, OpenAiApiTeacher):
+        if isinstance(one, BorrowingTeacher):
             found.append(_model(f"{key}.parts", "the model that students start from", one.parts, facts))
         if isinstance(one, TransformerTeacher) and one.finetune:
             found += [triplets(data, params, facts, OF_THE_TEACHER) for data in one.finetune.data]
