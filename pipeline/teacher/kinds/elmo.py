@@ -86,9 +86,9 @@ class Elmo:
 
     @torch.inference_mode()
     def encode(
-        self, texts: Sequence[str], views: Sequence[str], _role: Role = "text"
+        self, texts: Sequence[str], views: Sequence[str], role: Role = "text"
     ) -> dict[str, NDArray[np.float32]]:
-        """Vectors (n, dims[view]) of each view, in the order of the texts.
+        """Vectors (n, dims[view]) of each view, in the order of the texts; they are the same in all roles.
 
         Raises:
             UserError: another view than `sentence` and `token_mean` is asked for.
