@@ -22,6 +22,7 @@ ROWS = (
     ("by share", "the headline score after training on shares of the training rows"),
     ("head on the teacher", "the headline score of a head on the teacher's vectors, where KD trained one"),
     ("untuned", "accuracy and F1 of pairs by the student's similarity alone, before training"),
+    ("untuned teacher", "the same by the teacher's own vectors"),
     ("parameters", "without embeddings"),
 )
 
@@ -58,7 +59,7 @@ def _column(one: ClassifierMetrics, others: Mapping[str, ClassifierMetrics]) -> 
     sources = [*([] if one.alpha == 0 else ["labels"]), *(["KD"] if one.kd else [])]
     if one.transfer_rows:
         sources.append(f"TS ({one.transfer_rows:,} rows)")
-    gained, untuned = _gained(one, others), one.untuned
+    gained = _gained(one, others)
     return {
         "student": one.student,
         "start": one.start,
@@ -68,9 +69,14 @@ def _column(one: ClassifierMetrics, others: Mapping[str, ClassifierMetrics]) -> 
         "gained": NOTHING if gained is None else f"{gained:+.4f}",
         "by share": _by_share(one),
         "head on the teacher": score(one.task_teacher[one.metric]) if one.task_teacher else NOTHING,
-        "untuned": f"{score(untuned['accuracy'])}, {score(untuned['f1'])}" if untuned else NOTHING,
+        "untuned": _untuned(one.untuned),
+        "untuned teacher": _untuned(one.untuned_teacher),
         "parameters": f"{one.parameters_without_embeddings:,}",
     }
+
+
+def _untuned(found: Mapping[str, float] | None) -> str:
+    return f"{score(found['accuracy'])}, {score(found['f1'])}" if found else NOTHING
 
 
 def _gained(one: ClassifierMetrics, others: Mapping[str, ClassifierMetrics]) -> float | None:

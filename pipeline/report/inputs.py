@@ -140,6 +140,9 @@ class ClassifierMetrics(_Read):
     seeds: int = 1
     task_teacher: dict[str, float] | None = None
     untuned: dict[str, float] | None = None
+    """Of pairs, by a threshold on the similarity of the student's vectors before training."""
+    untuned_teacher: dict[str, float] | None = None
+    """The same by the teacher's vectors."""
     settings: dict[str, object] = {}
     """How it was trained, and its head."""
     parameters_without_embeddings: int

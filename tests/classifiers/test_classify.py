@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from classify_runs import BAD, GOOD, THINGS, change, classify, pair_rows, single_rows, write_inputs
 from sklearn.metrics import accuracy_score, f1_score
+from small_students import teacher
 
 from pipeline.classifiers.saved import head as head_file
 from pipeline.classifiers.saved import said as said_file
@@ -172,21 +173,29 @@ def test_bad_params_name_key_and_fix(tmp_path, block, told):
     assert [word for word in told if word not in str(error.value)] == []
 
 
-def test_the_untuned_score_is_of_the_student_before_training(tmp_path):
+def test_the_untuned_scores_are_of_the_student_before_training_and_of_the_teacher(tmp_path):
     rows = pair_rows()
     write_inputs(tmp_path, "static", rows, train=LEARNS)
     model = student_folder.read(tmp_path / "start/tiny", "distill")
     classify(tmp_path)
+    check_untuned(metrics_of(tmp_path)["untuned"], rows, model.encode)
+    taught = metrics_of(tmp_path)["untuned_teacher"]
+    check_untuned(taught, rows, lambda found: teacher().encode(found, ["sentence"])["sentence"])
+    assert taught != metrics_of(tmp_path)["untuned"]
+
+
+def check_untuned(told, rows, encode):
+    """Against a threshold that is searched by another way, on the cosines of these vectors."""
     sides = {}
     for subset in ("train", "test"):
         chosen = [row for row in rows if row[3] == subset]
-        left, right = (model.encode([row[at] for row in chosen], normalize_embeddings=True) for at in (0, 1))
-        sides[subset] = (left * right).sum(1), np.array([row[2] == "1" for row in chosen])
+        left, right = (encode([row[at] for row in chosen]) for at in (0, 1))
+        norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+        sides[subset] = (left * right).sum(1) / norms, np.array([row[2] == "1" for row in chosen])
     similarity, truth = sides["train"]
     edges = np.unique(similarity)
     tries = [edges[0] - 1, *((edges[1:] + edges[:-1]) / 2), edges[-1] + 1]
     best = max(accuracy_score(truth, similarity >= threshold) for threshold in tries)
-    told = metrics_of(tmp_path)["untuned"]
     assert accuracy_score(truth, similarity >= told["threshold"]) == pytest.approx(best)
     similarity, truth = sides["test"]
     assert told["accuracy"] == pytest.approx(accuracy_score(truth, similarity >= told["threshold"]), abs=1e-5)

@@ -65,6 +65,17 @@ def test_tasks_are_told_apart_and_rows_without_values_left_out():
     assert found.refused == ("no layers; name others",)
 
 
+def test_pairs_untuned_beside_the_teachers_own():
+    untuned = {"accuracy": 0.61, "f1": 0.6, "threshold": 0.5}
+    taught = {"accuracy": 0.651, "f1": 0.644, "threshold": 0.7}
+    found = classifiers({"a": one(untuned=untuned, untuned_teacher=taught), "b": one(untuned=untuned)})
+    assert (column(found, "a")["untuned"], column(found, "a")["untuned teacher"]) == (
+        "0.610, 0.600",
+        "0.651, 0.644",
+    )
+    assert column(found, "b")["untuned teacher"] == "–"
+
+
 def test_the_learning_curve_over_shares_of_the_rows():
     scores = {
         "accuracy@20%": 0.7,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from torch import nn
 
@@ -78,7 +79,8 @@ def main(
         unit=layout.is_unit(start),
     )
     curves.write(found.shipped.points, "dev_score", -1, curve)
-    metrics.write(_told(block, task, found, joint), metrics_file)
+    told = _told(block, task, found, joint)
+    metrics.write({**told, "untuned_teacher": _untuned(task, vectors)}, metrics_file)
     say(f"classify {name}: {metric} {found.scores[metric]:.4f} on {block.task}")
     trainings.clear()
 
@@ -118,6 +120,13 @@ def _told(block: Classifier, task: ClassifierTask, found: Found, joint: nn.Modul
         "parameters": total,
         "parameters_without_embeddings": total - embedded,
     }
+
+
+def _untuned(task: ClassifierTask, vectors: Cached) -> dict[str, float] | None:
+    """Scores of the teacher's own vectors of pairs; None where the task asks no such thing."""
+    if not task.is_of_alike:
+        return None
+    return task.untuned(vectors.of(np.unique(task.rows.select("left_id", "right_id").to_numpy())))
 
 
 def _size(module: nn.Module) -> int:
