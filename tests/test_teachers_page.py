@@ -67,7 +67,7 @@ def write(folder: Path, name: str) -> Path:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_block_is_a_teacher_block(block):
-    assert params_of(block).teacher.kind in ("transformer", "openai_api", "ensemble")
+    assert params_of(block).teacher.kind in ("transformer", "openai_api", "elmo", "ensemble")
 
 
 def test_every_class_that_the_page_names_is_built_here():
