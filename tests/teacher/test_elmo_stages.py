@@ -16,7 +16,7 @@ from pipeline.data.common import texts
 from pipeline.data.models import teacher_facts
 from pipeline.data.teacher_parts import read_encoder, read_vocabulary
 from pipeline.look import look
-from pipeline.params.load import load
+from pipeline.params.load import check, load
 from pipeline.params.teacher import teacher_name
 from pipeline.score.footprint import footprint
 from pipeline.teacher import teacher_parts
@@ -93,3 +93,14 @@ def test_its_size_is_told(folder):
     assert told.parameters == sum(array.size for array in arrays.values())
     assert told.embedding_parameters == arrays["char_embed"].size
     assert told.megabytes * 1e6 > 4 * told.parameters
+
+
+def test_as_a_member_of_an_ensemble(folder, bert):
+    elmo = {"kind": "elmo", "model": "elmo", "parts": str(bert)}
+    members = [{"teacher": {"kind": "hashing", "dim": 8}}, {"teacher": elmo, "view": "token_mean"}]
+    params = check(small_params(teacher={"kind": "ensemble", "members": members, "parts": 1}), Path("p.yaml"))
+    facts = look.look(params)
+    assert (facts.dims["sentence"], facts.config["model_type"]) == (8 + 16, "bert")
+    Path("elmo/tiny_weights.hdf5").unlink()
+    with refuses("teacher.members.1.teacher.model", "no weights.hdf5"):
+        look.look(params)

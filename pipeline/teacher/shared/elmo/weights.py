@@ -1,6 +1,6 @@
 """weights.hdf5 in AllenNLP's layout, as the state of the network here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from pipeline.teacher.shared.elmo.options import Options, check_packages
 from pipeline.teacher.shared.elmo.words import CHARACTERS
 
 Shape = tuple[int, ...]
-Arrays = Mapping[str, NDArray[np.float32]]
+Arrays = dict[str, NDArray[np.float32]]
 FORGET_BIAS = 1.0
 """TensorFlow adds it when it computes, and keeps a bias without it."""
 DIRECTIONS = ("ahead", "back")
@@ -53,7 +53,7 @@ def read(path: Path, options: Options) -> dict[str, Tensor]:
     check_packages()
     import h5py
 
-    arrays: dict[str, NDArray[np.float32]] = {}
+    arrays: Arrays = {}
     try:
         with h5py.File(path, "r") as file:
             for name, shape in shapes(options).items():
@@ -71,33 +71,35 @@ def read(path: Path, options: Options) -> dict[str, Tensor]:
                 arrays[name] = held[...].astype(np.float32)
     except (OSError, RuntimeError) as error:
         raise UserError(f"teacher.model: {path} cannot be read ({error}); obtain it again") from None
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise UserError(f"teacher.model: {path}: {name} is not finite; obtain it again")
+    if wrong := next((name for name, array in arrays.items() if not np.isfinite(array).all()), None):
+        raise UserError(f"teacher.model: {path}: {wrong} is not finite; obtain it again")
     return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in _state(arrays, options)}
 
 
 def _state(arrays: Arrays, options: Options) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Name and value of each parameter of the network: TensorFlow multiplies by the transposed matrices."""
-    yield "embedding.weight", arrays["char_embed"]
+    """Name and value of each parameter of the network: TensorFlow multiplies by the transposed matrices.
+
+    An array is let go once it is taken, so that hardly more than one of them is held twice.
+    """
+    yield "embedding.weight", arrays.pop("char_embed")
     for number in range(len(options.char_cnn.filters)):
-        yield f"filters.{number}.weight", arrays[f"CNN/W_cnn_{number}"][0].transpose(2, 1, 0)
-        yield f"filters.{number}.bias", arrays[f"CNN/b_cnn_{number}"]
+        yield f"filters.{number}.weight", arrays.pop(f"CNN/W_cnn_{number}")[0].transpose(2, 1, 0)
+        yield f"filters.{number}.bias", arrays.pop(f"CNN/b_cnn_{number}")
     for number in range(options.char_cnn.n_highway):
         for gate in ("carry", "transform"):
-            yield f"highways.{number}.{gate}.weight", arrays[f"CNN_high_{number}/W_{gate}"].T
-            yield f"highways.{number}.{gate}.bias", arrays[f"CNN_high_{number}/b_{gate}"]
-    yield "projection.weight", arrays["CNN_proj/W_proj"].T
-    yield "projection.bias", arrays["CNN_proj/b_proj"]
+            yield f"highways.{number}.{gate}.weight", arrays.pop(f"CNN_high_{number}/W_{gate}").T
+            yield f"highways.{number}.{gate}.bias", arrays.pop(f"CNN_high_{number}/b_{gate}")
+    yield "projection.weight", arrays.pop("CNN_proj/W_proj").T
+    yield "projection.bias", arrays.pop("CNN_proj/b_proj")
     dim, width = options.lstm.dim, options.lstm.projection_dim
     for number, direction in enumerate(DIRECTIONS):
         for layer in range(options.lstm.n_layers):
             cell, place = _cell(number, layer), f"{direction}.{layer}"
             # Its columns are the gates i, j, f, o, in this order; its rows the input's, then the state's.
-            inputs, state = np.split(arrays[f"{cell}/W_0"], [width])
-            bias = arrays[f"{cell}/B"].copy()
+            inputs, state = np.split(arrays.pop(f"{cell}/W_0"), [width])
+            bias = arrays.pop(f"{cell}/B")
             bias[2 * dim : 3 * dim] += FORGET_BIAS
             yield f"{place}.inputs.weight", inputs.T
             yield f"{place}.inputs.bias", bias
             yield f"{place}.state.weight", state.T
-            yield f"{place}.output.weight", arrays[f"{cell}/W_P_0"].T
+            yield f"{place}.output.weight", arrays.pop(f"{cell}/W_P_0").T
