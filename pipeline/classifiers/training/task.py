@@ -21,6 +21,9 @@ from pipeline.tasks.embeddings import Embeddings, Ids
 from pipeline.tasks.heads import Classes
 from pipeline.vectors.sets import published
 
+PAIRS_AT_A_TIME = 8192
+"""Whose vectors are held once more, side by side."""
+
 
 @dataclass(frozen=True)
 class Cached:
@@ -110,7 +113,10 @@ class ClassifierTask:
         """
         train, test = (self.rows.filter(subset=subset) for subset in ("train", "test"))
         classes = classification.classes_of(train, self.labels)
-        similarity = [sts.similarity(part, vectors) for part in (train, test)]
+        similarity = [
+            np.concatenate([sts.similarity(piece, vectors) for piece in part.iter_slices(PAIRS_AT_A_TIME)])
+            for part in (train, test)
+        ]
         predicted, threshold = untuned.predict(similarity[0], classes, similarity[1])
         return {**classification.scores_of(predicted, self.test.classes, 2), "threshold": threshold}
 
