@@ -59,8 +59,14 @@ UNREAD = ("torch.distributed.tensor",)
 
 
 def install() -> None:
-    """Import quickly from here on. For a process that trains, encodes or scores, and compiles nothing."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+    """Import quickly from here on. For a process that trains, encodes or scores, and compiles nothing.
+
+    Nothing where transformers or sentence-transformers is already there: what they put off later would not
+    be what they already hold.
+    """
+    if not any(name in sys.modules for name in DEFERRING) and not any(
+        isinstance(finder, _Finder) for finder in sys.meta_path
+    ):
         sys.meta_path.insert(0, _Finder())
 
 

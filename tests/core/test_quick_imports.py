@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 INSTALL = "from pipeline.core import quick_imports; quick_imports.install()\n"
 
 
@@ -132,3 +134,23 @@ def test_a_trained_model_has_the_same_vectors_as_without(bert):
         "print(model(ids).last_hidden_state.detach().flatten().tolist())"
     )
     assert run(INSTALL + code) == run(code)
+
+
+@pytest.mark.parametrize("first", ["sentence_transformers", "transformers"])
+def test_who_is_late_changes_nothing(tmp_path, first):
+    """A tokenizer's class was not the one that sentence-transformers already held."""
+    code = (
+        f"import {first}\n" + INSTALL + "import sys\n"
+        "assert not any(type(finder).__module__ == quick_imports.__name__ for finder in sys.meta_path)\n"
+        "import torch\n"
+        "from tokenizers import Tokenizer, models\n"
+        "from transformers import PreTrainedTokenizerFast\n"
+        "from sentence_transformers import SentenceTransformer\n"
+        "from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings\n"
+        "words = Tokenizer(models.WordLevel({'[UNK]': 0, 'a': 1}, unk_token='[UNK]'))\n"
+        "tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token='[UNK]', unk_token='[UNK]')\n"
+        "table = WordEmbeddings(tokenizer, torch.eye(2), max_seq_length=4)\n"
+        f"SentenceTransformer(modules=[table, Pooling(2)]).save_pretrained({str(tmp_path / 'model')!r})\n"
+        f"print(len(SentenceTransformer({str(tmp_path / 'model')!r})))"
+    )
+    assert run(code).splitlines()[-1] == "2"
