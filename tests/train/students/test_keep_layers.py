@@ -1,10 +1,14 @@
 from copy import deepcopy
 
+import numpy as np
 import pytest
 import torch
 from refusals import refuses
+from sklearn.linear_model import LinearRegression
 from torch import nn
 from transformers import (
+    AlbertConfig,
+    AlbertModel,
     BertConfig,
     BertModel,
     DistilBertConfig,
@@ -23,7 +27,9 @@ from transformers import (
     Qwen3Model,
 )
 
-from pipeline.train.students.shared.teacher_layers import keep_layers, narrow_feed_forward
+from pipeline.data.tokens.tokens import Tokens
+from pipeline.train.students.shared.feed_forward import fit_feed_forward, narrow_feed_forward
+from pipeline.train.students.shared.teacher_layers import keep_layers
 
 IDS = torch.tensor([[2, 7, 9, 3]])
 SMALL = {
@@ -151,6 +157,72 @@ def test_a_narrow_feed_forward_block_computes_what_its_neurons_did(whole):
         4 * 16 * (16 + 1 + 16)
     )
     torch.testing.assert_close(hidden_states(narrow), hidden_states(whole))
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        BertModel(BertConfig(**SMALL)),
+        MPNetModel(MPNetConfig(**SMALL)),
+        DistilBertModel(DistilBertConfig(vocab_size=20, dim=16, n_layers=4, n_heads=2, hidden_dim=32)),
+        AlbertModel(AlbertConfig(**SMALL, embedding_size=8)),
+    ],
+    ids=["bert", "mpnet", "distilbert", "albert"],
+)
+def test_fitted_neurons_stand_in_for_those_left_out(whole):
+    """Copies of neurons are not missed: those that stay take over what leads from them."""
+    whole = deepcopy(whole).eval()
+    with torch.no_grad():
+        for name, parameter in whole.named_parameters():
+            part = name.removesuffix(".weight").removesuffix(".bias")
+            if part.endswith(("intermediate.dense", "lin1", "ffn")):
+                parameter *= 20  # for blocks that matter
+                parameter[16:] = parameter[:16]
+            elif part.endswith((".output.dense", "lin2", "ffn_output")) and parameter.shape == (16, 32):
+                parameter *= 20
+                parameter[:, 16:] /= 50  # the copies are the weaker ones
+    narrow = narrow_feed_forward(whole, 16).eval()
+    texts = np.random.default_rng(0).integers(0, 20, (600, 12))
+    tokens = Tokens(texts.reshape(-1).astype(np.int32), np.arange(601) * 12)
+    before = distance(narrow, whole, texts)
+    fit_feed_forward(whole, narrow, tokens, 1e-9)
+    assert distance(narrow, whole, texts) < 1e-3 < before
+
+
+def test_the_fit_is_the_least_squares_solution(bert):
+    """As scikit-learn solves it, for the first block, whose inputs are the same in both."""
+    narrow = narrow_feed_forward(bert, 8)
+    texts = np.random.default_rng(0).integers(0, 20, (200, 8))
+    fit_feed_forward(bert, narrow, Tokens(texts.reshape(-1).astype(np.int32), np.arange(201) * 8), 1e-12)
+    few, many = narrow.encoder.layer[0], bert.encoder.layer[0]
+    read = []
+    handle = many.intermediate.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    with torch.no_grad():
+        bert(torch.from_numpy(texts))
+        handle.remove()
+        states = read[0].reshape(-1, 16)
+        target = many.output.dense(many.intermediate(states)).double().numpy()
+        inputs = few.intermediate(states).double().numpy()
+        ours = few.output.dense(few.intermediate(states)).numpy()
+    reference = LinearRegression().fit(inputs, target)
+    np.testing.assert_allclose(ours, reference.predict(inputs), atol=1e-4)
+
+
+def test_fitted_neurons_of_fewer_tokens_read_the_whole_encoders_ids(bert):
+    texts = np.random.default_rng(0).integers(0, 20, (100, 8))
+    kept = np.arange(20)[::-1].copy()
+    offsets = np.arange(101) * 8
+    one, other = narrow_feed_forward(bert, 8), narrow_feed_forward(bert, 8)
+    fit_feed_forward(bert, one, Tokens(texts.reshape(-1).astype(np.int32), offsets), 1e-3)
+    renamed = (19 - texts).reshape(-1).astype(np.int32)
+    fit_feed_forward(bert, other, Tokens(renamed, offsets), 1e-3, kept)
+    torch.testing.assert_close(hidden_states(one), hidden_states(other), rtol=0, atol=0)
+
+
+def distance(one, other, texts) -> float:
+    with torch.no_grad():
+        first, second = (model(torch.from_numpy(texts)).last_hidden_state for model in (one, other))
+    return float((first - second).norm() / second.norm())
 
 
 def test_more_neurons_than_there_are(bert):

@@ -1,5 +1,6 @@
 """Narrow token embeddings under some of an encoder's layers (SimTDE): a stock ELECTRA or DeBERTa."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -19,6 +20,7 @@ from pipeline.encoders.packing.packing import can_pack
 from pipeline.params.students import CompactInit, CompactStudent
 from pipeline.train.students.shared import narrow_deberta, narrow_electra
 from pipeline.train.students.shared.encoder import EncoderStudent
+from pipeline.train.students.shared.feed_forward import narrow_feed_forward
 from pipeline.train.students.shared.narrow_tables import Tables, directions
 from pipeline.train.students.shared.teacher_layers import (
     DEBERTA,
@@ -27,7 +29,6 @@ from pipeline.train.students.shared.teacher_layers import (
     empty_start,
     keep_layers,
     left_out,
-    narrow_feed_forward,
     numbers_of,
     start_of,
 )
@@ -61,6 +62,12 @@ def build(params: CompactStudent, teacher_folder: Path) -> "Compact":
         narrow.project(tables, encoder, directions(tables.words, init.table_width))
     model = SentenceTransformer(modules=[as_module(encoder, folder, init.longest), *head], device="cpu")
     return Compact(init, model, teacher_folder)
+
+
+def _whole(init: CompactInit, teacher_folder: Path) -> "PreTrainedModel":
+    """The encoder with the student's layers, and all neurons of its feed-forward blocks."""
+    start, _ = start_of(init, teacher_folder)
+    return keep_layers(start, init.kept) if init.kept else start
 
 
 def weigh(params: CompactStudent, teacher: TeacherFacts) -> int:
@@ -137,7 +144,8 @@ class Compact(EncoderStudent):
     """A narrow encoder with pooling and perhaps a Dense layer, in training."""
 
     def __init__(self, init: CompactInit, model: SentenceTransformer, teacher_folder: Path | None) -> None:
-        super().__init__(init, model)
+        whole = partial(_whole, init, teacher_folder) if init.intermediate and teacher_folder else None
+        super().__init__(init, model, whole)
         self._start = init
         self._teacher_folder = teacher_folder
 

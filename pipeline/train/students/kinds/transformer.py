@@ -1,5 +1,6 @@
 """A small transformer with pooling and a linear projection (HPD)."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ from torch import nn
 from pipeline.core.errors import UserError
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.data.student import student_folder
-from pipeline.params.students import TransformerStudent
+from pipeline.params.students import TransformerInit, TransformerStudent
 from pipeline.train.students.shared.encoder import EncoderStudent
+from pipeline.train.students.shared.feed_forward import narrow_feed_forward
 from pipeline.train.students.shared.narrow_width import narrow_width, random_weights
 from pipeline.train.students.shared.teacher_layers import (
     as_module,
@@ -21,7 +23,6 @@ from pipeline.train.students.shared.teacher_layers import (
     empty_start,
     keep_layers,
     left_out,
-    narrow_feed_forward,
     numbers_of,
     start_of,
     width_of,
@@ -41,7 +42,20 @@ def build(params: TransformerStudent, teacher_folder: Path) -> EncoderStudent:
     encoder, folder = start_of(init, teacher_folder)
     encoder, head = _arranged(params, encoder)
     modules = [as_module(encoder, folder, init.longest), *head]
-    return EncoderStudent(init, SentenceTransformer(modules=modules, device="cpu"))
+    narrow = init.intermediate and init.weights == "encoder"
+    whole = partial(_shaped, init, teacher_folder) if narrow else None
+    return EncoderStudent(init, SentenceTransformer(modules=modules, device="cpu"), whole)
+
+
+def _shaped(init: TransformerInit, teacher_folder: Path) -> "PreTrainedModel":
+    """The encoder with the student's layers and width, and all neurons of its feed-forward blocks."""
+    return _kept(init, start_of(init, teacher_folder)[0])
+
+
+def _kept(init: TransformerInit, encoder: "PreTrainedModel") -> "PreTrainedModel":
+    if init.kept:
+        encoder = keep_layers(encoder, init.kept)
+    return narrow_width(encoder, init.hidden) if init.hidden else encoder
 
 
 def weigh(params: TransformerStudent, teacher: TeacherFacts) -> int:
@@ -62,10 +76,7 @@ def _arranged(
 ) -> tuple["PreTrainedModel", list[nn.Module]]:
     """The encoder with the layers that are kept, and the modules after it."""
     init = params.init
-    if init.kept:
-        encoder = keep_layers(encoder, init.kept)
-    if init.hidden:
-        encoder = narrow_width(encoder, init.hidden)
+    encoder = _kept(init, encoder)
     if init.intermediate:
         encoder = narrow_feed_forward(encoder, init.intermediate)
     if init.weights == "random":

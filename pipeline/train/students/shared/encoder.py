@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import torch
@@ -20,9 +20,13 @@ from pipeline.params.students import FITTED
 from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.base.interface import Encoded
 from pipeline.train.students.shared.base.settings import write_settings, write_tokenizer_config
+from pipeline.train.students.shared.feed_forward import fit_feed_forward
 from pipeline.train.students.shared.ridge import orthogonal, ridge
 from pipeline.train.students.shared.teacher_layers import as_module
 from pipeline.train.students.shared.token_rows import keep_rows, pinned
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 TOKENS_AT_A_TIME = 512
 """Padded tokens of one forward pass of a model that cannot be packed: a batch is split by length."""
@@ -73,8 +77,22 @@ class EncoderStudent:
     teacher_ids: NDArray[np.int64] | None = None
     """(V,) the ids that the tokens had before some were left out; None where none were."""
 
-    def __init__(self, init: Init, model: SentenceTransformer) -> None:
+    def __init__(
+        self,
+        init: Init,
+        model: SentenceTransformer,
+        whole: "Callable[[], PreTrainedModel] | None" = None,
+    ) -> None:
+        """The student of a model.
+
+        Args:
+            init: its params.
+            model: its modules.
+            whole: gives the encoder with all neurons of its feed-forward blocks, which `fit_projection` fits
+                the student's fewer ones to; None: they stay as built.
+        """
         self._init = init
+        self._whole = whole
         self._set(model)
 
     def _set(self, model: SentenceTransformer) -> None:
@@ -108,7 +126,13 @@ class EncoderStudent:
 
     @torch.no_grad()
     def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
-        """Solve the projection of pooled outputs to the targets (n, dim), if params want that."""
+        """Fit narrow feed-forward blocks, then the projection of pooled outputs to the targets (n, dim).
+
+        Of both what params want.
+        """
+        if self._whole is not None:
+            encoder = self._transformer.model
+            fit_feed_forward(self._whole(), encoder, tokens, self._init.ridge_lambda, self.teacher_ids)
         if self._init.projection not in FITTED:
             return
         rows = np.arange(min(len(tokens), self._init.ridge_rows))

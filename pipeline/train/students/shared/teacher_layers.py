@@ -198,36 +198,6 @@ def blocks_of(encoder: "PreTrainedModel") -> dict[str, nn.Module]:
     }
 
 
-@torch.no_grad()
-def narrow_feed_forward(encoder: "PreTrainedModel", width: int) -> "PreTrainedModel":
-    """A model of the same kind whose feed-forward blocks have only `width` neurons, the strongest ones.
-
-    A neuron counts by the product of the lengths of the weights that lead to it and from it.
-
-    Raises:
-        UserError: the blocks are narrower than that, or the encoder's layers are made in an unknown way.
-    """
-    blocks = blocks_of(encoder)
-    names = NAMES[type(encoder).__name__]
-    key = "intermediate_size" if hasattr(encoder.config, "intermediate_size") else "hidden_dim"
-    if width > getattr(encoder.config, key):
-        raise UserError(
-            f"init.intermediate is {width}, the encoder's layers have {getattr(encoder.config, key)} neurons"
-            "; lower it"
-        )
-    narrow = type(encoder)(type(encoder.config).from_dict({**settings_of(encoder.config), key: width}))
-    state = encoder.state_dict()
-    for place, layer in blocks.items():
-        inner, outer = (cast("nn.Linear", layer.get_submodule(name)) for name in (names.inner, names.outer))
-        strength = inner.weight.norm(dim=1) * outer.weight.norm(dim=0)
-        kept = strength.topk(width).indices.sort().values
-        state[f"{place}.{names.inner}.weight"] = inner.weight[kept]
-        state[f"{place}.{names.inner}.bias"] = inner.bias[kept]
-        state[f"{place}.{names.outer}.weight"] = outer.weight[:, kept]
-    narrow.load_state_dict(state)
-    return narrow
-
-
 def as_module(encoder: "PreTrainedModel", tokenizer_folder: Path, max_length: int) -> TransformerModule:
     """The encoder with the tokenizer of a folder, as sentence-transformers' first module.
 
