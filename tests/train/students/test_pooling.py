@@ -17,6 +17,7 @@ from transformers import (
     PreTrainedModel,
 )
 
+from pipeline.data.tokens.tokens import Tokens
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.kinds import compact, transformer
 
@@ -71,3 +72,17 @@ def test_the_first_tokens_state_is_what_is_trained_saved_and_shipped(name, kind,
         with torch.no_grad():
             first = model(**inputs).last_hidden_state[0, 0]
         np.testing.assert_allclose(found[0], first, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_text_without_tokens_has_no_neighbours_state(name, pooling, tmp_path: Path):
+    """A tokenizer without special tokens has none for an empty text."""
+    parts = write_encoder(encoder(name), tmp_path / "teacher")
+    init = {**INIT, "projection": "none", "pooling": pooling}
+    student = transformer.build(transformer_block(dim=16, init=init), parts)
+    ids = np.array([5, 6, 7, 8, 9], np.int32)
+    alone = student.encode(Tokens(ids, np.array([0, 2, 5]))).vectors
+    found = student.encode(Tokens(ids, np.array([0, 0, 2, 2, 5, 5]))).vectors
+    torch.testing.assert_close(found[[1, 3]], alone, atol=1e-5, rtol=1e-5)
+    assert not found[[0, 2, 4]].any()

@@ -229,9 +229,13 @@ class EncoderStudent:
         for level, last in enumerate(self._packed.layer_by_layer(last, lengths.tolist()), 1):  # noqa: B020
             if level in levels:
                 found[level] = last
+        # A text may have no token: its vector is zero, as sentence-transformers has the mean of none.
         if self._init.pooling == "cls":
-            return last.float()[texts.cumsum(0) - texts], found
-        return torch.segment_reduce(last.float(), "mean", lengths=texts, axis=0, unsafe=True), found
+            firsts = (texts.cumsum(0) - texts).clamp(max=len(last) - 1)
+            return last.float()[firsts] * (texts > 0).unsqueeze(1), found
+        return torch.segment_reduce(
+            last.float(), "mean", lengths=texts, axis=0, initial=0.0, unsafe=True
+        ), found
 
     def _run_padded(self, tokens: Tokens, levels: Collection[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """Texts of similar length through the model's own forward."""
@@ -244,10 +248,9 @@ class EncoderStudent:
         out = self._transformer.model(**inputs, output_hidden_states=bool(levels))
         real = inputs["attention_mask"].bool()
         states = {level: out.hidden_states[level][real] for level in levels}
-        if self._init.pooling == "cls":
-            return out.last_hidden_state[:, 0].float(), states
         kept = inputs["attention_mask"].unsqueeze(-1)
-        # A text may have no token: its mean is zero, as sentence-transformers has it.
+        if self._init.pooling == "cls":
+            return out.last_hidden_state[:, 0].float() * kept[:, 0], states
         pooled = (out.last_hidden_state.float() * kept).sum(1) / kept.sum(1).clamp(min=1)
         return pooled, states
 
