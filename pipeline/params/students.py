@@ -72,7 +72,8 @@ class TransformerInit(LayeredInit):
     weights: Literal["encoder", "random"] = "encoder"
     """`encoder`: what is kept of the encoder's; `random`: a new model of the same shape, tokens included."""
     intermediate: Count | None = None
-    """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
+    """Neurons of each layer's feed-forward block that are kept, those whose outputs vary most on texts; what
+    leads from them is solved anew to stand for all. null: all."""
     projection: Literal["ridge", "orthogonal", "random", "none"] = "ridge"
     """`ridge` solves the output projection on a sample of cached texts. So does `orthogonal`, but it only
     turns the encoder's vectors: at its dimension or more, the start has the encoder's own cosines. `random`
@@ -101,7 +102,8 @@ class CompactInit(LayeredInit):
     table_dim: Annotated[Count | Share, allowed("a number from 1 on, a share between 0 and 1")]
     """Dimension of the token embeddings, or the share of the encoder's own that it is."""
     intermediate: Count | None = None
-    """Neurons of each layer's feed-forward block that are kept, those with the largest weights; null: all."""
+    """Neurons of each layer's feed-forward block that are kept, those whose outputs vary most on texts; what
+    leads from them is solved anew to stand for all. null: all."""
     table: Literal["svd", "random"] = "svd"
     """`svd` starts the embeddings from the truncated SVD of the teacher's, and solves their projection on a
     sample of texts; `random` is the paper's."""

@@ -208,6 +208,12 @@ def test_the_fit_is_the_least_squares_solution(bert):
     np.testing.assert_allclose(ours, reference.predict(inputs), atol=1e-4)
 
 
+def test_blocks_that_leave_nothing_out_stay_as_they_are(bert):
+    same = narrow_feed_forward(bert, 32)
+    fit_feed_forward(bert, same, Tokens(np.arange(20, dtype=np.int32), np.array([0, 20])), 1e-3)
+    torch.testing.assert_close(hidden_states(same), hidden_states(bert), rtol=0, atol=0)
+
+
 def test_fitted_neurons_of_fewer_tokens_read_the_whole_encoders_ids(bert):
     texts = np.random.default_rng(0).integers(0, 20, (100, 8))
     kept = np.arange(20)[::-1].copy()

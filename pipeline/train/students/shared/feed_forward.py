@@ -75,6 +75,8 @@ def fit_feed_forward(
         ids_of_whole: the token ids (V,) that the whole encoder has for those of the texts; None: the same.
     """
     wide, small = _projections(whole), _projections(narrow)
+    if all(one.in_features == other.in_features for (_, one), (_, other) in zip(wide, small, strict=True)):
+        return  # nothing is left out
     batches = _batches(tokens, ids_of_whole)
     # Counts, sums and sums of squares: a block that an encoder runs several times sees a token as often.
     moments = [torch.zeros(3, outer.in_features, dtype=torch.float64) for _, outer in wide]
