@@ -20,17 +20,20 @@ SENTENCES = [
 ]
 
 
-def wordpiece() -> PreTrainedTokenizerFast:
-    """BERT's."""
+TYPED = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+
+
+def wordpiece(sentences: list[str] = SENTENCES, **settings: object) -> PreTrainedTokenizerFast:
+    """BERT's, of the words of some sentences; with TYPED it tells the two texts of a pair apart."""
     made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    made.train_from_iterator(SENTENCES, trainers.WordPieceTrainer(vocab_size=150, special_tokens=special))
+    made.train_from_iterator(sentences, trainers.WordPieceTrainer(vocab_size=150, special_tokens=special))
     made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     made.decoder = decoders.WordPiece()
     names = zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True)
-    return PreTrainedTokenizerFast(tokenizer_object=made, **dict(names))
+    return PreTrainedTokenizerFast(tokenizer_object=made, **dict(names), **settings)
 
 
 def byte_level() -> PreTrainedTokenizerFast:
