@@ -23,13 +23,21 @@ SENTENCES = [
 TYPED = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
 
 
-def wordpiece(sentences: list[str] = SENTENCES, **settings: object) -> PreTrainedTokenizerFast:
-    """BERT's, of the words of some sentences; with TYPED it tells the two texts of a pair apart."""
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+def wordpiece(words: list[str] | None = None, **settings: object) -> PreTrainedTokenizerFast:
+    """BERT's; with TYPED it tells the two texts of a pair apart.
+
+    Args:
+        words: its vocabulary; None: it is trained, to pieces that differ from run to run.
+        settings: of the tokenizer.
+    """
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    known = {word: number for number, word in enumerate([*special, *(words or ())])}
+    made = Tokenizer(models.WordPiece(known if words else None, unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    made.train_from_iterator(sentences, trainers.WordPieceTrainer(vocab_size=150, special_tokens=special))
+    if words is None:
+        trainer = trainers.WordPieceTrainer(vocab_size=150, special_tokens=special)
+        made.train_from_iterator(SENTENCES, trainer)
     made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     made.decoder = decoders.WordPiece()
     names = zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True)

@@ -128,7 +128,9 @@ def card(
 def _quality(told: Mapping[str, Any]) -> str:
     rows = ["| on the test rows | accuracy | F1 |", "|---|--:|--:|", _row("this classifier", told["scores"])]
     if told["task_teacher"]:
-        rows.append(_row("a head on the teacher's vectors", told["task_teacher"]))
+        model = told["settings"].get("kd", {}).get("teacher", {}).get("model")
+        taught = f"{code(model)}, fine-tuned on the labels" if model else "a head on the teacher's vectors"
+        rows.append(_row(taught, told["task_teacher"]))
     if told["untuned"]:
         rows.append(_row("a threshold on the student's similarity, before training", told["untuned"]))
     seeds = told["seeds"]

@@ -1,7 +1,7 @@
 """The task teacher of `kd.teacher`: an encoder that is fine-tuned on a task's labels, and what it says.
 
-It is trained once for all classifiers that ask for the same: CACHE/task_teachers/KEY holds its weights,
-CACHE/task_teachers/KEY-ROWS what it says of some rows.
+It is trained once for all classifiers that ask for the same: CACHE/task_teachers/KEY/trained holds its
+weights, CACHE/task_teachers/KEY/ROWS what it says of some rows.
 """
 
 import json
@@ -37,7 +37,7 @@ from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.students.kinds import transformer
 from pipeline.train.students.shared.resolve import layers_and_width, resolved
 
-FOLDER = "task_teachers"
+FOLDER, TRAINED = "task_teachers", "trained"
 VERSION = 1
 """To be raised where the same block gives another teacher."""
 LETTERS = 16
@@ -121,8 +121,8 @@ class TaskTeacher:
             "test": fingerprint.of_bytes(task.test.texts.tobytes() + task.test.classes.tobytes()),
             "layers": layers,
         }
-        trained = cache / FOLDER / key
-        told = trained.with_name(f"{key}-{fingerprint.of_json(asked)[:LETTERS]}")
+        trained = cache / FOLDER / key / TRAINED
+        told = trained.with_name(fingerprint.of_json(asked)[:LETTERS])
         if _is_whole(told):
             return _read(told)
         beginning = f"task-teacher-{self._settings[:LETTERS]}"
@@ -241,7 +241,8 @@ def _is_whole(folder: Path) -> bool:
 def _read(folder: Path) -> Told:
     said = json_text.parse((folder / SCORES).read_text(encoding="utf-8"))
     states = np.load(folder / STATES, mmap_mode="r") if (folder / STATES).exists() else None
-    return Told(np.load(folder / LOGITS), said["scores"], states=states, key=folder.name)
+    key = f"{folder.parent.name}/{folder.name}"
+    return Told(np.load(folder / LOGITS), said["scores"], states=states, key=key)
 
 
 def _write(content: dict[str, Any], path: Path) -> None:
