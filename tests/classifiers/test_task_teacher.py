@@ -1,10 +1,9 @@
 """A task teacher that is fine-tuned on the task, and a student that learns from it and from its layers."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+import shutil
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from pipeline.data.common import texts
 from pipeline.data.models import teacher_facts
 from pipeline.params.load import load
 from pipeline.tasks import pairs
+from pipeline.train.loop.checkpoint import Checkpoint
 
 QUICK = {"lr": [0.003], "epochs": 2.0, "batch_size": 8, "precision": "float32"}
 STUDENT_STEPS = TEACHER_STEPS = 24
@@ -124,7 +124,7 @@ def test_another_model_of_the_same_name_is_another_teacher(tmp_path):
     assert steps_of(tmp_path) == TEACHER_STEPS + STUDENT_STEPS
 
 
-@pytest.mark.parametrize("stop", [10, TEACHER_STEPS, TEACHER_STEPS + 10])
+@pytest.mark.parametrize("stop", [10, TEACHER_STEPS + 10])
 def test_a_run_that_is_cut_short_goes_on_to_the_same_bytes(tmp_path, stop):
     for name in ("cut", "whole"):
         block = {"read": "together", "kd": kd(tmp_path, **PKD), "train": QUICK}
@@ -148,17 +148,27 @@ def every_step(train):
     return trained
 
 
-def test_one_of_two_processes_trains_it_and_the_other_waits(tmp_path):
-    write_inputs(tmp_path, "bert", single_rows(), train=QUICK, kd=kd(tmp_path))
-    script = "import sys; from pathlib import Path; import classify_runs as c; c.die(Path(sys.argv[1]), 999)"
-    path = os.pathsep.join([str(Path(__file__).parent.parent), str(Path(joint.__file__).parents[3])])
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": path}
-    both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    steps = sorted(one.communicate(timeout=120)[0].count("step") for one in both)
-    assert [one.returncode for one in both] == [0, 0]
-    assert sum(steps) == 12 + 12 + 12  # one teacher and the student of each
-    assert not list((tmp_path / "cache/training").iterdir())
+def test_whoever_comes_second_waits_and_trains_it_no_more(tmp_path, capfd):
+    """Another classifier, with code of its own: a BiLSTM's."""
+    block = {"train": QUICK, "kd": kd(tmp_path)}
+    write_inputs(tmp_path / "one", "bert", pair_rows(), **block)
+    write_inputs(tmp_path / "two", "bilstm", pair_rows(), **block)
+    with pytest.MonkeyPatch.context() as patch:
+        hold, held = Checkpoint.hold, []
+        patch.setattr(Checkpoint, "hold", lambda one: (held.append(one.path.name), hold(one)))
+        classify(tmp_path / "one")
+    lock = Checkpoint(tmp_path / "two/cache/training" / next(name for name in held if "@" not in name))
+    lock.hold()
+    steps = []
+    second = threading.Thread(target=lambda: steps.append(steps_of(tmp_path / "two")))
+    second.start()
+    while "is being trained by another process" not in capfd.readouterr().err:
+        time.sleep(0.01)
+    shutil.copytree(tmp_path / "one/cache/task_teachers", tmp_path / "two/cache/task_teachers")
+    lock.clear()
+    second.join()
+    assert steps == [STUDENT_STEPS]
+    assert told(tmp_path / "two")["task_teacher"] == told(tmp_path / "one")["task_teacher"]
 
 
 def test_a_damaged_file_of_the_cache_is_made_again(tmp_path):

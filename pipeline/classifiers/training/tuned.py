@@ -125,16 +125,18 @@ class TaskTeacher:
         told = trained.with_name(fingerprint.of_json(asked)[:LETTERS])
         if _is_whole(told):
             return _read(told)
-        beginning = f"task-teacher-{self._settings[:LETTERS]}"
-        lock = Checkpoint.of(cache, beginning, key=key)
+        # An unfinished training of another task, or by another block, stays.
+        beginning = f"task-teacher-{fingerprint.of_json({'is': self._settings, 'of': task.name})[:LETTERS]}"
+        # By its key alone: another classifier's process may have imported other code.
+        lock = Checkpoint(cache / "training" / f"{beginning}-{key}.safetensors")
         lock.hold()
         if not _is_whole(told):  # another process may have made it meanwhile
             with said_of(self.name):
                 trainings = self._trainings(task, f"{beginning}@")
                 if not _is_whole(trained):
                     _train(trainings, trained)
-                    trainings.clear()
                 self._ask(trainings, trained, task, table, rows, layers, told)
+                trainings.clear()
         lock.clear()
         return _read(told)
 
