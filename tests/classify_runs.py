@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import torch
 from published_sets import write_set
 from ruamel.yaml import YAML
 from small_params import small_params
 from small_students import bilstm_block, static_block, teacher, transformer_block, write_facts, write_parts
+from small_tokenizers import TYPED, wordpiece
+from transformers import BertConfig, BertModel
 
 from pipeline.augment.transfer_set import rows as transfer_rows
 from pipeline.classifiers.training import joint
@@ -17,11 +20,41 @@ from pipeline.classifiers.training.classify import main
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
+from pipeline.params.students import TransformerStudent
 from pipeline.tasks import pairs
 from pipeline.train.students.kinds import bilstm, static, transformer
 
 GOOD, BAD = ("fine", "lovely", "great", "superb"), ("awful", "dull", "poor", "grim")
 THINGS = ("film", "song", "meal", "book", "play", "game", "room", "trip", "walk", "show", "tale", "cake")
+BERT_WIDTH = 16
+
+
+def write_bert(folder: Path, layers: int = 4, width: int = BERT_WIDTH) -> Path:
+    """A plain transformers folder: a BERT of these words, with token types and a template for pairs."""
+    tokenizer = wordpiece(["a", "the", "is", *GOOD, *BAD, *THINGS], **TYPED)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+        pad_token_id=0,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def bert_block(folder: Path, layers: tuple[int, ...] | None = (0, 1)) -> TransformerStudent:
+    """A student of the first layers of such a folder, whose vector is its first token's."""
+    init = {"model": str(folder), "pooling": "cls", "projection": "none", "layers": layers, "max_length": 64}
+    return transformer_block(dim=BERT_WIDTH, init=init)
+
+
 KINDS = {
     "static": (static, static_block),
     "transformer": (transformer, transformer_block),
@@ -56,10 +89,13 @@ def write_inputs(
     folder: Path, kind: str, rows: list[tuple], made: list[tuple] = (), prompt: str = "", **block: object
 ) -> None:
     """A student of a kind, with a prompt for texts, and a task of these rows, in a folder."""
-    module, make = KINDS[kind]
-    student = make()
     parts = folder / "parts"
     parts.mkdir(parents=True)
+    if kind == "bert":
+        module, student = transformer, bert_block(write_bert(folder / "bert"))
+    else:
+        module, make = KINDS[kind]
+        student = make()
     write_parts(parts)
     write_facts(folder / "facts.json")
     student_folder.write(module.build(student, parts), "start", folder / "start/tiny", {"text": prompt})

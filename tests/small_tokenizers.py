@@ -20,17 +20,28 @@ SENTENCES = [
 ]
 
 
-def wordpiece() -> PreTrainedTokenizerFast:
-    """BERT's."""
-    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+TYPED = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+
+
+def wordpiece(words: list[str] | None = None, **settings: object) -> PreTrainedTokenizerFast:
+    """BERT's; with TYPED it tells the two texts of a pair apart.
+
+    Args:
+        words: its vocabulary; None: it is trained, to pieces that differ from run to run.
+        settings: of the tokenizer.
+    """
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    known = {word: number for number, word in enumerate([*special, *(words or ())])}
+    made = Tokenizer(models.WordPiece(known if words else None, unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    made.train_from_iterator(SENTENCES, trainers.WordPieceTrainer(vocab_size=150, special_tokens=special))
+    if words is None:
+        trainer = trainers.WordPieceTrainer(vocab_size=150, special_tokens=special)
+        made.train_from_iterator(SENTENCES, trainer)
     made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     made.decoder = decoders.WordPiece()
     names = zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True)
-    return PreTrainedTokenizerFast(tokenizer_object=made, **dict(names))
+    return PreTrainedTokenizerFast(tokenizer_object=made, **dict(names), **settings)
 
 
 def byte_level() -> PreTrainedTokenizerFast:

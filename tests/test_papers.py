@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 from ruamel.yaml import YAML
 
+from pipeline.params.classifiers import Classifier, TaskTeacher
 from pipeline.params.load import check
 from pipeline.params.losses import Term
 
@@ -136,7 +137,10 @@ def test_commands_are_stages_of_dvc():
 def test_what_is_said_to_be_missing_is_missing():
     """Rows that say so change when it is built."""
     missing = [row["lacks"] for *_, row in ALL if "lacks" in row]
-    assert any("fine-tuned on the task" in one for one in missing)
+    assert any("ELMo" in one for one in missing)
+    assert not any("fine-tuned on the task" in one or "both texts" in one for one in missing)
+    assert {"teacher", "patience"} <= TaskTeacher.model_fields.keys()
+    assert "read" in Classifier.model_fields
     assert not any("`hidden`" in one for one in missing)
     assert "hidden_states" in {get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(Term)}
 

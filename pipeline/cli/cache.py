@@ -23,7 +23,7 @@ STUDENTS = Path("data/finetuned")
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "used by")
 NONE = "-"
 TRAINING, INDEX, HIDDEN = "unfinished training", "search index", "hidden states"
-FETCHED = "fetched file"
+FETCHED, TASK_TEACHER = "fetched file", "task teacher"
 
 ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
 Cache = Annotated[Path | None, typer.Option(help="The cache, if not runtime.cache of the params file.")]
@@ -39,8 +39,8 @@ def list_recipes(
 ) -> None:
     """List the recipes with what uses them, unfinished trainings, and what killed runs left half-written.
 
-    Translations, hidden states, files of the corpus that were fetched from an address, the indexes of
-    `pipeline search` and the results of `pipeline mteb` are listed too.
+    Translations, hidden states, task teachers of classifiers, files of the corpus that were fetched from an
+    address, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
     """
     folder = _folder(cache, params_file)
     used = _users(folder, params_file, vectors)
@@ -54,7 +54,7 @@ def list_recipes(
     for name, paths in store_files.trainings(folder).items():
         size = str(sum(map(store_files.size, paths)))
         rows.append((name, TRAINING, NONE, NONE, size, NONE))
-    for what, paths in _remade(folder).items():
+    for what, paths in {**_remade(folder), TASK_TEACHER: store_files.task_teachers(folder)}.items():
         for path in paths:
             rows.append((path.name, what, NONE, NONE, str(store_files.size(path)), NONE))
     for path, user in _mteb_results(folder, used, students).items():
@@ -121,9 +121,9 @@ def prune(
     Without names the indexes of `pipeline search` go too, which the next search makes anew, the hidden states
     of teachers, of which data/hidden has a copy, the files of addresses, which `prepare` fetches again, and
     trainings of students that the params do not name, untouched for a day. An API's vectors, which were paid
-    for, those whose recipe is lost, and translations and the results of `pipeline mteb`, which take longest
-    to make, go by name alone. What killed runs left half-written goes in any case. Where several checkouts
-    share a cache, only what this one uses is known: name what is to go.
+    for, those whose recipe is lost, and translations, task teachers and the results of `pipeline mteb`, which
+    take longest to make, go by name alone. What killed runs left half-written goes in any case. Where several
+    checkouts share a cache, only what this one uses is known: name what is to go.
     """
     folder = _folder(cache, params_file)
     recipes = store_files.recipes(folder)
@@ -135,6 +135,7 @@ def prune(
             results.setdefault(store_files.mteb_model(path), []).append(path)
         known = {"mteb results": results}
         known |= {what: {path.name: [path] for path in paths} for what, paths in _remade(folder).items()}
+        known[TASK_TEACHER] = {path.name: [path] for path in store_files.task_teachers(folder)}
         known[TRAINING] = store_files.trainings(folder)
         listed = [*stored_as, *(name for of in known.values() for name in of)]
         names = dict.fromkeys(_find(letters, listed) for letters in fingerprints)

@@ -7,13 +7,16 @@ import typer
 
 from pipeline.cli import computing, tabular
 from pipeline.cli.needs import NOT_HERE, is_here
+from pipeline.core.errors import under
 from pipeline.core.progress import say
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.data.teacher_parts import read_config
 from pipeline.look.look import check_any, look, verdicts
+from pipeline.params.classifiers import Classifier
 from pipeline.params.hidden import Hidden
 from pipeline.params.layers import CutInit, LayeredInit
-from pipeline.params.load import load
+from pipeline.params.load import Params, load
+from pipeline.params.teacher import TransformerTeacher
 from pipeline.tasks.subtasks import spelled_out
 from pipeline.train.students.shared.verdict import Possible, Refused
 
@@ -50,9 +53,11 @@ def check(
         tabular.lines([COLUMNS, *rows])
     check_any(judged)
     for name, one in found.classifiers.items():
-        refused = isinstance(judged[one.student], Refused)
-        fate = ", which the teacher cannot give: it is not trained" if refused else ""
+        student = judged[one.student]
+        fate = ", which the teacher cannot give: it is not trained" if isinstance(student, Refused) else ""
         say(f"classifier {name}: {one.task} by {one.student} ({one.start}){fate}")
+        if isinstance(student, Possible) and one.kd and one.kd.teacher:
+            say(f"its task teacher: {_task_teacher(name, one, student, found, facts)}")
 
 
 def _room_for(hidden: Hidden, facts: TeacherFacts) -> str:
@@ -64,6 +69,30 @@ def _room_for(hidden: Hidden, facts: TeacherFacts) -> str:
         f"encode.hidden: {hidden.texts:,} texts x {hidden.max_tokens} tokens x {layers} layers x {width} "
         f"dimensions take {size:,} bytes at most, in each of data/hidden, .cache and .dvc/cache"
     )
+
+
+def _task_teacher(
+    name: str, block: Classifier, student: Possible, params: Params, facts: TeacherFacts
+) -> str:
+    """What a model is that is fine-tuned on a classifier's task, and which of its layers are learned from.
+
+    Raises:
+        UserError: it cannot be made, or its layers cannot be compared with the student's.
+    """
+    from pipeline.classifiers.training.tuned import TaskTeacher
+
+    assert block.kd
+    assert block.kd.teacher
+    model, revision = block.kd.teacher.model, block.kd.teacher.revision
+    if not is_here(TransformerTeacher(kind="transformer", model=model, revision=revision)):
+        return f"{model}, {NOT_HERE}"
+    found = TaskTeacher.of(name, block.kd.teacher, facts, params.runtime)
+    told = f"{model}, {found.layers} layers of {found.width} dimensions"
+    if not block.kd.patience:
+        return told
+    with under(f"classifiers.{name}"):
+        layers = found.patient_layers(student.block, facts, block.kd.patience.layers)
+    return f"{told}; the student learns from its layers {', '.join(map(str, layers))}"
 
 
 def _row(name: str, judged: Possible | Refused) -> list[str]:

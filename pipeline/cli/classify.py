@@ -50,8 +50,7 @@ def classify(
             for start in range(0, len(block), BLOCK):
                 lines = block[start : start + BLOCK]
                 rows = [pair_of(line, done + at) for at, line in enumerate(lines, 1)] if said.pairs else lines
-                flat = [prompt + text for row in rows for text in ([row] if isinstance(row, str) else row)]
-                _print(rows, probabilities(session.encode(flat, batch_size)), said)
+                _print(rows, probabilities(session.encode(inputs_of(rows, prompt, said), batch_size)), said)
                 done += len(lines)
                 advance(len(lines))
 
@@ -77,7 +76,17 @@ def find_classifier(name: str, folder: Path) -> Path:
 
 def open_classifier(folder: Path, said: Said, device: str) -> OnnxEncoder:
     """What gives the logits of texts, or of pairs whose texts follow each other."""
-    return OnnxEncoder(folder, device, output="logits", group=2 if said.pairs else 1)
+    return OnnxEncoder(folder, device, output="logits", group=said.group)
+
+
+def inputs_of(
+    rows: Sequence[str | tuple[str, str]], prompt: str, said: Said
+) -> list[str] | list[tuple[str, str]]:
+    """What the encoder reads of texts or pairs: texts, or pairs that it reads together."""
+    pairs = [row for row in rows if not isinstance(row, str)]
+    if said.together:
+        return [(prompt + left, prompt + right) for left, right in pairs]
+    return [prompt + text for row in rows for text in ([row] if isinstance(row, str) else row)]
 
 
 def pair_of(line: str, number: int) -> tuple[str, str]:

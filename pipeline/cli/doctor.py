@@ -29,6 +29,7 @@ def doctor(
         system.libraries(),
         *needs.teachers(params.teacher),
         *needs.students(params),
+        *needs.task_teachers(params),
         needs.wordnet(params, nltk_data),
         *needs.files(params),
         *needs.extras(params),

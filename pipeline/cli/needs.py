@@ -103,17 +103,33 @@ def _with_parts(found: str, params: BorrowingTeacher, fix: str) -> Finding:
 
 def students(params: Params) -> list[Finding]:
     """The models and layers that students start from; nothing is loaded or downloaded."""
-    found = list(_layers(params))
-    for name, block in params.students.items():
-        if not isinstance(block.init, TransformerInit | CompactInit) or not block.init.model:
-            continue
-        model, key = block.init.model, f"students.{name}.init.model"
+    named = {
+        f"students.{name}.init.model": (block.init.model, block.init.revision)
+        for name, block in params.students.items()
+        if isinstance(block.init, TransformerInit | CompactInit) and block.init.model
+    }
+    return [*_layers(params), *_models("students", named)]
+
+
+def task_teachers(params: Params) -> list[Finding]:
+    """The models that are fine-tuned on classifiers' tasks; nothing is loaded or downloaded."""
+    named = {
+        f"classifiers.{name}.kd.teacher.model": (block.kd.teacher.model, block.kd.teacher.revision)
+        for name, block in params.classifiers.items()
+        if block.kd and block.kd.teacher
+    }
+    return _models("classifiers", named)
+
+
+def _models(what: str, named: dict[str, tuple[str, str | None]]) -> list[Finding]:
+    found = []
+    for key, (model, revision) in named.items():
         try:
-            folder = _folder(model, key, block.init.revision)
+            folder = _folder(model, key, revision)
         except UserError as error:
-            found.append(Finding("students", str(error), f"edit {key} in the params file"))
+            found.append(Finding(what, str(error), f"edit {key} in the params file"))
         else:
-            found.append(Finding("students", f"{key}: {model}" + ("" if folder else f": {NOT_HERE}")))
+            found.append(Finding(what, f"{key}: {model}" + ("" if folder else f": {NOT_HERE}")))
     return found
 
 

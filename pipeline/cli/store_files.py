@@ -18,6 +18,7 @@ RECIPE = "recipe.json"
 INDEXES = "indexes"
 HIDDEN = "hidden"
 INPUTS = "inputs"
+TASK_TEACHERS = "task_teachers"
 MTEB = "mteb"
 MTEB_OWNER = "distillation"
 """The owner that we give to our models: mteb keeps results in a folder OWNER__MODEL."""
@@ -150,13 +151,19 @@ def fetched(cache: Path) -> list[Path]:
     return sorted(path for path in (cache / INPUTS).glob("[!.]*") if path.is_dir())
 
 
+def task_teachers(cache: Path) -> list[Path]:
+    """The models that were fine-tuned on classifiers' tasks, each with what it says: a folder of folders."""
+    return sorted(path for path in (cache / TASK_TEACHERS).glob("[!.]*") if path.is_dir())
+
+
 def sealed(cache: Path) -> list[Path]:
-    """What has a seal: of unfinished trainings, search indexes, hidden states, converted models."""
+    """What has a seal: of unfinished trainings, indexes, hidden states, task teachers, converted models."""
     states = sorted((cache / "training").glob(f"[!.]*{STATE}"))
     inputs = sorted(path for path in (cache / "training").glob("[!.]*/[!.]*") if path.is_dir())
     converted = sorted(path for path in (cache / CONVERTED).glob("[!.]*") if path.is_dir())
     shards = sorted(path for one in hidden_states(cache) for path in one.glob("[!.]*") if path.is_dir())
-    return [*states, *inputs, *indexes(cache), *shards, *converted]
+    taught = sorted(path for one in task_teachers(cache) for path in one.glob("[!.]*"))
+    return [*states, *inputs, *indexes(cache), *shards, *taught, *converted]
 
 
 def mteb_results(cache: Path) -> list[Path]:
@@ -173,7 +180,16 @@ def abandoned(cache: Path) -> list[Path]:
     """What killed processes left half-written."""
     partial = (
         path
-        for kind in ("vectors", "training", "gate", INDEXES, HIDDEN, CONVERTED, translations.FOLDER)
+        for kind in (
+            "vectors",
+            "training",
+            "gate",
+            INDEXES,
+            HIDDEN,
+            TASK_TEACHERS,
+            CONVERTED,
+            translations.FOLDER,
+        )
         for path in (cache / kind).rglob(f"{PARTIAL}*")
     )
     return sorted(path for path in partial if is_abandoned(path))

@@ -10,7 +10,7 @@ from pipeline.core.errors import UserError
 from pipeline.params import yaml_file
 from pipeline.params.augment import Augment
 from pipeline.params.base import HUB, Block, Name, misplaced_addresses, scheme_of
-from pipeline.params.classifiers import Classifier, classifier_faults, with_labels
+from pipeline.params.classifiers import Classifier, classifier_faults, pair_faults, with_labels
 from pipeline.params.corpus import Corpus, FinetuneData
 from pipeline.params.evaluate import Evaluate, selects_weights
 from pipeline.params.export import Export
@@ -248,6 +248,9 @@ class Params(Block):
                 f"{where}.task names {classifier.task!r}; evaluate.tasks has these with labels: {known}; "
                 "name one of them, or add it there"
             )
+        elif student := self.students.get(classifier.student):
+            kind = self.evaluate.tasks[labelled[classifier.task]].kind
+            yield from pair_faults(name, classifier, kind, student.kind)
         made = self.augment.transfer.tasks if self.augment.transfer else ()
         if classifier.transfer and labelled.get(classifier.task) not in made:
             yield (

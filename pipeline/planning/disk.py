@@ -77,8 +77,14 @@ def _finetuned(name: str, work: Work) -> Bytes:
 
 
 def _classified(name: str, work: Work) -> Bytes:
-    student = work.params.classifiers[name].student
-    return _plain(student_bytes(student, work) if student in work.students else SMALL)
+    block = work.params.classifiers[name]
+    if block.student not in work.students:
+        return _plain(SMALL)
+    size = student_bytes(block.student, work)
+    if block.kd is None or block.kd.teacher is None:
+        return _plain(size)
+    numbers = work.numbers_of(block.kd.teacher) + work.facts.tokens * work.facts.token_dim
+    return Bytes(round(size), round(size), FLOAT * numbers, 4 * FLOAT * numbers)
 
 
 def _reported(_item: str, work: Work) -> Bytes:

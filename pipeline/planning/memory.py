@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pipeline.planning.work import Work
+from pipeline.planning.work import ON_FLOAT32_BYTES, Work
 
 LIGHT, STARTED = 170, 700
 WORDNET, TRIPLETS = 650, 1100
@@ -61,7 +61,12 @@ def _finetuned(name: str, work: Work) -> float:
 
 
 def _classified(name: str, work: Work) -> float:
-    return _trained(work.params.classifiers[name].student, work)
+    block = work.params.classifiers[name]
+    student = _trained(block.student, work)
+    if block.student not in work.students or block.kd is None or block.kd.teacher is None:
+        return student
+    numbers = work.numbers_of(block.kd.teacher) + work.facts.tokens * work.facts.token_dim
+    return max(student, STARTED + A_COPY * numbers * ON_FLOAT32_BYTES / 1e6 + STEP_OF_ENCODER)
 
 
 def _scored(name: str, work: Work) -> float:

@@ -19,6 +19,8 @@ TO_TRAIN_OTHERS = 8.0
 IMPORTED = {"static": 0.4}
 IMPORTED_BY_OTHERS = 0.8
 """Share of a training's imports that a stage makes that passes a student on."""
+RATES = 3
+"""Learning rates that `auto` tries for an encoder that is trained on a task's labels."""
 OF_A_TRIPLET = TRIPLET[0] * Texts(1, TRIPLET[1]).tokens
 """Tokens."""
 
@@ -89,6 +91,15 @@ def classify(name: str, work: Work) -> float:
     if block.student not in work.students:
         return LIGHT
     speed = work.speed(block.student)
-    rows = work.sizes.sets["eval"].tokens + work.sizes.sets["transfer"].tokens
+    labelled, made = work.sizes.sets["eval"].tokens, work.sizes.sets["transfer"].tokens
     times = block.train.epochs * block.seeds
-    return work.probe.start + rows * times * (speed.train or TRAIN_TO_FORWARD * speed.forward)
+    student = (labelled + made) * times * (speed.train or TRAIN_TO_FORWARD * speed.forward)
+    if block.kd is None or block.kd.teacher is None:
+        return work.probe.start + student
+    # Each time as if it were not cached: of classifiers that share one, the first alone trains it.
+    asked = block.kd.teacher
+    rates = RATES if asked.lr == "auto" else len(asked.lr)
+    steps = TRAIN_TO_FORWARD * labelled * asked.epochs * rates
+    told = labelled + (made if block.transfer else 0.0)
+    forward = max(work.probe.encode.values(), default=0.0) * work.share_of(asked)
+    return work.probe.start + student + forward * (steps + told)

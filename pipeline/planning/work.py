@@ -1,8 +1,11 @@
 """What a plan is made of: params, sizes, what was measured, and what is left to encode."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
+from pipeline.data import teacher_parts
+from pipeline.data.models.locate import PACKAGE, find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.load import Params
 from pipeline.planning.probe import Probe
@@ -11,6 +14,7 @@ from pipeline.planning.student_probe import StudentSpeed
 from pipeline.train.students.shared.verdict import Possible
 
 if TYPE_CHECKING:
+    from pipeline.params.classifiers import TunedTeacher
     from pipeline.params.students import Student
 
 LIGHT = 0.6
@@ -57,6 +61,22 @@ class Work:
         share = own / max(FEWEST_NUMBERS, self.probe.parameters - self.facts.tokens * self.facts.token_dim)
         forward = share * max(self.probe.encode.values(), default=0.0)
         return StudentSpeed(1.0, TRAIN_TO_FORWARD * forward, forward)
+
+    def numbers_of(self, model: "TunedTeacher") -> int:
+        """Numbers of the layers of a model that is fine-tuned on a task; of one of the hub, the teacher's."""
+        own = max(FEWEST_NUMBERS, self.probe.parameters - self.facts.tokens * self.facts.token_dim)
+        if not model.model.startswith(PACKAGE) and not Path(model.model).is_dir():
+            return own
+        encoder = teacher_parts.empty_encoder(find_model(model.model, "kd.teacher.model"))
+        table = cast("Any", encoder.get_input_embeddings()).weight.numel()
+        kept = len(model.layers) if isinstance(model.layers, tuple) else encoder.config.num_hidden_layers
+        layers = sum(one.numel() for one in encoder.parameters()) - table
+        return max(FEWEST_NUMBERS, layers * kept // encoder.config.num_hidden_layers)
+
+    def share_of(self, model: "TunedTeacher") -> float:
+        """How many times the teacher's time a text takes with such a model, by their numbers."""
+        own = max(FEWEST_NUMBERS, self.probe.parameters - self.facts.tokens * self.facts.token_dim)
+        return self.numbers_of(model) / own
 
     @property
     def slower(self) -> float:

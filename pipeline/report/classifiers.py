@@ -15,12 +15,17 @@ NOTE = (
 ROWS = (
     ("student", "whose encoder it has"),
     ("start", "where its encoder started"),
-    ("learned from", "labels; a head on the teacher's vectors (KD); texts made for it (TS)"),
+    ("reads pairs", "both texts as one input; where nothing is said, each alone"),
+    ("learned from", "labels; a task teacher (KD), and its layers (PKD); texts made for it (TS)"),
     ("accuracy", "on the test rows"),
     ("f1", "of the larger label where there are two, else the mean over the labels"),
     ("gained", ""),
     ("by share", "the headline score after training on shares of the training rows"),
-    ("head on the teacher", "the headline score of a head on the teacher's vectors, where KD trained one"),
+    (
+        "task teacher",
+        "the headline score of what KD learns from: a head on the teacher's vectors, or a model that was "
+        "fine-tuned on the labels",
+    ),
     ("untuned", "accuracy and F1 of pairs by the student's similarity alone, before training"),
     ("untuned teacher", "the same by the teacher's own vectors"),
     ("parameters", "without embeddings"),
@@ -56,19 +61,25 @@ def classifiers(
 
 def _column(one: ClassifierMetrics, others: Mapping[str, ClassifierMetrics]) -> dict[str, str]:
     """What the table says of a classifier, by row."""
-    sources = [*([] if one.alpha == 0 else ["labels"]), *(["KD"] if one.kd else [])]
+    way = one.settings.get("kd") or {}
+    assert isinstance(way, Mapping)
+    taught = "PKD" if way.get("patience") else "KD"
+    if model := (way.get("teacher") or {}).get("model"):
+        taught += f" ({model}, fine-tuned)"
+    sources = [*([] if one.alpha == 0 else ["labels"]), *([taught] if one.kd else [])]
     if one.transfer_rows:
         sources.append(f"TS ({one.transfer_rows:,} rows)")
     gained = _gained(one, others)
     return {
         "student": one.student,
         "start": one.start,
+        "reads pairs": str(one.settings.get("read", NOTHING)),
         "learned from": ", ".join(sources),
         "accuracy": _with_spread(one, "accuracy"),
         "f1": _with_spread(one, "f1"),
         "gained": NOTHING if gained is None else f"{gained:+.4f}",
         "by share": _by_share(one),
-        "head on the teacher": score(one.task_teacher[one.metric]) if one.task_teacher else NOTHING,
+        "task teacher": score(one.task_teacher[one.metric]) if one.task_teacher else NOTHING,
         "untuned": _untuned(one.untuned),
         "untuned teacher": _untuned(one.untuned_teacher),
         "parameters": f"{one.parameters_without_embeddings:,}",

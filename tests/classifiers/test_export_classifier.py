@@ -31,7 +31,7 @@ def ship(folder, kind, rows, **block):
     (cards / "students").mkdir(parents=True)
     said = {"said": "no model", "licences": [], "languages": [], "hub_id": None}
     metrics.write({"teacher": said}, cards / "shared.json")
-    metrics.write({}, cards / "students/tiny.json")
+    metrics.write({"students.tiny.init.model": said}, cards / "students/tiny.json")
     metrics.write({"origins": {}, "tables": {}}, folder / "origins.json")
     out = folder / "exported/one"
     export_classifier.main(

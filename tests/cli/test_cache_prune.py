@@ -8,7 +8,7 @@ import pytest
 from killed import killed_write
 from stored import IDS, cache, left, lines, size
 
-from pipeline.core.atomic import atomic_file
+from pipeline.core.atomic import atomic_file, atomic_folder
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.train.loop.checkpoint import Checkpoint
 
@@ -42,6 +42,22 @@ def test_both_states_and_the_lock_of_a_training_are_listed_as_one(stores):
     told = [row for row in lines(cache("list")) if "unfinished training" in row]
     assert told == [[checkpoint.path.stem, "unfinished training", "-", "-", f"{size:,}", "-"]]
     checkpoint.clear()
+
+
+def test_task_teachers_are_listed_checked_and_go_by_name_alone(stores):
+    cache("prune")
+    trained = Path(".cache/task_teachers/0123456789abcdef/trained")
+    with atomic_folder(trained) as made:
+        (made / "weights.safetensors").write_bytes(b"12345")
+    told = next(row for row in lines(cache("list")) if "task teacher" in row)
+    size = sum(path.stat().st_size for path in trained.iterdir())
+    assert told == [trained.parent.name, "task teacher", "-", "-", str(size), "-"]
+    assert cache("verify").exit_code == 0
+    (trained / "weights.safetensors").write_bytes(b"12346")
+    assert str(trained) in cache("verify").stdout
+    assert lines(cache("prune")) == []
+    assert lines(cache("prune", "0123")) == [["removed", trained.parent.name, "task teacher", str(size)]]
+    assert not trained.parent.exists()
 
 
 def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):

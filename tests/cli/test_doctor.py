@@ -54,9 +54,21 @@ def test_nothing_is_missing(project: Path) -> None:
     assert len(result.stdout.splitlines()) < 24
 
 
+def taught_by(model: str) -> dict:
+    """Blocks of a classifier whose task teacher is a model."""
+    block = {"student": "tiny", "start": "untrained", "task": "said", "kd": {"teacher": {"model": model}}}
+    tasks = {"said": {"kind": "sst2", "path": "pairs.tsv"}}
+    return {"classifiers": {"one": block}, "evaluate": {"tasks": tasks}}
+
+
 @pytest.mark.parametrize(
     ("blocks", "name", "said"),
     [
+        (
+            taught_by("./no/folder"),
+            "classifiers",
+            "classifiers.one.kd.teacher.model: there is no folder './no/folder'",
+        ),
         (
             {"teacher": {"kind": "transformer", "model": "package:no_such_package/model"}},
             "teacher",

@@ -227,6 +227,30 @@ def test_the_teacher_of_a_classifiers_texts_is_among_what_it_is_made_of():
     assert [one.key for one in found["taught"]] == ["teacher", *keys]
 
 
+@pytest.mark.parametrize(
+    ("model", "licence", "hub"),
+    [
+        ("owner/big", BIG["licences"], ("owner/big",)),
+        ("owner/other", (), ("owner/other",)),
+        ("/models/other", (), ()),
+    ],
+)
+def test_a_model_that_is_fine_tuned_on_the_task_is_among_what_it_is_made_of(model, licence, hub):
+    """Its licence is known where it is the teacher too; `look` reads no card of it."""
+    kd = {"teacher": {"model": model}}
+    block = {"student": "tiny", "start": "untrained", "task": "said", "kd": kd}
+    given = undistilled(init=PLAIN) | {"teacher": TEACHER}
+    tasks = {"said": {"kind": "sst2", "path": "s"}}
+    params = check(
+        small_params(**given, evaluate={"tasks": tasks}, classifiers={"one": block}), Path("params.yaml")
+    )
+    facts = Facts({"teacher": BIG}, {"origins": {}, "tables": {}})
+    first, *others = origins.of_classifier("one", params, facts)
+    assert (first.key, first.name) == ("classifiers.one.kd.teacher.model", model.removeprefix("/models/"))
+    assert (first.licence.names, first.hub_ids) == (tuple(licence), hub)
+    assert "teacher" not in [one.key for one in others]
+
+
 def test_what_is_not_known_is_left_out_and_said(tmp_path):
     silent = {"licences": [], "said": "unknown; check it", "languages": [], "hub_id": None}
     text, _ = made(teacher=TEACHER, facts=Facts({"teacher": silent}, {"origins": {}, "tables": {}}))

@@ -72,6 +72,23 @@ def test_every_stage_has_its_time_and_more_texts_take_more():
     assert trained == pytest.approx(steps + ridge + dev, rel=0.05)
 
 
+def test_a_task_teacher_takes_its_rows_its_rates_and_its_weights(bert):
+    def planned(address: str = "classify@one", **teacher: Any) -> tuple[float, int, int]:
+        kd = {"teacher": {"model": str(bert), "epochs": 2.0, **teacher}} if teacher else {}
+        block = {"student": "tiny", "start": "distilled", "task": "said", "kd": kd}
+        tasks = {"said": {"kind": "sst2", "path": "SST-2"}}
+        given = work(params(classifiers={"one": block}, evaluate={"tasks": tasks}))
+        found = times.seconds(address, given), memory.megabytes(address, given)
+        return *found, disk.stage_bytes(address, given).store
+
+    head, one, three = planned(), planned(lr=[1e-5]), planned(lr="auto")
+    tokens, share = 1200, 1.0  # of 100 texts; both models count as one of the fewest numbers
+    assert one[0] - head[0] == pytest.approx(tokens * 1e-3 * share * (3.2 * 2 + 1))
+    assert three[0] - head[0] == pytest.approx(tokens * 1e-3 * share * (3.2 * 2 * 3 + 1))
+    assert one[1] > head[1]
+    assert (head[2], one[2]) == (0, pytest.approx(4 * 100_000, rel=0.1))
+
+
 def test_a_machine_whose_imports_take_twice_as_long_takes_as_long_for_what_no_probe_measures():
     given = work(params())
     slow = replace(given, probe=replace(given.probe, start=2 * given.probe.start))

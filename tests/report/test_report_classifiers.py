@@ -40,6 +40,23 @@ def test_gained_is_over_the_same_student_from_its_untrained_start():
     assert column(found, "plain")["parameters"] == "1,234"
 
 
+def test_what_it_learned_from_and_how_it_reads_pairs_are_told():
+    model = {"teacher": {"model": "bert-base"}}
+    ways = {
+        "tuned": {"kd": model, "read": "together"},
+        "patient": {"kd": {**model, "patience": {"weight": 1.0}}, "read": "together"},
+        "softened": {"kd": {"distance": "kl"}},
+    }
+    taught = {"kd": True, "alpha": 0.5, "task_teacher": {"accuracy": 0.9, "f1": 0.9}}
+    found = classifiers({name: one(settings=way, **taught) for name, way in ways.items()})
+    told = {name: column(found, name) for name in ways}
+    assert told["tuned"]["learned from"] == "labels, KD (bert-base, fine-tuned)"
+    assert told["patient"]["learned from"] == "labels, PKD (bert-base, fine-tuned)"
+    assert told["softened"]["learned from"] == "labels, KD"
+    assert [told[name]["reads pairs"] for name in ways] == ["together", "together", "–"]
+    assert told["tuned"]["task teacher"] == "0.900"
+
+
 def test_nothing_is_gained_over_another_training():
     longer = {"epochs": 10.0, "hidden": 256}
     found = classifiers(

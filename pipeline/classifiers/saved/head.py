@@ -14,7 +14,9 @@ WEIGHTS = "head.safetensors"
 
 
 class Head(nn.Module):
-    """Vectors (n, d), or 2n vectors of which each two are a pair, to logits (n, c).
+    """Vectors (n, d) of texts, or of pairs that are read together, to logits (n, c).
+
+    Or 2n vectors (2n, d) of which each two are a pair whose texts are read apart.
 
     One hidden layer of ReLU units on the features, centred and scaled by numbers that are not trained: SRA
     (Wu et al. 2020), section 4.3. Of a pair u, v the features are [u, v, |u - v|, u * v], section 3.2.
@@ -23,7 +25,7 @@ class Head(nn.Module):
         dim: d.
         hidden: units.
         classes: c.
-        pairs: whether it reads pairs.
+        pairs: whether it reads two vectors of a pair.
     """
 
     mean: Tensor
@@ -77,7 +79,7 @@ def read(folder: Path) -> Head:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    pairs = said_file.read(folder).pairs
+    pairs = said_file.read(folder).group == 2
     try:
         weights = load_file(folder / WEIGHTS)
         hidden, width = weights["hidden.weight"].shape

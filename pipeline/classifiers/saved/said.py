@@ -22,11 +22,21 @@ class Said:
     """In the order of the logits."""
     pairs: bool
     """Whether it reads pairs of texts."""
+    together: bool = False
+    """Whether it reads both texts of a pair as one; else each is encoded alone."""
+
+    @property
+    def group(self) -> int:
+        """Texts that its encoder reads one after the other for a row of logits."""
+        return 2 if self.pairs and not self.together else 1
 
 
 def write(said: Said, folder: Path) -> None:
     """Write it."""
-    write_text(folder / SETTINGS, json.dumps(asdict(said), indent=2, ensure_ascii=False) + "\n")
+    told = asdict(said)
+    if not said.together:
+        del told["together"]
+    write_text(folder / SETTINGS, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
 
 
 def read(folder: Path) -> Said:
@@ -39,7 +49,8 @@ def read(folder: Path) -> Said:
     try:
         found = json_text.parse(path.read_text(encoding="utf-8"))
         labels: Sequence[str] = found["labels"]
-        return Said(str(found["task"]), tuple(map(str, labels)), bool(found["pairs"]))
+        pairs, together = bool(found["pairs"]), bool(found.get("together", False))
+        return Said(str(found["task"]), tuple(map(str, labels)), pairs, together)
     except FileNotFoundError:
         raise UserError(
             f"{folder} holds no classifier (no {SETTINGS}); run `dvc repro classify@{folder.name}`"

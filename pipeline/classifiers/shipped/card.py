@@ -29,10 +29,10 @@ tokenizer.enable_padding(pad_id=json.loads(Path("config.json").read_text())["pad
 labels = json.loads(Path("classifier.json").read_text())["labels"]
 prompt = {prompt}
 session = onnxruntime.InferenceSession("onnx/model.onnx", providers=["CPUExecutionProvider"])
-tokens = tokenizer.encode_batch([prompt + text for text in {texts}])
+tokens = tokenizer.encode_batch([{inputs}])
 ids = np.array([one.ids for one in tokens], np.int64)
 mask = np.array([one.attention_mask for one in tokens], np.int64)
-inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": {types}}
 names = [one.name for one in session.get_inputs()]
 logits = session.run(["logits"], {name: inputs[name] for name in names})[0]
 for row in logits:
@@ -95,9 +95,17 @@ def card(
         "|---|---|---|",
         *(f"| {plain(one.what)} | {terms.named(one)} | {plain(one.licence.said)} |" for one in made_of),
     ]
-    order = "A pair is two rows that follow each other. " if said.pairs else ""
+    order = "A pair is two rows that follow each other. " if said.group == 2 else ""
+    if said.together:
+        order = "A pair is one row, with `token_type_ids` where the graph has them. "
     before = f"Each text has {code(json.dumps(prompt, ensure_ascii=False))} before it. " if prompt else ""
     texts = '["A first text.", "A second one."]'
+    program = PROGRAM.replace("{inputs}", f"prompt + text for text in {texts}")
+    program = program.replace("{types}", "np.zeros_like(ids)")
+    if said.together:
+        pairs = '[("A first text.", "Its pair."), ("A second one.", "Another.")]'
+        program = PROGRAM.replace("{inputs}", f"(prompt + left, prompt + right) for left, right in {pairs}")
+        program = program.replace("{types}", "np.array([one.type_ids for one in tokens], np.int64)")
     parts = [
         f"---\n{data.to_yaml()}\n---\n",
         f"# {name}\n",
@@ -112,7 +120,7 @@ def card(
         "## How to load it\n",
         f"`onnx/model.onnx` gives `{LOGITS}`, within {apart:.1e} of the trained classifier's. {order}"
         f"{before}The program runs in the folder of this card.\n",
-        PROGRAM.replace("{texts}", texts).replace("{prompt}", repr(prompt)),
+        program.replace("{prompt}", repr(prompt)),
     ]
     return str(ModelCard("\n".join(parts)))
 
@@ -120,7 +128,9 @@ def card(
 def _quality(told: Mapping[str, Any]) -> str:
     rows = ["| on the test rows | accuracy | F1 |", "|---|--:|--:|", _row("this classifier", told["scores"])]
     if told["task_teacher"]:
-        rows.append(_row("a head on the teacher's vectors", told["task_teacher"]))
+        model = told["settings"].get("kd", {}).get("teacher", {}).get("model")
+        taught = f"{code(model)}, fine-tuned on the labels" if model else "a head on the teacher's vectors"
+        rows.append(_row(taught, told["task_teacher"]))
     if told["untuned"]:
         rows.append(_row("a threshold on the student's similarity, before training", told["untuned"]))
     seeds = told["seeds"]

@@ -60,7 +60,8 @@ def main(
     model = student_folder.read(classified, f"classify@{name}")
     head, said = head_file.read(classified), said_file.read(classified)
     rows = pairs.read(tasks).filter(task=block.task, subset="test").head(COMPARED)
-    prompted = _texts(rows, texts.read_labelled(eval_texts), student_folder.prompts(classified))
+    table = texts.read_labelled(eval_texts)
+    prompted = _inputs(rows, table, student_folder.prompts(classified), together=said.together)
     with atomic_folder(out) as folder:
         # Not its seal: the folder gets one of its own when it is whole.
         shutil.copytree(classified, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(seal.NAME))
@@ -72,7 +73,7 @@ def main(
         expected = _logits(model, head, prompted)
         (folder / PLACE).parent.mkdir(exist_ok=True)
         library.save(graph.export(model, head), folder / PLACE)
-        found = OnnxEncoder(folder, output=graph.LOGITS, group=2 if said.pairs else 1).encode(prompted)
+        found = OnnxEncoder(folder, output=graph.LOGITS, group=said.group).encode(prompted)
         apart = check_logits(found, expected, name)
         made_of = origins.of_classifier(name, params, origins.read(cards, origins_file, block.student))
         told = metrics.read(scores, f"classify@{name}")
@@ -102,15 +103,23 @@ def check_logits(found: NDArray[np.floating], expected: NDArray[np.floating], na
     return apart
 
 
-def _texts(rows: pl.DataFrame, table: pl.DataFrame, prompts: dict[str, str]) -> list[str]:
-    """The texts of rows, a pair's one after the other, with their prompts."""
+def _inputs(
+    rows: pl.DataFrame, table: pl.DataFrame, prompts: dict[str, str], *, together: bool
+) -> list[str] | list[tuple[str, str]]:
+    """The texts of rows with their prompts, a pair's one after the other, or as one input."""
     known = dict(texts.with_prompts(table, prompts).select("text_id", "text").iter_rows())
     sides = rows.select("left_id", "right_id").iter_rows()
+    if together:
+        return [(known[left], known[right]) for left, right in sides]
     return [known[one] for row in sides for one in row if one is not None]
 
 
 @torch.no_grad()
-def _logits(model: Any, head: Head, content: list[str]) -> NDArray[np.float32]:  # noqa: ANN401
+def _logits(
+    model: Any,  # noqa: ANN401
+    head: Head,
+    content: list[str] | list[tuple[str, str]],
+) -> NDArray[np.float32]:
     vectors = model.encode(content, prompt="", convert_to_tensor=True, batch_size=64)
     return head(vectors.cpu().float()).numpy()
 

@@ -1,6 +1,7 @@
 """A classifier as one ONNX graph: from token ids and their mask to logits.
 
-The texts of a pair are two rows that follow each other: 2n rows (2n, length) give n logits (n, c).
+The texts of a pair are two rows that follow each other: 2n rows (2n, length) give n logits (n, c). Where they
+are read together, they are one row, by the tokenizer's template, with the types of its tokens.
 """
 
 from typing import TYPE_CHECKING

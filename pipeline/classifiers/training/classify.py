@@ -10,17 +10,24 @@ from torch import nn
 
 from pipeline.classifiers.saved import head as head_file
 from pipeline.classifiers.saved.said import Said
-from pipeline.classifiers.training.task import Cached, ClassifierTask, Transfer, read_task
+from pipeline.classifiers.training.start import Start
+from pipeline.classifiers.training.task import Ask, Cached, ClassifierTask, Transfer, read_task
 from pipeline.classifiers.training.trainings import Found, Trainings
+from pipeline.classifiers.training.tuned import TaskTeacher
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.progress import say
 from pipeline.data.common import texts
 from pipeline.data.common.files import metrics
 from pipeline.data.model_card import model_card
 from pipeline.data.models import teacher_facts
+from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.data.student import layout, student_folder
+from pipeline.params.base import without_folders
 from pipeline.params.classifiers import Classifier
+from pipeline.params.classifiers import TaskTeacher as KdParams
 from pipeline.params.load import load
+from pipeline.params.runtime import Runtime
+from pipeline.params.students import Student as StudentParams
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.train.loop import curves
@@ -56,7 +63,9 @@ def main(
         metrics.write({metrics.REFUSED: str(refused)}, metrics_file)
         return
     student_folder.check(start, f"{'finetune' if block.start == 'finetuned' else 'distill'}@{block.student}")
-    student = verdict(block.student, params.student(block.student), teacher_facts.read(facts)).block
+    teacher = teacher_facts.read(facts)
+    student = verdict(block.student, params.student(block.student), teacher).block
+    tuned = _task_teacher(name, block, student, teacher, params.runtime)
     rows = pairs.read(tasks).filter(task=block.task)
     if rows.is_empty():
         raise UserError(f"{tasks} has no task {block.task!r}; run `dvc repro -f prepare`")
@@ -65,11 +74,20 @@ def main(
         made = Cached(transfer_vectors, teacher_view)
         transfer = Transfer.read(transfer_rows, transfer_texts, made, block)
     metric = evaluation.main_metrics(params.evaluate.tasks)[block.task]
-    task = read_task(rows, texts.read_labelled(eval_texts), transfer, block, metric, vectors)
-    trainings = Trainings(name, block, student, start, task, params.runtime)
+    task = read_task(rows, texts.read_labelled(eval_texts), transfer, block, metric, vectors, tuned)
     with under(f"classifiers.{name}"):
+        trainings = Trainings(
+            name,
+            block,
+            Start.of_folder(student, start),
+            task,
+            params.runtime,
+            key=f"classifiers.{name}.train.precision",
+            states=f"classify-{name}@",
+        )
         found = trainings.run()
-    joint, said = found.shipped.joint.cpu(), Said(block.task, tuple(task.labels), pairs=task.pairs)
+    together = block.read == "together"
+    joint, said = found.shipped.joint.cpu(), Said(block.task, tuple(task.labels), task.pairs, together)
     student_folder.write(
         _Classifier(found.shipped.student, joint.head, said),
         model_card(block.student, student.kind, student, params.teacher, params.augment.enabled),
@@ -83,6 +101,20 @@ def main(
     metrics.write({**told, "untuned_teacher": _untuned(task, vectors)}, metrics_file)
     say(f"classify {name}: {metric} {found.scores[metric]:.4f} on {block.task}")
     trainings.clear()
+
+
+def _task_teacher(
+    name: str, block: Classifier, student: StudentParams, facts: TeacherFacts, runtime: Runtime
+) -> Ask | None:
+    """What asks the model of `kd.teacher`; None where there is none."""
+    if block.kd is None or block.kd.teacher is None:
+        return None
+    tuned = TaskTeacher.of(name, block.kd.teacher, facts, runtime)
+    layers: tuple[int, ...] = ()
+    if block.kd.patience:
+        with under(f"classifiers.{name}"):
+            layers = tuned.patient_layers(student, facts, block.kd.patience.layers)
+    return lambda task, table, rows: tuned.tell(task, table, rows, layers)
 
 
 @dataclass(frozen=True)
@@ -110,13 +142,13 @@ def _told(block: Classifier, task: ClassifierTask, found: Found, joint: nn.Modul
         "kd": block.kd is not None,
         "alpha": block.kd.alpha if block.kd else None,
         "transfer_rows": len(task.train) - task.labelled,
-        "lr": max(found.rates, key=lambda rate: found.rates[rate]),
+        "lr": found.lr,
         "dev": {f"{rate:g}": score for rate, score in found.rates.items()},
         "scores": found.scores,
         "seeds": block.seeds,
-        "task_teacher": task.teacher,
+        "task_teacher": task.told.scores if task.told else None,
         "untuned": found.untuned,
-        "settings": block.train.model_dump(mode="json") | {"hidden": block.hidden},
+        "settings": block.train.model_dump(mode="json") | {"hidden": block.hidden} | _ways(block),
         "parameters": total,
         "parameters_without_embeddings": total - embedded,
     }
@@ -127,6 +159,16 @@ def _untuned(task: ClassifierTask, vectors: Cached) -> dict[str, float] | None:
     if not task.is_of_alike:
         return None
     return task.untuned(vectors.of(np.unique(task.rows.select("left_id", "right_id").to_numpy())))
+
+
+def _ways(block: Classifier) -> dict[str, Any]:
+    """How it reads pairs and learns from a task teacher, where that is not by default."""
+    asked = block.kd.model_dump(mode="json", exclude={"alpha"}) if block.kd else {}
+    fields = KdParams.model_fields
+    other = {key: value for key, value in asked.items() if value != fields[key].default}
+    if other.get("teacher"):
+        other["teacher"]["model"] = without_folders(other["teacher"]["model"])
+    return ({"read": block.read} if block.read != "apart" else {}) | ({"kd": other} if other else {})
 
 
 def _size(module: nn.Module) -> int:

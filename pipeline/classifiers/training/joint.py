@@ -1,6 +1,6 @@
 """A student and a head, trained together on labelled texts or pairs (SRA, section 3.2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +8,12 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 from pipeline.classifiers.saved.head import Head
-from pipeline.data.tokens.tokens import PART, Tokens
+from pipeline.classifiers.training.inputs import Inputs
+from pipeline.classifiers.training.losses import first_states, loss, patience
+from pipeline.data.tokens.tokens import PART
 from pipeline.params.classifiers import Classifier
 from pipeline.tasks.heads import Classes
 from pipeline.train.loop.checkpoint import Checkpoint
@@ -19,7 +21,7 @@ from pipeline.train.loop.loop import Point, Rows, Settings, fit
 from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import autocast
 from pipeline.train.loop.optimizers import sparse_parameters
-from pipeline.train.students.shared.base.interface import Student
+from pipeline.train.students.shared.base.interface import HasLayers, Student
 
 Score = Callable[[Classes, Classes], float]
 """True and predicted classes, (n,) each, to a score; the higher, the better."""
@@ -39,6 +41,8 @@ class Examples:
     """(n,)."""
     logits: NDArray[np.float32] | None = None
     """(n, c) of the task teacher."""
+    states: NDArray[np.float16] | None = None
+    """(n, layers, d) of its first tokens, perhaps in a file."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -46,7 +50,8 @@ class Examples:
     def select(self, rows: NDArray[np.integer]) -> "Examples":
         """These rows."""
         logits = None if self.logits is None else self.logits[rows]
-        return Examples(self.texts[rows], self.classes[rows], logits)
+        states = None if self.states is None else np.asarray(self.states[rows])
+        return Examples(self.texts[rows], self.classes[rows], logits, states)
 
     @classmethod
     def of(
@@ -67,19 +72,44 @@ class Joint(nn.Module):
     Args:
         student: the encoder.
         head: what reads its vectors.
-        tokens: all texts, as the student reads them.
+        inputs: all texts, as the student reads them.
         unit: whether the head reads vectors of length 1, as the student ships them.
     """
 
-    def __init__(self, student: Student, head: Head, tokens: Tokens, *, unit: bool) -> None:
+    def __init__(self, student: Student, head: Head, inputs: Inputs, *, unit: bool) -> None:
         super().__init__()
         self.encoder, self.head = student.module, head
-        self._student, self._tokens, self._unit = student, tokens, unit
+        self._student, self._inputs, self._unit = student, inputs, unit
 
     def vectors(self, texts: NDArray[np.int64]) -> Tensor:
-        """Of rows (n, 1) or (n, 2) of the texts: (n, d) or (2n, d), a pair's one after the other."""
-        found = self._student.encode(self._tokens.select(texts.reshape(-1))).vectors.float()
-        return normalize(found, dim=1) if self._unit else found
+        """Of rows (n, 1) or (n, 2) of the texts: (n, d), or (2n, d) of pairs that are read apart.
+
+        Then those of a pair follow each other.
+        """
+        tokens = self._inputs.tokens.select(self._inputs.rows(texts).reshape(-1))
+        return self._shipped(self._student.encode(tokens).vectors)
+
+    def lengths(self, texts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens of rows, (n,)."""
+        return self._inputs.lengths(texts)
+
+    def logits_and_states(
+        self, texts: NDArray[np.int64], layers: Collection[int]
+    ) -> tuple[Tensor, Tensor | None]:
+        """(n, c), and the states (n, layers, d) of the first tokens that these layers give.
+
+        None where no layer is asked for.
+        """
+        if not layers:
+            return self.logits(texts), None
+        assert isinstance(self._student, HasLayers)
+        tokens = self._inputs.tokens.select(self._inputs.rows(texts).reshape(-1))
+        found = self._student.encode_layers(tokens, layers)
+        first = torch.from_numpy(tokens.offsets[:-1].copy()).to(found.vectors.device)
+        return self.head(self._shipped(found.vectors)), first_states({**found.states}, first)
+
+    def _shipped(self, vectors: Tensor) -> Tensor:
+        return normalize(vectors.float(), dim=1) if self._unit else vectors.float()
 
     def logits(self, texts: NDArray[np.int64]) -> Tensor:
         """(n, c)."""
@@ -89,36 +119,19 @@ class Joint(nn.Module):
     def fit_scale(self, texts: NDArray[np.int64]) -> None:
         """Centre and scale the head's features as these rows ask."""
         rows = texts[:SCALED_ROWS]
-        parts = [self.head.features(self.vectors(part)) for part in _parts(rows)]
+        parts = [self.head.features(self.vectors(part)) for part in parts_of(rows)]
         self.head.fit_scale(torch.cat(parts))
 
     @torch.no_grad()
     def predict(self, texts: NDArray[np.int64], *, bfloat16: bool = False) -> Classes:
         """The classes of rows, (n,)."""
         # By length, so that a student which fills texts up has little to fill.
-        order = np.argsort(self._tokens.lengths[texts].sum(axis=1), kind="stable")
+        order = np.argsort(self.lengths(texts), kind="stable")
         found = np.empty(len(texts), np.int64)
-        for rows in _parts(order):
+        for rows in parts_of(order):
             with autocast(self, bfloat16=bfloat16):
                 found[rows] = self.logits(texts[rows]).float().argmax(1).cpu().numpy()
         return found
-
-
-def loss(logits: Tensor, classes: Tensor, taught: Tensor | None, alpha: float) -> Tensor:
-    """Cross-entropy, or alpha times it and 1 - alpha times the squared distance to a teacher's logits, ().
-
-    Tang et al. 2019, eq. 3; the mean over the rows of ||z_t - z_s||^2.
-
-    Args:
-        logits: z_s, (n, c).
-        classes: (n,).
-        taught: z_t, (n, c); None: the classes alone.
-        alpha: weight of the cross-entropy.
-    """
-    if taught is None:
-        return cross_entropy(logits, classes)
-    distance = (logits - taught).square().sum(1).mean()
-    return alpha * cross_entropy(logits, classes) + (1 - alpha) * distance if alpha else distance
 
 
 def new_head(block: Classifier, dim: int, classes: int, seed: int, *, pairs: bool) -> Head:
@@ -173,15 +186,20 @@ def train(
         evaluations=block.train.evaluations,
     )
     alpha = block.kd.alpha if block.kd else 1.0
+    temperature = block.kd.temperature if block.kd and block.kd.distance == "kl" else None
+    weight = block.kd.patience.weight if block.kd and block.kd.patience else 0.0
+    layers = range(0 if train_rows.states is None else train_rows.states.shape[1])
     joint.fit_scale(train_rows.texts)
 
     def backward(rows: Rows) -> dict[str, float]:
         part = train_rows.select(rows)
         with autocast(joint, bfloat16=bfloat16):
-            logits = joint.logits(part.texts)
+            logits, states = joint.logits_and_states(part.texts, layers)
         device = logits.device
         taught = None if part.logits is None else torch.from_numpy(part.logits).to(device)
-        value = loss(logits.float(), torch.from_numpy(part.classes).to(device), taught, alpha)
+        value = loss(logits.float(), torch.from_numpy(part.classes).to(device), taught, alpha, temperature)
+        if states is not None and part.states is not None:
+            value = value + weight * patience(states, torch.from_numpy(part.states).to(device).float())
         value.backward()
         return {"loss": float(value.detach())}
 
@@ -191,5 +209,6 @@ def train(
     return fit(joint, backward, dev_value, settings, checkpoint, seconds, keep=True)
 
 
-def _parts(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def parts_of(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Rows, as many at a time as a student encodes."""
     return np.split(rows, range(PART, len(rows), PART))

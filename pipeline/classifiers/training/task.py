@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.augment.transfer_set import rows as transfer_rows
 from pipeline.classifiers.training import untuned
+from pipeline.classifiers.training.inputs import Rows
 from pipeline.classifiers.training.joint import Examples
 from pipeline.core import fingerprint
 from pipeline.core.errors import UserError
@@ -44,6 +46,21 @@ Teach = Callable[[pl.DataFrame], NDArray[np.float32]]
 """Training rows (n) to the logits (n, c) that a task teacher gives them which is trained on them alone."""
 
 
+class Told(NamedTuple):
+    """What a task teacher says."""
+
+    logits: NDArray[np.float32]
+    """Of the training rows, then of those of the transfer set, (n, c)."""
+    scores: dict[str, float]
+    """On the test rows."""
+    teach: Teach | None = None
+    """None: no other training rows are asked for."""
+    states: NDArray[np.float16] | None = None
+    """Of the same rows, (n, layers, d), its first tokens' in layers that were asked for."""
+    key: str | None = None
+    """Of what made the states."""
+
+
 @dataclass(frozen=True)
 class ClassifierTask:
     """The rows of a task with labels, and the texts that they name."""
@@ -60,11 +77,10 @@ class ClassifierTask:
     """How many of them are labelled."""
     dev: Examples
     test: Examples
-    teacher: dict[str, float] | None
-    """Scores of the task teacher; None where nobody asks for it."""
     rows: pl.DataFrame
     """As in tasks.parquet."""
-    teach: Teach | None
+    told: Told | None = None
+    """None where no task teacher is asked for."""
 
     @property
     def pairs(self) -> bool:
@@ -75,9 +91,11 @@ class ClassifierTask:
     def identity(self) -> str:
         """Digest (hex) of all that decides a training: the texts, what is asked of each row, the metric."""
         parts = {"metric": self.metric, "labels": self.labels, "labelled": self.labelled}
+        parts["told"] = self.told.key if self.told else None
         parts["texts"] = fingerprint.of_json(self.texts.to_dict(as_series=False))
         for name, rows in (("train", self.train), ("dev", self.dev)):
-            for field, values in vars(rows).items():
+            for field in ("texts", "classes", "logits"):
+                values = getattr(rows, field)
                 parts[f"{name} {field}"] = None if values is None else fingerprint.of_bytes(values.tobytes())
         return fingerprint.of_json(parts)
 
@@ -101,9 +119,9 @@ class ClassifierTask:
         count = max(int(np.ceil(fraction * self.labelled)), len(self.labels))
         chosen = np.sort(classification.nested_order(classes, seed)[:count])
         part = self.train.select(chosen)
-        if self.teach is None:
+        if self.told is None or self.told.teach is None:
             return part
-        return replace(part, logits=self.teach(self.rows.filter(subset="train")[chosen]))
+        return replace(part, logits=self.told.teach(self.rows.filter(subset="train")[chosen]))
 
     def untuned(self, vectors: Embeddings) -> dict[str, float]:
         """Scores of a threshold on the similarity of pairs of two classes.
@@ -148,6 +166,11 @@ class Transfer:
         return cls(rows, table.filter(pl.col("text_id").is_in(ids.implode())), vectors)
 
 
+Ask = Callable[[ClassifierTask, pl.DataFrame, Rows], Told]
+"""A task without a task teacher, a table of texts and rows of it, the task's training rows first, to what a
+task teacher says of them."""
+
+
 def read_task(
     rows: pl.DataFrame,
     table: pl.DataFrame,
@@ -155,8 +178,9 @@ def read_task(
     block: Classifier,
     metric: str,
     vectors: Cached,
+    tuned: Ask | None = None,
 ) -> ClassifierTask:
-    """The rows of a task, with the task teacher's logits where the classifier asks for them.
+    """The rows of a task, with what its task teacher says of them where the classifier asks for one.
 
     Args:
         rows: of tasks.parquet.
@@ -165,48 +189,51 @@ def read_task(
         block: the classifier's.
         metric: the task's headline.
         vectors: the teacher's of the evaluation texts.
+        tuned: the task teacher; None: a head on those vectors.
     """
     labels = classification.labels_of(rows)
     named = pl.concat([rows["left_id"], rows["right_id"]]).drop_nulls().unique()
     table = table.filter(pl.col("text_id").is_in(named.implode())).select(*texts.IDENTITY)
+    plain = _plain(rows, table, labels, block.task, metric)
+    if block.kd is None:
+        return plain
     whole = (
         table if transfer is None else pl.concat([table, transfer.texts]).unique("text_id").sort("text_id")
     )
-    ids = whole["text_id"].to_numpy()
+    trained = rows.filter(subset="train").select("left_id", "right_id")
+    if transfer:
+        trained = pl.concat([trained, transfer.rows.select("left_id", "right_id")])
+    asked = Examples.of(trained, whole["text_id"].to_numpy(), np.empty(0, np.int64)).texts
+    told = tuned(plain, whole, asked) if tuned else _head_told(rows, plain, transfer, vectors)
+    # Texts of the transfer set have no labels but the task teacher's.
+    said = told.logits[plain.labelled :].argmax(axis=1)
+    classes = np.concatenate([plain.train.classes, said])
+    task = _plain(rows, whole, labels, block.task, metric)
+    return replace(task, train=Examples(asked, classes, told.logits, told.states), told=told)
+
+
+def _plain(
+    rows: pl.DataFrame, table: pl.DataFrame, labels: list[str], name: str, metric: str
+) -> ClassifierTask:
+    """A task without a task teacher, whose texts are in a table."""
+    ids = table["text_id"].to_numpy()
+    subsets = (rows.filter(subset=subset) for subset in ("train", "dev", "test"))
+    train, dev, test = (Examples.of(part, ids, classification.classes_of(part, labels)) for part in subsets)
+    return ClassifierTask(name, metric, labels, table, train, len(train), dev, test, rows)
+
+
+def _head_told(rows: pl.DataFrame, plain: ClassifierTask, transfer: Transfer | None, vectors: Cached) -> Told:
+    """What a head on the teacher's vectors says."""
+    own = vectors.of(plain.texts["text_id"].to_numpy())
     subsets = {subset: rows.filter(subset=subset) for subset in ("train", "dev", "test")}
-    classes = {subset: classification.classes_of(part, labels) for subset, part in subsets.items()}
-    logits: NDArray[np.float32] | None = None
-    teacher = None
-    trained, of_trained = subsets["train"].select("left_id", "right_id"), classes["train"]
-    own = vectors.of(table["text_id"].to_numpy()) if block.kd else None
 
     def teach(share: pl.DataFrame) -> NDArray[np.float32]:
-        assert own is not None
         ask, _ = classification.task_teacher(pl.concat([share, subsets["dev"], subsets["test"]]), own)
         return ask(share, own)
 
-    if own is not None:
-        ask, predicted = classification.task_teacher(rows, own)
-        teacher = classification.scores_of(predicted, classes["test"], len(labels))
-        logits = ask(subsets["train"], own)
-        if transfer:
-            made = transfer.vectors.of(transfer.texts["text_id"].to_numpy())
-            said = ask(transfer.rows, made)
-            logits = np.concatenate([logits, said])
-            of_trained = np.concatenate([of_trained, said.argmax(axis=1)])
-            trained = pl.concat([trained, transfer.rows.select("left_id", "right_id")])
-    train = Examples.of(trained, ids, of_trained, logits)
-    dev, test = (Examples.of(subsets[subset], ids, classes[subset]) for subset in ("dev", "test"))
-    return ClassifierTask(
-        name=block.task,
-        metric=metric,
-        labels=labels,
-        texts=whole,
-        train=train,
-        labelled=len(classes["train"]),
-        dev=dev,
-        test=test,
-        teacher=teacher,
-        rows=rows,
-        teach=teach if block.kd else None,
-    )
+    ask, predicted = classification.task_teacher(rows, own)
+    logits = ask(subsets["train"], own)
+    if transfer:
+        made = transfer.vectors.of(transfer.texts["text_id"].to_numpy())
+        logits = np.concatenate([logits, ask(transfer.rows, made)])
+    return Told(logits, classification.scores_of(predicted, plain.test.classes, len(plain.labels)), teach)

@@ -1,23 +1,24 @@
 """All trainings of one classifier: by learning rate, then by seed and by share of the rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from torch import nn
 from torch.nn.functional import normalize
 
+from pipeline.classifiers.training.inputs import Inputs, Rows
 from pipeline.classifiers.training.joint import Joint, new_head, train
+from pipeline.classifiers.training.start import Start
 from pipeline.classifiers.training.task import ClassifierTask
-from pipeline.core import fingerprint
-from pipeline.core.registry import implementation
+from pipeline.core.errors import UserError
 from pipeline.data.common import texts
-from pipeline.data.student import layout, student_folder
 from pipeline.params.classifiers import Classifier
 from pipeline.params.runtime import Runtime
-from pipeline.params.students import Student as StudentParams
 from pipeline.tasks import classification
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.heads import Classes
@@ -59,42 +60,67 @@ class Found:
     scores: dict[str, float]
     untuned: dict[str, float] | None
 
+    @property
+    def lr(self) -> float:
+        """The learning rate that dev rows chose."""
+        return max(self.rates, key=lambda rate: self.rates[rate])
+
 
 class Trainings:
-    """All trainings of a classifier: by learning rate, then by seed and by share of the rows."""
+    """All trainings of a classifier: by learning rate, then by seed and by share of the rows.
+
+    Args:
+        name: the classifier's, for messages.
+        block: how it is trained.
+        start: its encoder.
+        task: what it is trained on.
+        runtime: where.
+        key: where params have `precision`.
+        states: with what the names of the trainings' states begin; no other classifier's begin so.
+
+    Raises:
+        UserError: the block asks for pairs, and the task has none.
+    """
 
     def __init__(
         self,
         name: str,
         block: Classifier,
-        student: StudentParams,
-        start: Path,
+        start: Start,
         task: ClassifierTask,
         runtime: Runtime,
+        *,
+        key: str,
+        states: str,
     ) -> None:
-        self._name, self._block, self._params, self._start = name, block, student, start
-        self._task, self._runtime = task, runtime
+        if block.read == "together" and not task.pairs:
+            raise UserError(f"read is together, and {task.name} has single texts; remove it")
+        self._name, self._block, self._start = name, block, start
+        self._task, self._runtime, self._key, self._beginning = task, runtime, key, states
         self._identity: dict[str, Any] = {
-            "student": student.model_dump(mode="json", exclude={"finetune"}),
-            "start": fingerprint.of_folder(start),
+            "student": start.params.model_dump(mode="json", exclude={"finetune"}),
+            "start": start.identity,
             "block": block.model_dump(mode="json", exclude={"seeds", "fractions", "train"}),
             "train": block.train.model_dump(mode="json", exclude={"lr", "seed"}),
             "task": task.identity,
         }
         self._world = World.join(runtime.device)
-        self._unit = layout.is_unit(start)
         self._checkpoints: list[Checkpoint] = []
-        prompted = texts.with_prompts(task.texts, student_folder.prompts(start))
         first = self._load()
-        self._tokens = first.tokenise(prompted["text"].to_list())
-        self._dim = first.encode(self._tokens.select(np.arange(1))).vectors.shape[1]
-        self._untuned = task.untuned(self._vectors(first)) if task.is_of_alike else None
+        rows = [part.texts for part in (task.train, task.dev, task.test)]
+        self._inputs = self.inputs(first, task.texts, rows)
+        self._dim = first.encode(self._inputs.tokens.select(np.arange(1))).vectors.shape[1]
+        # A student that reads pairs together has no vectors of their texts to compare.
+        compares = task.is_of_alike and self._inputs.pairs is None
+        self._untuned = task.untuned(self._vectors(first)) if compares else None
 
     def run(self) -> Found:
         """Train all of them."""
         block, task = self._block, self._task
         rates = (
-            RATES.get(self._params.kind, RATES_OF_ENCODERS) if block.train.lr == "auto" else block.train.lr
+            RATES.get(self._start.params.kind, RATES_OF_ENCODERS)
+            if block.train.lr == "auto"
+            else block.train.lr
         )
         seed = block.train.seed
         rates = tuple(dict.fromkeys(rates))  # a training twice would wait for itself
@@ -120,10 +146,27 @@ class Trainings:
             checkpoint.clear()
         Checkpoint.clear_all(Path(self._runtime.cache), self._beginning)
 
-    @property
-    def _beginning(self) -> str:
-        """Of its states' names; no other classifier's begin so."""
-        return f"classify-{self._name}@"
+    def inputs(self, student: Student, table: pl.DataFrame, rows: Sequence[Rows]) -> Inputs:
+        """What a student reads of these rows of a text set, its prompts before the texts."""
+        prompted = texts.with_prompts(table, self._start.prompts)["text"].to_list()
+        return Inputs.of(student, prompted, rows, together=self._block.read == "together")
+
+    def untrained(
+        self, seed: int, table: pl.DataFrame | None = None, rows: Sequence[Rows] = ()
+    ) -> tuple[Student, Joint]:
+        """The encoder as it starts, with a head of random weights by this seed.
+
+        Args:
+            seed: of the head.
+            table: a text set whose `rows` it will be asked of; None: the task's.
+            rows: of interest with a table.
+        """
+        student = self._load()
+        inputs = self._inputs if table is None else self.inputs(student, table, rows)
+        pairs = self._task.pairs and self._block.read == "apart"
+        head = new_head(self._block, self._dim, len(self._task.labels), seed, pairs=pairs)
+        joint = Joint(student, head, inputs, unit=self._start.unit)
+        return student, joint.to(self._world.device)
 
     def _train(self, rate: float, seed: int, fraction: float) -> Training:
         block, task, labels = self._block, self._task, len(self._task.labels)
@@ -132,11 +175,8 @@ class Trainings:
         checkpoint = Checkpoint.of(Path(self._runtime.cache), name, **self._identity, training=training)
         checkpoint.hold()
         self._checkpoints.append(checkpoint)
-        student = self._load()
-        head = new_head(block, self._dim, labels, seed, pairs=task.pairs)
-        joint = Joint(student, head, self._tokens, unit=self._unit).to(self._world.device)
-        key = f"classifiers.{self._name}.train.precision"
-        bfloat16 = takes_bfloat16(block.train.precision, student.module, self._world, checkpoint, key)
+        student, joint = self.untrained(seed)
+        bfloat16 = takes_bfloat16(block.train.precision, student.module, self._world, checkpoint, self._key)
 
         def score(classes: Classes, predicted: Classes) -> float:
             return classification.scores_of(predicted, classes, labels)[task.metric]
@@ -157,9 +197,9 @@ class Trainings:
         return Training(student, joint, points)
 
     def _load(self) -> Student:
-        student = implementation("train.students.kinds", self._params.kind).load(self._params, self._start)
+        student = self._start.load()
         # Apple's GPUs have no sparse tensors.
-        if self._params.kind in OF_TABLES and self._world.device != "mps":
+        if self._start.params.kind in OF_TABLES and self._world.device != "mps":
             for part in student.module.modules():
                 if isinstance(part, nn.Embedding):
                     part.sparse = True
@@ -169,8 +209,8 @@ class Trainings:
     def _vectors(self, student: Student) -> Embeddings:
         """Of all texts, by the student as it starts and as it ships."""
         student.module.to(self._world.device)
-        parts = (student.encode(part).vectors.float() for part in self._tokens.in_parts())
-        shipped = [(normalize(part, dim=1) if self._unit else part).cpu().numpy() for part in parts]
+        parts = (student.encode(part).vectors.float() for part in self._inputs.tokens.in_parts())
+        shipped = [(normalize(part, dim=1) if self._start.unit else part).cpu().numpy() for part in parts]
         vectors = np.concatenate(shipped)
         ids = self._task.texts["text_id"].to_numpy()
-        return Embeddings(ids, vectors, student_folder.similarity(self._start))
+        return Embeddings(ids, vectors, self._start.similarity)

@@ -3,12 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from pipeline.data.tokens.mapped import gather
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+
+TYPES = "token_type_ids"
+"""What transformers calls the types of tokens."""
 
 CHUNK_TEXTS = 10_000
 CHUNK_CHARACTERS = 4_000_000
@@ -25,6 +32,8 @@ class Tokens:
     """(sum of lengths,)"""
     offsets: NDArray[np.int64]
     """(n + 1,): sequence i is ids[offsets[i]:offsets[i + 1]]."""
+    types: NDArray[np.int8] | None = None
+    """(sum of lengths,) which text of a pair each token is of, 0 or 1; None: a model is not told."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -38,7 +47,8 @@ class Tokens:
         """The sequences of these rows, in their order."""
         lengths = self.offsets[rows + 1] - self.offsets[rows]
         ids = gather(self.ids, self.offsets[rows], lengths)
-        return Tokens(ids, np.concatenate([[0], np.cumsum(lengths)]))
+        types = None if self.types is None else gather(self.types, self.offsets[rows], lengths)
+        return Tokens(ids, np.concatenate([[0], np.cumsum(lengths)]), types)
 
     def in_parts(self) -> Iterator["Tokens"]:
         """The sequences in order, as many at a time as a student encodes."""
@@ -47,7 +57,8 @@ class Tokens:
     def without(self, token: int) -> "Tokens":
         """The same sequences with every occurrence of this token left out."""
         kept = self.ids != token
-        return Tokens(self.ids[kept], np.concatenate([[0], np.cumsum(kept)])[self.offsets])
+        types = None if self.types is None else self.types[kept]
+        return Tokens(self.ids[kept], np.concatenate([[0], np.cumsum(kept)])[self.offsets], types)
 
     def padded(self, fill: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Ids (n, longest) filled up with `fill`, and the mask of real tokens."""
@@ -56,17 +67,49 @@ class Tokens:
         ids[mask] = self.ids
         return ids, mask.astype(np.int64)
 
+    def padded_types(self) -> NDArray[np.int64]:
+        """Types (n, longest) filled up with 0, as transformers does; 0 alone where there are none."""
+        mask = np.arange(self.lengths.max(initial=1))[None, :] < self.lengths[:, None]
+        types = np.zeros(mask.shape, dtype=np.int64)
+        if self.types is not None:
+            types[mask] = self.types
+        return types
 
-def tokenise(tokenizer: Tokenizer, texts: Sequence[str], *, special: bool) -> Tokens:
-    """Tokenise texts in bulk; `special` adds special tokens. Truncation is the tokenizer's own setting."""
+
+def has_types(config: "PreTrainedConfig", tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether a model is told which of two texts each token is of."""
+    return (getattr(config, "type_vocab_size", 0) or 0) > 1 and TYPES in tokenizer.model_input_names
+
+
+def tokenise(
+    tokenizer: Tokenizer, texts: Sequence[str] | Sequence[tuple[str, str]], *, special: bool
+) -> Tokens:
+    """Tokenise texts, or pairs of texts as one sequence each with types, in bulk.
+
+    Truncation is the tokenizer's own setting; of a pair, it may cut the longer text first.
+
+    Args:
+        tokenizer: which one.
+        texts: all of them.
+        special: whether special tokens are added, by the tokenizer's own template.
+    """
     ids: list[NDArray[np.int32]] = []
+    types: list[NDArray[np.int8]] = []
     lengths: list[int] = []
-    by_characters = np.cumsum([len(text) for text in texts]) // CHUNK_CHARACTERS
+    typed = bool(texts) and not isinstance(texts[0], str)
+    by_characters = np.cumsum([_characters(text) for text in texts]) // CHUNK_CHARACTERS
     by_rows = np.arange(len(texts)) // CHUNK_TEXTS
     cuts = np.flatnonzero(np.diff(by_characters) + np.diff(by_rows)) + 1
     for start, stop in pairwise([0, *cuts.tolist(), len(texts)]):
         encodings = tokenizer.encode_batch_fast(list(texts[start:stop]), add_special_tokens=special)
         lengths += [len(encoding.ids) for encoding in encodings]
         ids += [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
+        if typed:
+            types += [np.array(encoding.type_ids, dtype=np.int8) for encoding in encodings]
     flat = np.concatenate(ids) if ids else np.empty(0, np.int32)
-    return Tokens(flat, np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64))
+    offsets = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64)
+    return Tokens(flat, offsets, np.concatenate(types) if typed else None)
+
+
+def _characters(text: str | tuple[str, str]) -> int:
+    return len(text) if isinstance(text, str) else sum(map(len, text))

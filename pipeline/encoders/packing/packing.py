@@ -161,10 +161,17 @@ class PackedEncoder:
         """
         return self.contextual(self.embedded(ids, lengths), lengths)
 
-    def embedded(self, ids: Tensor, lengths: Sequence[int]) -> Tensor:
-        """What the embedding layer gives, (tokens, d): transformers' hidden state 0."""
+    def embedded(self, ids: Tensor, lengths: Sequence[int], types: Tensor | None = None) -> Tensor:
+        """What the embedding layer gives, (tokens, d): transformers' hidden state 0.
+
+        Args:
+            ids: as for a call.
+            lengths: as for a call.
+            types: (tokens,) of a model that has some; None: 0.
+        """
         positions = self._positions(ids, torch.tensor(lengths, device=ids.device))
-        hidden: Tensor = self._model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
+        told = {} if types is None else {"token_type_ids": types[None]}
+        hidden: Tensor = self._model.embeddings(input_ids=ids[None], position_ids=positions[None], **told)[0]
         if hasattr(self._model, "embeddings_project"):
             hidden = self._model.embeddings_project(hidden)
         return hidden

@@ -17,6 +17,7 @@ from sentence_transformers.sentence_transformer.modules import (
 from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
+from pipeline.data.tokens.tokens import has_types
 from pipeline.export.shared.onnx_folder import IDS, MASK, SENTENCES, TOKENS, TYPES
 from pipeline.export.shared.quiet import quiet
 
@@ -87,8 +88,7 @@ def input_names(model: "SentenceTransformer") -> tuple[str, ...]:
     """Token ids, their mask and, of a model that tells two texts of an input apart, their types."""
     first = model[0]
     if isinstance(first, TransformerModule):
-        typed = (getattr(first.model.config, "type_vocab_size", 0) or 0) > 1
-        if typed and TYPES in first.tokenizer.model_input_names:
+        if has_types(first.model.config, first.tokenizer):
             return IDS, MASK, TYPES
     return IDS, MASK
 

@@ -65,8 +65,13 @@ class OnnxEncoder:
         self._output, self._group = output, group
         self.dim = next(int(one.shape[1]) for one in self._session.get_outputs() if one.name == output)
 
-    def encode(self, texts: Sequence[str], batch_size: int = 64) -> NDArray[np.float32]:
-        """Rows (n, dim) of the output for n texts, or groups of them, in batches of similar length."""
+    def encode(
+        self, texts: Sequence[str] | Sequence[tuple[str, str]], batch_size: int = 64
+    ) -> NDArray[np.float32]:
+        """Rows (n, dim) of the output for n texts, groups of them, or pairs that are read together.
+
+        Batches are of similar length.
+        """
         tokens = tokenise(self._tokenizer, texts, special=True)
         groups = np.arange(len(texts)).reshape(-1, self._group)
         vectors = np.empty((len(groups), self.dim), np.float32)
@@ -98,7 +103,7 @@ def model_inputs(tokens: Tokens, fill: int, names: set[str]) -> dict[str, NDArra
     """A graph's inputs of these names, each (n, longest)."""
     ids, mask = tokens.padded(fill)
     inputs = {IDS: ids, MASK: mask}
-    return inputs | {TYPES: np.zeros_like(ids)} if TYPES in names else inputs
+    return inputs | {TYPES: tokens.padded_types()} if TYPES in names else inputs
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, dict[str, str]]]:

@@ -1,7 +1,7 @@
 """What a student is made from: models, texts and triplets, each with its licence, as far as it is known."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from pipeline.core.errors import UserError
 from pipeline.data.common.files import metrics
 from pipeline.export.shared.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, canonical
 from pipeline.params.base import HUB, without_folders
+from pipeline.params.classifiers import TunedTeacher
 from pipeline.params.corpus import RetrievalTriplets, Source, TripletFile, WordNetTriplets
 from pipeline.params.load import Params
 from pipeline.params.students import CompactInit, StudentBlock
@@ -131,10 +132,31 @@ def of_classifier(name: str, params: Params, facts: Facts) -> list[Origin]:
 
 
 def of_encoder(name: str, made_of: Sequence[Origin], params: Params, facts: Facts) -> list[Origin]:
-    """What a classifier's student is made of, and first the teacher, if a head on it is the task teacher."""
-    known = {one.key for one in made_of}
-    taught = teachers(params, facts) if params.classifiers[name].kd else []
+    """What a classifier's student is made of, and first what the task teacher is made of."""
+    known, kd = {one.key for one in made_of}, params.classifiers[name].kd
+    if kd and kd.teacher:
+        return [_task_teacher(name, kd.teacher, params, facts), *made_of]
+    taught = teachers(params, facts) if kd else []
     return [*(one for one in taught if one.key not in known), *made_of]
+
+
+def _task_teacher(name: str, block: TunedTeacher, params: Params, facts: Facts) -> Origin:
+    """A model that is fine-tuned on a task; its licence is known where the params name it elsewhere too."""
+    student = params.classifiers[name].student
+    others: dict[str, Any] = {
+        key: one
+        for key, one in single_teachers(params.teacher).items()
+        if isinstance(one, TransformerTeacher)
+    }
+    others[f"students.{student}.init.model"] = params.student(student).init
+    own, what = f"classifiers.{name}.kd.teacher.model", "the teacher of the task"
+    for key, one in others.items():
+        if (getattr(one, "model", None), getattr(one, "revision", None)) == (block.model, block.revision):
+            return replace(_model(key, what, block.model, facts, block.revision), key=own)
+    local = block.model.startswith((".", "/", "~", "package:")) or Path(block.model).is_dir()
+    hub_ids = () if local else (block.model,)
+    licence = Licence((), "unknown; check it")
+    return Origin(own, what, without_folders(block.model), licence, (), hub_ids, block.revision)
 
 
 def ships_finetuned(scores: Mapping[str, Any]) -> bool:

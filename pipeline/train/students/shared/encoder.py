@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -14,7 +15,7 @@ from sentence_transformers.base.modules import Transformer as TransformerModule
 from torch import Tensor, nn
 
 from pipeline.data.tokens.mapped import positions
-from pipeline.data.tokens.tokens import Tokens, tokenise
+from pipeline.data.tokens.tokens import TYPES, Tokens, has_types, tokenise
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
 from pipeline.params.students import FITTED
 from pipeline.train.students.shared import vocabulary
@@ -124,6 +125,13 @@ class EncoderStudent:
         self._set_tokenizer()
         return tokenise(self._tokenizer, texts, special=True)
 
+    def tokenise_pairs(self, pairs: list[tuple[str, str]]) -> Tokens:
+        """Both texts of a pair as one sequence, by the tokenizer's own template, the longer one cut first."""
+        self._set_tokenizer()
+        found = tokenise(self._tokenizer, pairs, special=True)
+        typed = has_types(self._transformer.model.config, self._model.tokenizer)
+        return found if typed else replace(found, types=None)
+
     @torch.no_grad()
     def fit_projection(self, tokens: Tokens, targets: NDArray[np.float32]) -> None:
         """Fit narrow feed-forward blocks, then the projection of pooled outputs to the targets (n, dim).
@@ -224,7 +232,10 @@ class EncoderStudent:
         lengths = tokens.lengths
         ids = torch.from_numpy(tokens.ids.astype(np.int64)).to(self._model.device)
         texts = torch.from_numpy(lengths).to(self._model.device)
-        last = self._packed.embedded(ids, lengths.tolist())
+        types = None
+        if tokens.types is not None:
+            types = torch.from_numpy(tokens.types.astype(np.int64)).to(self._model.device)
+        last = self._packed.embedded(ids, lengths.tolist(), types)
         found = {0: last} if 0 in levels else {}
         for level, last in enumerate(self._packed.layer_by_layer(last, lengths.tolist()), 1):  # noqa: B020
             if level in levels:
@@ -245,6 +256,8 @@ class EncoderStudent:
             "input_ids": torch.from_numpy(ids).to(there),
             "attention_mask": torch.from_numpy(mask).to(there),
         }
+        if tokens.types is not None:
+            inputs[TYPES] = torch.from_numpy(tokens.padded_types()).to(there)
         out = self._transformer.model(**inputs, output_hidden_states=bool(levels))
         real = inputs["attention_mask"].bool()
         states = {level: out.hidden_states[level][real] for level in levels}

@@ -118,10 +118,17 @@ def check_hidden_states(student: Student, teacher: TeacherFacts, hidden: Hidden)
         UserError: as `hidden_pairs`, or the teacher lacks a layer that is to be kept.
     """
     for loss in hidden_states_of(student.loss):
-        config, init = _config(student, teacher), cast("LayeredInit", student.init)
-        count, width = int(config.num_hidden_layers), int(config.hidden_size)
-        layers = len(init.kept) if init.kept else count
-        hidden_pairs(loss, layers, hidden.numbered(count), getattr(init, "hidden", None) or width, width)
+        config = _config(student, teacher)
+        kept = hidden.numbered(int(config.num_hidden_layers))
+        layers, width = layers_and_width(student, teacher)
+        hidden_pairs(loss, layers, kept, width, int(config.hidden_size))
+
+
+def layers_and_width(student: Student, teacher: TeacherFacts) -> tuple[int, int]:
+    """How many layers an encoder student has whose layers are resolved, and the width of their states."""
+    config, init = _config(student, teacher), cast("LayeredInit", student.init)
+    layers = len(init.kept) if init.kept else int(config.num_hidden_layers)
+    return layers, getattr(init, "hidden", None) or int(config.hidden_size)
 
 
 def _dim(student: Student, teacher: TeacherFacts, config: "PreTrainedConfig | None") -> int:

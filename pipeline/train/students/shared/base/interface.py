@@ -85,6 +85,15 @@ class HasLayers(Protocol):
 
 
 @runtime_checkable
+class ReadsPairs(HasLayers, Protocol):
+    """What a student may do besides: read both texts of a pair as one."""
+
+    def tokenise_pairs(self, pairs: list[tuple[str, str]]) -> Tokens:
+        """Each pair as one sequence, with the types of its tokens where the student has such."""
+        ...
+
+
+@runtime_checkable
 class LearnsVocabulary(Protocol):
     """What a student may have besides: a vocabulary that the training texts decide."""
 
