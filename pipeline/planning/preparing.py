@@ -57,7 +57,7 @@ def gate(method: str, work: Work) -> float:
 
 def mine(_item: str, work: Work) -> float:
     """All texts are compared with all anchors."""
-    if work.params.finetune.mine is None:
+    if work.params.finetune.mine is None or not work.params.finetune.mine.negatives:
         return LIGHT
     compared = work.sizes.sets["finetune"].number ** 2 * max(work.dims.values())
     return LIGHT + work.slower * A_PRODUCT * compared
