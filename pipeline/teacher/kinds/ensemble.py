@@ -32,7 +32,7 @@ VIEWS = ("sentence", "token_mean", "cls")
 
 
 def load(params: EnsembleTeacher, runtime: Runtime, fitted: Path) -> "Ensemble":
-    """The ensemble of these params; `fitted` is the folder of its members' PCAs."""
+    """The ensemble of these params; `fitted` is the folder of its members' PCAs and flows."""
     return Ensemble(params, load_members(params, runtime), fitted)
 
 
@@ -119,7 +119,7 @@ class Ensemble:
         """Vectors (n, dims[view]) of each view.
 
         Raises:
-            UserError: a member cannot be asked, or a PCA is missing.
+            UserError: a member cannot be asked, or a PCA or a flow is missing.
         """
         shares = {view: composition.shares(self.params, view, self._fitted) for view in views}
         found = []
