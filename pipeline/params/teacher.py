@@ -147,6 +147,11 @@ class Flow(Block):
     seed: Seed = 0
     """Seed of the weights, the permutations and the order of the vectors."""
 
+    @property
+    def least_dim(self) -> int:
+        """The fewest dimensions that leave two or more to each level."""
+        return (1 << (self.levels - 1)) + 1
+
 
 class EnsembleMember(Block):
     """A teacher of an ensemble, and what it counts for."""

@@ -51,7 +51,7 @@ def test_equal_vectors_give_equal_bytes_and_another_seed_others():
 
 
 def test_too_many_levels_and_too_fast_steps_are_told():
-    with refuses("teacher.members.0.flow.levels is 4", "6 dimensions", "choose 3 or less"):
+    with refuses("teacher.members.0.flow.levels is 4", "6 dimensions are too few", "choose 3 or less"):
         fit(bent(), settings(levels=4), "teacher.members.0.flow")
     with refuses("teacher.members.0.flow", "lower teacher.members.0.flow.lr", "1e+30"):
         fit(bent(), settings(lr=1e30), "teacher.members.0.flow")

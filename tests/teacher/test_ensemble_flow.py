@@ -15,6 +15,7 @@ from pipeline.core import seal
 from pipeline.params.load import load
 from pipeline.select.members import members
 from pipeline.teacher.encoding import encode
+from pipeline.teacher.kinds.ensemble import look
 from pipeline.teacher.shared.members import load_teacher
 
 FLOW = {"levels": 2, "steps": 2, "hidden": 6, "epochs": 2, "batch_size": 16, "lr": 1e-2, "max_rows": 100}
@@ -139,6 +140,8 @@ def test_a_flow_that_is_gone_damaged_or_of_other_settings_is_named(corpus_folder
 def test_faults_are_told_by_their_key(corpus_folder, flow, named):
     with refuses(*named):
         run({**MEMBER, "flow": flow})
+    with refuses(*named):
+        look(load(Path("params.yaml")).teacher)
 
 
 def test_without_a_training_text_there_is_nothing_to_fit_on(corpus_folder):

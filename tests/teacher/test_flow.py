@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pipeline.params.teacher import Flow
-from pipeline.teacher.shared.flow import NormalisingFlow, least_dim
+from pipeline.teacher.shared.flow import NormalisingFlow
 
 KINDS = [
     (coupling, levels, dim)
@@ -85,6 +85,6 @@ def test_the_seed_decides_the_weights_and_nothing_else_does():
 
 @pytest.mark.parametrize(("levels", "least"), [(1, 2), (2, 3), (3, 5), (4, 9)])
 def test_the_least_dimension_leaves_two_to_the_last_level(levels, least):
-    assert least_dim(Flow(levels=levels)) == least
+    assert Flow(levels=levels).least_dim == least
     assert NormalisingFlow(least, Flow(levels=levels)).widths[-1] == 2
     assert levels == 1 or (least - 1) // 2 ** (levels - 1) == 1

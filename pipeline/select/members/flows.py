@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError
 from pipeline.params.teacher import Flow
-from pipeline.teacher.shared.flow import NormalisingFlow, least_dim
+from pipeline.teacher.shared.composition import check_flow
+from pipeline.teacher.shared.flow import NormalisingFlow
 
 MEASURED_ROWS = 4096
 """The first vectors: the flow starts from their means and variances, and its likelihood of them is told."""
@@ -26,13 +27,7 @@ def fit(vectors: NDArray[np.float32], settings: Flow, key: str) -> tuple[Normali
         UserError: there are too few dimensions for the levels, or the likelihood is no number.
     """
     rows, dim = vectors.shape
-    if dim < least_dim(settings):
-        most = (dim - 1).bit_length()
-        fix = f"choose {most} or less" if most else f"set {key} to null"
-        raise UserError(
-            f"{key}.levels is {settings.levels}; of {dim} dimensions the last level would have less than 2: "
-            f"{fix}"
-        )
+    check_flow(settings, dim, key)
     flow, known = NormalisingFlow(dim, settings), torch.from_numpy(vectors)
     flow.initialise(known[:MEASURED_ROWS])
     before = _cost(flow, known)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.params.teacher import EnsembleTeacher, Teacher
+from pipeline.core.errors import UserError
+from pipeline.params.teacher import EnsembleTeacher, Flow, Teacher
 from pipeline.teacher.shared import fitted_members
 from pipeline.teacher.shared.fitted_members import Reduction, Transformation
 from pipeline.teacher.shared.members import brought
@@ -46,6 +47,20 @@ class Share:
 def read_by_flow(vectors: NDArray[np.floating], reduction: Reduction | None) -> NDArray[np.float32]:
     """What a flow maps: coordinates (n, dim) that a PCA leaves, or vectors (n, d) as they are."""
     return reduction.of(unit(vectors)) if reduction else vectors.astype(np.float32)
+
+
+def check_flow(flow: Flow, dim: int, key: str) -> None:
+    """Fail unless vectors of so many dimensions are enough for a flow's levels; `key`: the flow's, in params.
+
+    Raises:
+        UserError: the last level would have one dimension or none.
+    """
+    if dim < flow.least_dim:
+        most = (dim - 1).bit_length()
+        fix = f"choose {most} or less" if most else f"set {key} to null"
+        raise UserError(
+            f"{key}.levels is {flow.levels}; {dim} dimensions are too few to be halved so often: {fix}"
+        )
 
 
 def shares(

@@ -82,7 +82,7 @@ class NormalisingFlow(nn.Module):
     """Levels of steps; after each level but the last, half of the dimensions goes no further (Glow).
 
     Args:
-        dim: of the vectors, at least `least_dim(settings)`.
+        dim: of the vectors, at least `settings.least_dim`.
         settings: how many levels and steps; the seed of all that is random.
     """
 
@@ -132,9 +132,3 @@ class NormalisingFlow(nn.Module):
         """The log-likelihood log p(x) of vectors (n, d), in nats, (n,)."""
         latents, log_det = self(vectors)
         return log_det - 0.5 * (latents.square() + log(2 * pi)).sum(dim=1)
-
-
-def least_dim(settings: Flow) -> int:
-    """The fewest dimensions of which each level has two or more."""
-    least: int = 2 ** (settings.levels - 1) + 1
-    return least
