@@ -32,6 +32,16 @@ def test_the_likelihood_of_bent_vectors_rises_also_of_others(coupling):
     assert cost < before - 0.05
 
 
+@pytest.mark.parametrize("coupling", ["additive", "affine"])
+def test_a_dead_dimension_of_a_model_breaks_no_training(coupling):
+    vectors = np.insert(bent(), 2, np.float32(1e-30), axis=1)
+    flow, before, after = fit(vectors, settings(coupling=coupling, levels=3), "key")
+    assert after < before
+    with torch.no_grad():
+        latents = flow(torch.from_numpy(vectors))[0]
+    assert latents.abs().max() < 30
+
+
 def test_the_cost_is_the_mean_negative_log_likelihood_a_dimension():
     flow, _, after = fit(vectors := bent(100), settings(epochs=1), "key")
     with torch.no_grad():
@@ -55,3 +65,5 @@ def test_too_many_levels_and_too_fast_steps_are_told():
         fit(bent(), settings(levels=4), "teacher.members.0.flow")
     with refuses("teacher.members.0.flow", "lower teacher.members.0.flow.lr", "1e+30"):
         fit(bent(), settings(lr=1e30), "teacher.members.0.flow")
+    with refuses("teacher.members.0.flow: its training raised", "lower teacher.members.0.flow.lr, 0.5"):
+        fit(bent(), settings(lr=0.5), "teacher.members.0.flow")

@@ -11,6 +11,8 @@ from pipeline.teacher.shared.flow import NormalisingFlow
 
 MEASURED_ROWS = 4096
 """The first vectors: the flow starts from their means and variances, and its likelihood of them is told."""
+LOST = 0.1
+"""Nats a dimension by which a flow that was trained as it should be may be less likely than at its start."""
 
 
 def fit(vectors: NDArray[np.float32], settings: Flow, key: str) -> tuple[NormalisingFlow, float, float]:
@@ -24,7 +26,7 @@ def fit(vectors: NDArray[np.float32], settings: Flow, key: str) -> tuple[Normali
         key: of the settings in params.yaml, for messages.
 
     Raises:
-        UserError: there are too few dimensions for the levels, or the likelihood is no number.
+        UserError: there are too few dimensions for the levels, or the likelihood is no number or falls.
     """
     rows, dim = vectors.shape
     check_flow(settings, dim, key)
@@ -44,7 +46,13 @@ def fit(vectors: NDArray[np.float32], settings: Flow, key: str) -> tuple[Normali
             optimizer.zero_grad()
             cost.backward()
             optimizer.step()
-    return flow, before, _cost(flow, known)
+    after = _cost(flow, known)
+    if not after < before + LOST:
+        raise UserError(
+            f"{key}: its training raised the negative log-likelihood from {before:.4g} to {after:.4g} nats a "
+            f"dimension; lower {key}.lr, {settings.lr:g}"
+        )
+    return flow, before, after
 
 
 @torch.no_grad()

@@ -18,7 +18,8 @@ but its scaling. Both as Glow."""
 OPEN = 2.0
 """Added to what scales, before its sigmoid: as Glow."""
 FLAT = 1e-3
-"""Of the largest standard deviation: a dimension that varies less is not stretched more than this one."""
+"""Of the mean standard deviation: a dimension that varies less, as a dead one of a model, is stretched as the
+mean one is. Were it brought to variance 1, the steps together would stretch what training adds to it."""
 
 
 class FlowStep(nn.Module):
@@ -50,8 +51,9 @@ class FlowStep(nn.Module):
     def initialise(self, vectors: Tensor) -> None:
         """Let the actnorm bring these vectors (n, d) to mean 0 and variance 1: Glow's start."""
         spread = vectors.std(dim=0, correction=0)
+        typical = spread.mean() if spread.any() else torch.ones_like(spread.mean())
         self.bias.copy_(-vectors.mean(dim=0))
-        self.log_scale.copy_(-spread.clamp(min=max(float(spread.max()) * FLAT, FLAT**4)).log())
+        self.log_scale.copy_(-spread.where(spread > FLAT * typical, typical).log())
 
     def forward(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Vectors (n, d) one step on, and the log-determinant of each, (n,)."""
