@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 ROWS, PAGE, RECIPES = HERE / "papers.yaml", HERE.parent / "docs/papers.md", HERE.parent / "recipes"
 COMMANDS = {"student": "evaluate", "classifier": "classify"}
 """What of a recipe a row may name, with the stage that makes its figure."""
-RUNS, DATA, NOT_YET = "has a figure of ours", "runs, and needs data or models", "not yet"
+OURS, DATA = "has a figure of ours", "runs, and needs data or models"
 PLAIN = r"[\w./@-]*[A-Za-z/][\w./@-]*"
 """Texts that libyaml reads as such without quotes, within brackets too, if they are no word for a truth
 value or for nothing."""
@@ -47,8 +47,8 @@ def rows(paper: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def status(row: Node) -> str:
-    """Whether it has a figure, runs, or is not built."""
-    return NOT_YET if "lacks" in row else RUNS if "ours" in row else DATA
+    """Whether it has a figure of ours."""
+    return OURS if "ours" in row else DATA
 
 
 def part(row: Node) -> tuple[str, str]:
@@ -104,8 +104,6 @@ def targets(row: Node) -> list[str]:
 def line(data: Mapping[str, Sequence[str]], paper: Node, table: Node, row: Node) -> list[str]:
     """A row's cells."""
     first = [str(table["name"]), str(row["row"]), str(row["figure"])]
-    if status(row) == NOT_YET:
-        return [*first, "", "", "", f"not yet: {row['lacks']}"]
     kind, name = part(row)
     who = f"teacher, beside `{name}`" if row.get("teacher") else f"{kind} `{name}`"
     stage = f", {row['stage']}" if "stage" in row else ""
@@ -149,10 +147,10 @@ def counted(papers: Mapping[str, Node]) -> str:
     """How many rows there are of each sort."""
     found = {paper["title"]: Counter(status(row) for _, row in rows(paper)) for paper in papers.values()}
     found["all"] = sum(found.values(), Counter())
-    head = ["paper", "rows", RUNS, DATA, NOT_YET]
-    lines = [head, ["---", *["--:"] * 4]]
+    head = ["paper", "rows", OURS, DATA]
+    lines = [head, ["---", *["--:"] * 3]]
     lines += [
-        [title, *map(str, (one.total(), *(one[sort] for sort in (RUNS, DATA, NOT_YET))))]
+        [title, *map(str, (one.total(), *(one[sort] for sort in (OURS, DATA))))]
         for title, one in found.items()
     ]
     return "## How many\n\n" + "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

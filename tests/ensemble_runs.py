@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 from small_params import small_params
 
 from pipeline.data.common import texts
-from pipeline.select import members
+from pipeline.select.members import members
 from pipeline.teacher.encoding import encode
 from pipeline.vectors.sets import published
 

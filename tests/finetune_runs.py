@@ -35,10 +35,12 @@ def finetune_params(**changes: object) -> dict:
     return {**base, **changes}
 
 
-def write_inputs(kind: str, block: dict | None, parts: Path, **changes: object) -> None:
+def write_inputs(
+    kind: str, block: dict | None, parts: Path, mine: dict | None = None, **changes: object
+) -> None:
     """Params, triplets, a dev task and a distilled student of a kind in the working folder.
 
-    `block` is its fine-tuning, `changes` are other keys of its block.
+    `block` is its fine-tuning, `mine` that key of `finetune:`, `changes` are other keys of its block.
     """
     distilled = {"static": static_block(), "transformer": transformer_block()}[kind]
     module = {"static": static, "transformer": transformer}[kind]
@@ -49,7 +51,7 @@ def write_inputs(kind: str, block: dict | None, parts: Path, **changes: object) 
         "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
         "reported": {"kind": "sts", "path": "test.tsv"},
     }
-    mined = {"data": {"mine": {"kind": "triplets", "path": "triplets.tsv"}}, "mine": None}
+    mined = {"data": {"mine": {"kind": "triplets", "path": "triplets.tsv"}}, "mine": mine}
     whole_params = {"students": {"tiny": whole}, "evaluate": {"tasks": tasks}, "finetune": mined}
     params = small_params(**whole_params, runtime={"device": "cpu"})
     YAML().dump(params, Path("params.yaml"))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 STUDENTS = Path("data/finetuned")
 MEMBERS = Path("data/members")
-"""The PCAs of an ensemble's members."""
+"""The PCAs and flows of an ensemble's members."""
 TEACHER = metrics.TEACHER
 BATCH_SIZE = 64
 Scores = dict[str, float | None]

@@ -65,7 +65,9 @@ def model_card(
         pipeline_tag="sentence-similarity",
         tags=["sentence-transformers", *(["distillation"] if student.train else [])],
     )
-    then = f" Then fine-tuned on triplets: {', '.join(finetuned)}." if finetuned else ""
+    cosines = student.finetune is not None and student.finetune.loss == "cosines"
+    on = f"to the cosines that `{origin}` gives pairs of texts" if cosines else "on triplets"
+    then = f" Then fine-tuned {on}: {', '.join(finetuned)}." if finetuned else ""
     if whitened:
         then += " Its last layer whitens its vectors, by their principal components."
     static = STATIC.format(name=name) if kind == "static" else ""

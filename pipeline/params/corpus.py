@@ -230,13 +230,27 @@ class RetrievalTriplets(Block):
         return self
 
 
+class TaskPairs(Block):
+    """The training pairs of a task with labels, without the labels.
+
+    Its dev and test rows, and those of all other tasks, are left out.
+    """
+
+    kind: Literal["task"]
+    task: Name
+    """The task, by its name under `evaluate.tasks`: one whose rows are pairs with labels."""
+    limit: Count | None = None
+    """Keep this many, chosen by hash; null: all."""
+
+
 class Mine(Block):
     """Hard negatives: texts of the same data near an anchor by the teacher's `sentence` vectors."""
 
     top_k: Count = 50
     """Texts that are looked at for an anchor, those with the highest cosine to it."""
-    negatives: Count = 8
-    """Most mined negatives of a triplet."""
+    negatives: Annotated[int, Field(ge=0)] = 8
+    """Most mined negatives of a triplet. 0: none are looked for, and the texts are encoded all the same, for
+    students with `finetune.loss: cosines`."""
     margin: NonNegative | None = None
     """A negative's cosine to the anchor is at most the positive's minus this; null: any."""
     percentile: Annotated[float, Field(gt=0.0, le=1.0)] | None = 0.95
@@ -249,12 +263,13 @@ class Mine(Block):
     Of more, those in the cells nearest to an anchor (IVF) are, which are in memory as float16."""
 
 
+FinetuneBlock = WordNetTriplets | TripletFile | RetrievalTriplets | TaskPairs
+
+
 class FinetuneData(Block):
     """Labelled pairs that students are fine-tuned on."""
 
-    data: dict[
-        Name, Annotated[WordNetTriplets | TripletFile | RetrievalTriplets, Field(discriminator="kind")]
-    ]
+    data: dict[Name, Annotated[FinetuneBlock, Field(discriminator="kind")]]
     """By name: a student names what it trains on."""
     mine: Mine | None
     """Adds mined hard negatives to the given ones; null: the triplets stay as they are, and their texts

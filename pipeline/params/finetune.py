@@ -50,6 +50,10 @@ class Contrast(Block):
 class Finetune(Contrast):
     """How a student is fine-tuned once it is distilled."""
 
+    loss: Literal["contrast", "cosines"] = "contrast"
+    """`contrast`: InfoNCE, as above. `cosines`: the mean square of the difference between student and teacher
+    in the cosine of each anchor to its positive and to its hard negatives (SRA sec. 5.5). The positives are
+    then no positives, only the other text of a pair: no label is read."""
     hsic: WeightedHsic | None = None
     """IBKD's regulariser beside the contrast (eq. 9): weight 0.5 in the paper."""
     projection: Count | None = None

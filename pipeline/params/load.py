@@ -16,6 +16,7 @@ from pipeline.params.evaluate import Evaluate, selects_weights
 from pipeline.params.export import Export
 from pipeline.params.faults import describe
 from pipeline.params.finetune import Contrast
+from pipeline.params.finetune_data import finetune_faults
 from pipeline.params.gates import Gate
 from pipeline.params.graded import pairs_fault
 from pipeline.params.losses import hidden_states_of
@@ -121,11 +122,9 @@ class Params(Block):
             for method, gate in self.gate
             if gate and getattr(self.augment, method).enabled and "sentence" not in self.encode.views
         ]
-        if self.finetune.mine and "sentence" not in self.encode.views:
-            faults.append(
-                "finetune.mine compares the view 'sentence', which is not encoded; add it to encode.views "
-                f"({', '.join(self.encode.views)}), or set finetune.mine to null"
-            )
+        tuned = {f"students.{name}.finetune": one.finetune for name, one in self.students.items()}
+        tuned["teacher.finetune"] = getattr(self.teacher, "finetune", None)
+        faults += finetune_faults(self.finetune, tuned, self.evaluate.tasks, self.encode.views)
         faults += pairs_fault(self.footprint.pairs, self.evaluate.tasks)
         for name, student in self.students.items():
             faults += [*student_faults(name, student), *self._misses(name, student)]

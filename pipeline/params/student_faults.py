@@ -139,6 +139,10 @@ def _finetune_faults(student: Student, tuned: Finetune) -> Iterator[str]:
             f"finetune.projection is {dim}, but the student has {student.dim} dimensions; "
             f"choose {student.dim} or less"
         )
+    if tuned.loss == "cosines" and tuned.hsic:
+        yield "finetune.hsic is beside the contrast; remove it, or set finetune.loss: contrast"
+    if tuned.loss == "cosines" and tuned.temperature != Finetune.model_fields["temperature"].default:
+        yield "finetune.temperature is of the contrast; remove it, or set finetune.loss: contrast"
     if static and tuned.hsic:
         yield "finetune: a static student is an embedding layer and no more; leave out hsic"
 

@@ -145,6 +145,38 @@ GIVEN_VIEWS: dict[str, tuple[View, ...]] = {"openai_api": ("sentence",), "elmo":
 """By kind, the views of teachers that do not give all."""
 
 
+class Flow(Block):
+    """A normalising flow (Glow) of vectors; its latents stand for them (BERT-flow, Li et al. 2020).
+
+    It is fitted without labels, by maximum likelihood, on vectors of the corpus. Levels, steps,
+    hidden units, epochs and learning rate are by default those of the released code.
+    """
+
+    levels: Annotated[int, Field(ge=1, le=16)] = 3
+    """After each level but the last, half of the dimensions goes no further."""
+    steps: Count = 3
+    """Of a level: each scales the dimensions, mixes their order, and moves half of them by the other half."""
+    hidden: Count = 32
+    """Units of the two hidden layers of what moves them."""
+    coupling: Literal["additive", "affine"] = "additive"
+    """Whether half of the dimensions is moved alone, or also scaled, as in Glow's paper."""
+    epochs: Count = 1
+    """Passes over the vectors."""
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    """Vectors a step of Adam."""
+    lr: Positive = 1e-3
+    """Learning rate of Adam, the same in all steps."""
+    max_rows: Annotated[int, Field(ge=2)] = 100_000
+    """Training texts that it is fitted on, the first by text id; their vectors are in memory as float32."""
+    seed: Seed = 0
+    """Seed of the weights, the permutations and the order of the vectors."""
+
+    @property
+    def least_dim(self) -> int:
+        """The fewest dimensions that leave two or more to each level."""
+        return (1 << (self.levels - 1)) + 1
+
+
 class EnsembleMember(Block):
     """A teacher of an ensemble, and what it counts for."""
 
@@ -157,6 +189,9 @@ class EnsembleMember(Block):
     name."""
     pca: Count | None = None
     """Dimensions that a PCA of the member's normalised vectors leaves. null: all, as they are."""
+    flow: Flow | None = None
+    """Put the latents of a normalising flow in the place of the vectors: of those that the PCA leaves, or of
+    the member's own as they are, lengths included. `{}` takes the defaults. null: there is none."""
 
 
 class EnsembleTeacher(Block):

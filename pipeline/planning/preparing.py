@@ -8,6 +8,8 @@ A_CORPUS_TEXT = 6e-5
 OF_SUBSTITUTION, A_SUBSTITUTION = 4.8, 5e-5
 A_TRANSFER_ROW = 3e-5
 A_FITTED_VECTOR, A_GATED_TEXT = 1e-5, 2e-5
+A_FLOWED_VECTOR = 2.5e-5
+"""To fit a step of a flow to a vector of 768 dimensions, 64 at a time."""
 A_PRODUCT = 2.5e-10
 """Of mining: a dimension of two texts that are compared."""
 
@@ -41,8 +43,13 @@ def transfer(_item: str, work: Work) -> float:
 
 
 def members(_item: str, work: Work) -> float:
-    """A PCA for each member of an ensemble."""
-    return LIGHT if work.params.teacher.kind != "ensemble" else 2 * work.probe.start
+    """A PCA and a flow for each member of an ensemble."""
+    if work.params.teacher.kind != "ensemble":
+        return LIGHT
+    flows = [member.flow for member in work.params.teacher.members if member.flow]
+    views = len(work.params.encode.views)
+    steps = sum(one.epochs * one.levels * one.steps * min(one.max_rows, work.sizes.train) for one in flows)
+    return 2 * work.probe.start + work.slower * A_FLOWED_VECTOR * views * steps
 
 
 def fit_pca(_item: str, work: Work) -> float:
@@ -57,7 +64,7 @@ def gate(method: str, work: Work) -> float:
 
 def mine(_item: str, work: Work) -> float:
     """All texts are compared with all anchors."""
-    if work.params.finetune.mine is None:
+    if work.params.finetune.mine is None or not work.params.finetune.mine.negatives:
         return LIGHT
     compared = work.sizes.sets["finetune"].number ** 2 * max(work.dims.values())
     return LIGHT + work.slower * A_PRODUCT * compared

@@ -9,7 +9,7 @@ import polars as pl
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts as texts_file
 from pipeline.params.base import HUB, scheme_of
-from pipeline.params.corpus import Corpus, Documents, FileSource, HubSource, Source, WordNetSource
+from pipeline.params.corpus import Corpus, Documents, FileSource, HubSource, Source, TaskPairs, WordNetSource
 from pipeline.params.evaluate import Task
 from pipeline.params.load import Params
 from pipeline.planning.heads import Head, head_of
@@ -128,7 +128,7 @@ def sizes(params: Params, root: Path, up_to_date: frozenset[str]) -> Sizes:
     back = params.augment.back_translation
     translated = _augmented(corpus, back.limit, len(back.pivots)) if back.enabled else Texts()
     evaluated = _evaluated(params, root) or Texts(min(EVAL_TEXTS, corpus.number - train), corpus.characters)
-    triplets = {name: _triplets(name, block, root) for name, block in params.finetune.data.items()}
+    triplets = {name: _triplets(name, params, root) for name in params.finetune.data}
     transfer = params.augment.transfer
     rows = min(transfer.limit, transfer.rounds * evaluated.number) if transfer else 0
     estimates = {
@@ -216,8 +216,12 @@ def _augmented(corpus: Texts, limit: int | None, share: float) -> Texts:
     return Texts(round(min(corpus.number, limit or corpus.number) * share), corpus.characters)
 
 
-def _triplets(name: str, block: object, root: Path) -> int:
+def _triplets(name: str, params: Params, root: Path) -> int:
     """Triplets of a data set of `finetune.data`."""
+    block = params.finetune.data[name]
+    if isinstance(block, TaskPairs):
+        rows = of_task(spelled_out(params).evaluate.tasks[block.task], root).number
+        return min(rows, block.limit or rows)
     limit: int | None = getattr(block, "limit", None)
     path: str | None = getattr(block, "path", None)
     if path is None:  # WordNet's

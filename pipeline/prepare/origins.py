@@ -14,6 +14,7 @@ from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import write_text
 from pipeline.params.base import HUB, scheme_of, without_folders
 from pipeline.params.corpus import HubSource
+from pipeline.params.finetune_data import source_of
 from pipeline.params.load import Params
 from pipeline.prepare.corpus import Built
 from pipeline.prepare.readers.remote import named_files
@@ -47,7 +48,7 @@ def of_triplets(
             "rows_in": report.rows_in,
             "rows": report.rows_out,
             **_of_pairs(triplets, name),
-            **_places(params.finetune.data[name]),
+            **_places(source_of(params.finetune.data[name], params.evaluate.tasks)),
         }
         for name, report in reports.items()
     }

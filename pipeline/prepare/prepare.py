@@ -3,7 +3,7 @@
 import glob
 from collections.abc import Iterable
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +24,7 @@ from pipeline.prepare.rows import PROVENANCE_SCHEMA
 from pipeline.prepare.shared.cleaning import check_ids
 from pipeline.prepare.shared.wordnet_files import open_wordnet
 from pipeline.prepare.sources import read_sources
-from pipeline.prepare.tasks import evaluation, held_out, sizes
+from pipeline.prepare.tasks import evaluation, held_out, sizes, training_pairs
 from pipeline.prepare.triplets import finetuning
 from pipeline.prepare.wordnet.families import Families, families
 from pipeline.tasks import pairs as pairs_file
@@ -78,7 +78,8 @@ def main(
     read = read_sources(settings.corpus.sources, opened, cache(lambda: window_file.read(tokenizer)), inputs)
     with scratch_folder(corpus) as folder:
         built = build(read, settings.corpus, apart, folder)
-        labelled, finetune_reports = finetuning(settings.finetune.data, opened, apart)
+        of_tasks = partial(training_pairs, evaluated, settings.evaluate.tasks)
+        labelled, finetune_reports = finetuning(settings.finetune.data, opened, apart, of_tasks)
         # Without a task, cost and exports are measured on texts that no student is trained on.
         shown = evaluated.texts if settings.evaluate.tasks else dev_texts(built.parts())
         others = pl.concat([table.select("text_id", "text") for table in (shown, labelled.texts)])

@@ -83,6 +83,23 @@ def held_out(found: Labelled, tasks: Mapping[str, Task]) -> pl.Series:
     return fold(apart.texts["text"]).unique()
 
 
+def training_pairs(found: Labelled, tasks: Mapping[str, Task], name: str) -> tuple[Labelled, pl.Series]:
+    """The training pairs of a task without their labels, and the folded texts that none of them may have.
+
+    These are the texts of the task's other rows, and of all other tasks.
+
+    Args:
+        found: the tasks' pairs and texts.
+        tasks: their params.
+        name: of a task of pairs with labels.
+    """
+    own = (pl.col("task") == name) & (pl.col("subset") == "train")
+    blank = {"split": pl.lit("train"), "subset": pl.lit(""), "label": pl.lit(None, dtype=pl.String)}
+    pairs = found.pairs.filter(own & pl.col("right_id").is_not_null()).with_columns(**blank)
+    others = only_named(Labelled(found.pairs.filter(~own), found.texts))
+    return only_named(Labelled(pairs, found.texts)), held_out(others, tasks)
+
+
 def sizes(
     pairs: pl.DataFrame, dropped: Mapping[str, Mapping[str, int]] | None = None
 ) -> dict[str, dict[str, Any]]:

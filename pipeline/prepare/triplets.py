@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.data.common.texts import fold
-from pipeline.params.corpus import RetrievalTriplets, TripletFile, WordNetTriplets
+from pipeline.params.corpus import FinetuneBlock, RetrievalTriplets, TaskPairs, TripletFile, WordNetTriplets
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label, only_named
 from pipeline.prepare.labelled.searches import COLLECTION_DUPLICATE, NO_ROWS, searches
 from pipeline.prepare.readers.user_columns import VISIBLE, filled
@@ -20,7 +20,8 @@ from pipeline.prepare.wordnet.families import Families
 from pipeline.prepare.wordnet.triplets import triplets
 from pipeline.tasks.pairs import IS_TRIPLET, PASSED_OVER
 
-FinetuneBlock = WordNetTriplets | TripletFile | RetrievalTriplets
+OfTasks = Callable[[str], tuple[Labelled, pl.Series]]
+"""The training pairs of a task, without labels, and the folded texts that none of them may have."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class Report:
 
 
 def finetuning(
-    data: Mapping[str, FinetuneBlock], wordnet: Callable[[], Families], held_out: pl.Series
+    data: Mapping[str, FinetuneBlock],
+    wordnet: Callable[[], Families],
+    held_out: pl.Series,
+    of_tasks: OfTasks | None = None,
 ) -> tuple[Labelled, dict[str, Report]]:
     """The triplets of all blocks and their texts.
 
@@ -49,6 +53,7 @@ def finetuning(
         data: `finetune.data` of params, by name.
         wordnet: opens WordNet; called only if a block needs it.
         held_out: folded evaluation texts, which no text of a triplet may equal.
+        of_tasks: what blocks of the kind `task` read, and which texts are held out from them.
 
     Raises:
         UserError: a file is at fault, or nothing is left of a block.
@@ -56,7 +61,13 @@ def finetuning(
     parts, reports = [], {}
     hint = "; where evaluate.tasks has the same collection, set `documents: shared` there"
     for name, block in data.items():
-        kept, reports[name] = _filtered(name, _read(name, block, wordnet), block.limit, held_out)
+        if isinstance(block, TaskPairs):
+            assert of_tasks is not None
+            read, apart = of_tasks(block.task)
+            read = replace(read, pairs=read.pairs.with_columns(task=pl.lit(name)))
+        else:
+            read, apart = _read(name, block, wordnet), held_out
+        kept, reports[name] = _filtered(name, read, block.limit, apart)
         if not reports[name].rows_out:
             raise UserError(
                 f"finetune.data.{name} has no triplet left, dropped by reason: {reports[name].dropped}; "
@@ -66,7 +77,9 @@ def finetuning(
     return _with_known_positives(join(parts)), reports
 
 
-def _read(name: str, block: FinetuneBlock, wordnet: Callable[[], Families]) -> Labelled:
+def _read(
+    name: str, block: WordNetTriplets | TripletFile | RetrievalTriplets, wordnet: Callable[[], Families]
+) -> Labelled:
     match block:
         case WordNetTriplets():
             return triplets(wordnet(), name)

@@ -88,6 +88,18 @@ def test_fine_tuning_is_told_where_it_changed_the_student(after, told):
     assert "texts.csv" in text
 
 
+def test_pairs_of_a_task_are_told_by_its_files():
+    tuned = {"data": ["theirs"], "loss": "cosines", "epochs": 1, "batch_size": 8, "lr": 1e-3}
+    twins = {"kind": "pair_classification", "train": "twins.tsv", "test": "t.tsv", "split": "dev"}
+    text, _ = made(
+        0.6,
+        students={"tiny": {**small_params()["students"]["tiny"], "finetune": tuned}},
+        finetune={"data": {"theirs": {"kind": "task", "task": "twins"}}, "mine": {"negatives": 0}},
+        evaluate={"tasks": {"sts": {"kind": "sts", "path": "t.tsv"}, "twins": twins}},
+    )
+    assert "| triplets | `twins.tsv` |" in text
+
+
 def test_the_head_is_complete_and_the_hubs_library_takes_it(tmp_path):
     counted = {"rows_in": 10, "rows": 9, "files": [], "datasets": ["owner/texts"]}
     facts = Facts({"teacher": BIG}, {"origins": {"corpus.sources.0": counted}, "tables": {}})

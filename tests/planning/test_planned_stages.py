@@ -89,6 +89,16 @@ def test_a_task_teacher_takes_its_rows_its_rates_and_its_weights(bert):
     assert (head[2], one[2]) == (0, pytest.approx(4 * 100_000, rel=0.1))
 
 
+def test_a_flow_takes_the_longer_the_more_texts_and_steps_it_has():
+    def seconds(flow: dict | None) -> float:
+        member = {"teacher": {"kind": "hashing", "dim": 16}, "flow": flow}
+        return times.seconds("members", work(params(teacher={"kind": "ensemble", "members": [member]})))
+
+    start = seconds(None)
+    assert seconds({"epochs": 4}) - start == pytest.approx(4 * (seconds({}) - start))
+    assert seconds({"max_rows": 400}) - start == pytest.approx((seconds({}) - start) / 2)
+
+
 def test_a_machine_whose_imports_take_twice_as_long_takes_as_long_for_what_no_probe_measures():
     given = work(params())
     slow = replace(given, probe=replace(given.probe, start=2 * given.probe.start))

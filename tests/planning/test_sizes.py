@@ -97,3 +97,14 @@ def test_tokens_of_texts_and_of_their_mean_are_one_estimate():
 def test_without_a_task_dev_texts_stand_for_those_of_tasks(sources):
     found = sizes(Params.model_validate(small_params(evaluate={"tasks": {}})), sources, frozenset())
     assert found.sets["eval"] == Texts(18, len(WORDS))
+
+
+def test_pairs_of_a_task_are_counted_by_its_files(sources):
+    document = small_params()
+    Path("twins.tsv").write_text("sentence1\tsentence2\tlabel\n" + "one\ttwo\t1\n" * 30)
+    task = {"kind": "pair_classification", "train": "twins.tsv", "test": "pairs.tsv"}
+    document["evaluate"]["tasks"] = {"twins": task}
+    for limit, most in ((None, 60), (7, 7)):
+        document["finetune"]["data"] = {"theirs": {"kind": "task", "task": "twins", "limit": limit}}
+        found = sizes(Params.model_validate(document), sources, frozenset()).triplets["theirs"]
+        assert min(most, 30) <= found <= most

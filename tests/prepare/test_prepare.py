@@ -12,6 +12,7 @@ from small_students import bilstm_block
 
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.data.common import texts
+from pipeline.data.common.texts import text_id
 from pipeline.prepare.prepare import main
 from pipeline.tasks import pairs
 
@@ -205,3 +206,43 @@ def test_a_licence_changes_nothing_that_prepare_writes(project, block):
     after = prepare(folder, params, out="after")
     files = [path.relative_to(before) for path in before.rglob("*") if path.is_file()]
     assert [(after / path).read_bytes() for path in files] == [(before / path).read_bytes() for path in files]
+
+
+def test_the_training_pairs_of_a_task_are_fine_tuning_data_without_their_labels(project):
+    folder, params = project
+    head, twins = (
+        "left\tright\tlabel\n",
+        [(f"the question {i}", f"question {i % 7} again") for i in range(40)],
+    )
+    rows = [f"{left}\t{right}\t{i % 2}\n" for i, (left, right) in enumerate(twins)]
+    (folder / "train.tsv").write_text(head + "".join(rows) + "A held-out text here\tits twin\t1\n")
+    (folder / "test.tsv").write_text(head + "the question 3\tanother twin\t0\none more\tand one\t1\n")
+    task = {"kind": "pair_classification", "left": "left", "right": "right"}
+    task |= {name: str(folder / f"{name}.tsv") for name in ("train", "test")}
+    params["evaluate"]["tasks"]["twins"] = task
+    params["finetune"]["data"] = {"theirs": {"kind": "task", "task": "twins"}}
+    out = prepare(folder, params)
+    tasks, triplets = (pairs.read(out / f"{name}.parquet") for name in ("tasks", "triplets"))
+    sides = ["left_id", "right_id"]
+    train = tasks.filter(task="twins", subset="train").select(sides)
+    apart = tasks.filter(~((pl.col("task") == "twins") & (pl.col("subset") == "train"))).select(sides)
+    apart = pl.concat([apart[side] for side in sides]).implode()
+    leaked = text_id("A held-out text here")  # but for its hyphen, a text of another task
+    expected = train.filter(~pl.any_horizontal(pl.col(sides).is_in(apart)), pl.col("left_id") != leaked)
+    expected = expected.sort(sides)
+    assert leaked in train["left_id"]
+    assert 20 < len(expected) < len(train)
+    assert triplets.select(sides).sort(sides).equals(expected)
+    assert triplets.select("task", "split", "subset", "label", "score").unique().rows() == [
+        ("theirs", "train", "", None, None)
+    ]
+    known = texts.read_labelled(out / "finetune.parquet")["text_id"]
+    assert set(known) == set(pl.concat([expected[side] for side in sides]))
+    told = json.loads((out / "prepare.json").read_text())["finetune"]["theirs"]
+    assert told == {
+        "rows_in": len(train),
+        "rows_out": len(expected),
+        "dropped": {"evaluation_text": len(train) - len(expected)},
+    }
+    files = json.loads((out / "origins.json").read_text())["origins"]["finetune.data.theirs"]["files"]
+    assert [one["name"] for one in files] == ["train.tsv", "test.tsv"]

@@ -22,7 +22,7 @@ from ensemble_runs import (
 
 from pipeline.core.fingerprint import of_json
 from pipeline.params.load import load
-from pipeline.select import members
+from pipeline.select.members import members
 from pipeline.teacher.encoding import encode
 from pipeline.teacher.shared.members import load_members, load_teacher
 from pipeline.vectors.sets import published

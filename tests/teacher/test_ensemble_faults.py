@@ -29,7 +29,7 @@ from pipeline.params.load import load
 from pipeline.params.teacher import teacher_name
 from pipeline.score.footprint.cost import describe
 from pipeline.score.footprint.footprint import in_float32
-from pipeline.select import members
+from pipeline.select.members import members
 from pipeline.teacher import teacher_parts as parts_stage
 from pipeline.teacher.encoding import encode
 from pipeline.teacher.kinds.hashing import Hashing

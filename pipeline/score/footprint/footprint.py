@@ -28,7 +28,9 @@ def main(
     students: Annotated[Path, typer.Option(help="Folder of the students that ship")],
     out: Annotated[Path, typer.Option(help="reports/footprint.json")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
-    members: Annotated[Path, typer.Option(help="The PCAs of an ensemble's members")] = Path("data/members"),
+    members: Annotated[Path, typer.Option(help="PCAs and flows of an ensemble's members")] = Path(
+        "data/members"
+    ),
     tuned: Annotated[Path, typer.Option(help="The fine-tuned teacher, if it is")] = TUNED,
 ) -> None:
     """Measure what every model costs."""

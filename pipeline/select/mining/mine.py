@@ -21,10 +21,10 @@ def main(
     metrics_file: Annotated[Path, typer.Option("--metrics")],
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
 ) -> None:
-    """Add hard negatives to the triplets; without `finetune.mine`, they stay as they are."""
+    """Add hard negatives to the triplets; without `finetune.mine`, or with 0 of it, they stay as they are."""
     params = load(params_file)
     table, counts = pairs.read(triplets), Counts()
-    if params.finetune.mine is None:
+    if params.finetune.mine is None or not params.finetune.mine.negatives:
         table = table.filter(pairs.IS_TRIPLET)
         counts.triplets = len(table)
     else:

@@ -39,7 +39,9 @@ def main(
     shard_index: Annotated[int | None, typer.Option(help="Of a job array: encode this part alone")] = None,
     metrics: Annotated[Path | None, typer.Option(help="How much of the texts is cut, to write")] = None,
     num_shards: Annotated[int | None, typer.Option(help="Of a job array: in how many parts")] = None,
-    members: Annotated[Path, typer.Option(help="The PCAs of an ensemble's members")] = Path("data/members"),
+    members: Annotated[Path, typer.Option(help="The PCAs and flows of an ensemble's members")] = Path(
+        "data/members"
+    ),
     tuned: Annotated[Path, typer.Option(help="The fine-tuned teacher, if it is")] = TUNED,
 ) -> None:
     """Encode a text set; a killed run goes on where it stopped.

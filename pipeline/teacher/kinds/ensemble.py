@@ -32,7 +32,7 @@ VIEWS = ("sentence", "token_mean", "cls")
 
 
 def load(params: EnsembleTeacher, runtime: Runtime, fitted: Path) -> "Ensemble":
-    """The ensemble of these params; `fitted` is the folder of its members' PCAs."""
+    """The ensemble of these params; `fitted` is the folder of its members' PCAs and flows."""
     return Ensemble(params, load_members(params, runtime), fitted)
 
 
@@ -40,13 +40,17 @@ def look(params: EnsembleTeacher) -> TeacherFacts:
     """The facts of the member from which students start, with the dimensions of the ensemble.
 
     Raises:
-        UserError: a member is missing or cannot be a teacher.
+        UserError: a member is missing or cannot be a teacher, or has too few dimensions for its flow.
     """
     found = []
     for key, block in single_teachers(params).items():
         with told_of(key):
             facts: TeacherFacts = implementation("teacher.kinds", block.kind).look(block)
             found.append(facts)
+    for number, (member, facts) in enumerate(zip(params.members, found, strict=True)):
+        dim = member.pca or facts.dims.get(member.view)
+        if member.flow and dim:
+            composition.check_flow(member.flow, dim, f"teacher.members.{number}.flow")
     dims = _dims(params, [facts.dims for facts in found])
     return found[params.parts_member].model_copy(update={"dims": dims})
 
@@ -119,7 +123,7 @@ class Ensemble:
         """Vectors (n, dims[view]) of each view.
 
         Raises:
-            UserError: a member cannot be asked, or a PCA is missing.
+            UserError: a member cannot be asked, or a PCA or a flow is missing.
         """
         shares = {view: composition.shares(self.params, view, self._fitted) for view in views}
         found = []

@@ -31,11 +31,11 @@ def load_teacher(params: Teacher, runtime: Runtime, fitted: Path, tuned: Path = 
     Args:
         params: `teacher` of params.yaml.
         runtime: where it runs.
-        fitted: the folder of an ensemble's members' PCAs.
+        fitted: the folder of an ensemble's members' PCAs and flows.
         tuned: the folder of the fine-tuned teacher, for params that ask for one.
 
     Raises:
-        UserError: it cannot be loaded, or a PCA is missing.
+        UserError: it cannot be loaded, or a PCA or a flow is missing.
     """
     if not isinstance(params, EnsembleTeacher):
         return load_single("teacher", params, runtime, tuned)

@@ -1,4 +1,4 @@
-"""finetune@NAME: supervised InfoNCE on labelled triplets, and whitening; without them, the same student."""
+"""finetune@NAME: InfoNCE on labelled triplets, or the teacher's cosines of pairs; whitening; or neither."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from pipeline.core import fingerprint
-from pipeline.core.atomic import atomic_folder
+from pipeline.core.atomic import atomic_folder, scratch_folder
 from pipeline.core.errors import UserError, report_user_errors, under
 from pipeline.core.registry import implementation
 from pipeline.data.common import texts
@@ -27,6 +27,7 @@ from pipeline.prepare.dev import DevTasks
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.finetuning.last_layer import append_projection, check_last_layer, whiten
+from pipeline.train.finetuning.pair_cosines import PairCosines
 from pipeline.train.finetuning.shared.dev_score import DevScore, summary_of
 from pipeline.train.finetuning.shared.finetuning import Finetuning, chosen_triplets
 from pipeline.train.loop import curves
@@ -52,6 +53,7 @@ def main(
     params_file: Annotated[Path, typer.Option("--params")] = Path("params.yaml"),
     corpus: Annotated[Path, typer.Option(help="corpus/corpus.parquet")] = Path("data/corpus/corpus.parquet"),
     corpus_vectors: Annotated[Path, typer.Option(help="vectors/corpus")] = Path("data/vectors/corpus"),
+    finetune_vectors: Annotated[Path, typer.Option(help="vectors/finetune")] = Path("data/vectors/finetune"),
     teacher_view: Annotated[str, typer.Option(help="The first of encode.views")] = "sentence",
 ) -> None:
     """Fine-tune one student; the weights of the best dev score are kept, the distilled ones included.
@@ -79,9 +81,17 @@ def main(
         check_last_layer(block, learner)
     world, prompts = World.join(params.runtime.device), student_folder.prompts(distilled)
     if block.finetune:
-        places = Places(distilled, triplets, finetune_texts, dev, corpus, corpus_vectors / teacher_view)
+        places = Places(
+            distilled,
+            triplets,
+            finetune_texts,
+            dev,
+            corpus,
+            corpus_vectors / teacher_view,
+            finetune_vectors / block.view,
+        )
         tuned = _tune(name, learner, block, block.finetune, params.runtime, world, places)
-    # Contrast looks at directions alone. Weights whose lengths it spoils lose on dev, and are not kept.
+    # Both losses look at directions alone. Weights whose lengths it spoils lose on dev, and are not kept.
     similarity, unit = student_folder.similarity(distilled), layout.is_unit(distilled)
     whitened: dict[str, Any] = {}
     if block.whitening:
@@ -113,6 +123,8 @@ class Places(NamedTuple):
     corpus: Path
     corpus_vectors: Path
     """Of the view that stands for the teacher."""
+    finetune_vectors: Path
+    """Of the student's view."""
 
 
 class Tuned(NamedTuple):
@@ -144,11 +156,20 @@ def _tune(
     chosen = chosen_triplets(table, settings, triplets)
     prompts = student_folder.prompts(distilled)
     labelled = texts.with_prompts(texts.read_labelled(places.finetune_texts), prompts)
-    finetuning = Finetuning(learner, chosen, labelled, settings, triplets)
-    agreed: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = (triplets, places.finetune_texts)
+    if settings.loss == "cosines":
+        vectors = places.finetune_vectors
+        named = (*named, vectors / published.MANIFEST)
+        vector_set = published.open_set(vectors.parent, block.view)
+        with scratch_folder(Path(runtime.cache) / "training" / f"cosines-{name}") as scratch:
+            finetuning: Finetuning = PairCosines(
+                learner, chosen, labelled, settings, triplets, vector_set, block.view, scratch
+            )
+    else:
+        finetuning = Finetuning(learner, chosen, labelled, settings, triplets)
     if settings.select == "agreement":
         dev_tasks = _agreement(name, places.corpus, places.corpus_vectors)
-        agreed = (places.corpus, places.corpus_vectors / published.MANIFEST)
+        named = (*named, places.corpus, places.corpus_vectors / published.MANIFEST)
     else:
         dev_tasks = dev_file.read(dev)
         if not dev_tasks.pairs:
@@ -156,7 +177,6 @@ def _tune(
                 f"{dev} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
                 f"or set students.{name}.finetune.select: agreement"
             )
-    named = (triplets, places.finetune_texts, *agreed)
     identity: dict[str, Any] = {
         "block": settings.model_dump(mode="json"),
         "distilled": fingerprint.of_folder(distilled),

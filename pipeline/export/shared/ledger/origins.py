@@ -10,7 +10,8 @@ from pipeline.data.common.files import metrics
 from pipeline.export.shared.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, canonical
 from pipeline.params.base import HUB, without_folders
 from pipeline.params.classifiers import TunedTeacher
-from pipeline.params.corpus import RetrievalTriplets, Source, TripletFile, WordNetTriplets
+from pipeline.params.corpus import RetrievalTriplets, Source, TaskPairs, TripletFile, WordNetTriplets
+from pipeline.params.finetune_data import source_of
 from pipeline.params.load import Params
 from pipeline.params.students import CompactInit, StudentBlock
 from pipeline.params.teacher import BorrowingTeacher, HashingTeacher, TransformerTeacher, single_teachers
@@ -125,8 +126,7 @@ def of_classifier(name: str, params: Params, facts: Facts) -> list[Origin]:
     if task.kind == "wordnet_supersense":
         labels = _wordnet(key, "labels", facts)
     else:
-        place = str(getattr(task, "train", None) or getattr(task, "path", task.kind))
-        labels = Origin(key, "labels", without_folders(place), UNDECLARED)
+        labels = Origin(key, "labels", _place_of_task(task), UNDECLARED)
     made_of = of_student(block.student, params, facts, finetuned=finetuned)
     return [*of_encoder(name, made_of, params, facts), labels]
 
@@ -224,6 +224,9 @@ def triplets(data: str, params: Params, facts: Facts, what: str = "triplets") ->
     key, block = f"finetune.data.{data}", params.finetune.data[data]
     if isinstance(block, WordNetTriplets):
         return _wordnet(key, what, facts)
+    if isinstance(block, TaskPairs):
+        task = source_of(block, params.evaluate.tasks)
+        return _texts(key, what, _place_of_task(task), None, facts)
     return _texts(key, what, _place(block), block.licence, facts)
 
 
@@ -284,6 +287,11 @@ def _declared(licence: str | None) -> Licence:
     if licence is None or canonical(licence) in (OTHER, UNKNOWN):
         return UNDECLARED
     return Licence((canonical(licence),), f"{licence}, as params.yaml says")
+
+
+def _place_of_task(task: object) -> str:
+    """The training rows' files, or the folder."""
+    return without_folders(str(getattr(task, "train", None) or getattr(task, "path", "")))
 
 
 def _place(block: Source | TripletFile | RetrievalTriplets) -> str:

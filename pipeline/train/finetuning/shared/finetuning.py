@@ -54,7 +54,7 @@ class Finetuning:
         hard = triplets["negative_ids"].list.head(params.negatives)
         named = pl.concat([triplets["left_id"], triplets["right_id"], hard.explode().drop_nulls()]).unique()
         texts = texts.filter(pl.col("text_id").is_in(named.implode()))
-        ids = texts["text_id"].to_numpy()
+        self._ids = ids = texts["text_id"].to_numpy()
         self._anchors = _rows_of(ids, triplets["left_id"], path)
         self._positives = _rows_of(ids, triplets["right_id"], path)
         negatives = _rows_of(ids, hard.explode().drop_nulls(), path)
@@ -91,10 +91,13 @@ class Finetuning:
 
     def _backward(self, rows: Rows, *, bfloat16: bool) -> dict[str, float]:
         texts, left_out = self._batch(rows)
-        contrast = _Contrast(self._params, torch.from_numpy(left_out))
+        return self._step(_Contrast(self._params, torch.from_numpy(left_out)), texts, bfloat16=bfloat16)
+
+    def _step(self, loss: Loss, texts: Rows, *, bfloat16: bool) -> dict[str, float]:
+        """Add the gradients of a loss over these texts, in their order."""
         step = Step(
             self._student,
-            Objective([Term(1.0, contrast, WHOLE, WHOLE)]),
+            Objective([Term(1.0, loss, WHOLE, WHOLE)]),
             self._examples,
             World(),
             self._params.micro_batch,
