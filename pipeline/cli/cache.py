@@ -147,11 +147,11 @@ def prune(
         # Where a recipe is lost, it may have been an API's.
         chosen = [stored for stored in unused if stored.recipe.get("kind", "openai_api") != "openai_api"]
         others += [(path.name, what, [path]) for what, paths in _remade(folder).items() for path in paths]
-        students_now = load(params_file).students
+        params = load(params_file)
         others += [
             (name, TRAINING, paths)
             for name, paths in store_files.trainings(folder).items()
-            if name.partition("-")[2].rpartition("-")[0] not in students_now and all(map(is_untouched, paths))
+            if not store_files.is_named(name, params) and all(map(is_untouched, paths))
         ]
     freed = 0
     done = "would remove" if dry_run else "removed"
@@ -190,9 +190,12 @@ def _remade(folder: Path) -> dict[str, list[Path]]:
 
 def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
     """Whether files and folders are gone now, or would be: those of a training that runs stay."""
-    if what == TRAINING:
-        from pipeline.train.loop.checkpoint import Checkpoint
+    from pipeline.train.loop.checkpoint import Checkpoint
 
+    if what == TASK_TEACHER:
+        if any(Checkpoint(state).is_held() for state in store_files.asking(paths[0])):
+            return False
+    if what == TRAINING:
         checkpoint = Checkpoint(store_files.training_state(paths[0]))
         if dry_run:
             return not checkpoint.is_held()

@@ -92,7 +92,7 @@ def _task_teacher(
         return told
     with under(f"classifiers.{name}"):
         layers = found.patient_layers(student.block, facts, block.kd.patience.layers)
-    return f"{told}; the student learns from its layers {', '.join(map(str, layers))}"
+    return f"{told}; the student learns from its layers {', '.join(map(str, layers))}, counted from 0"
 
 
 def _row(name: str, judged: Possible | Refused) -> list[str]:

@@ -11,6 +11,7 @@ from pipeline.augment.back_translation import translations
 from pipeline.augment.back_translation.ctranslate2 import CONVERTED
 from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import PARTIAL, is_abandoned, remove_folder
+from pipeline.params.load import Params
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.vectors.sets import published
 
@@ -28,6 +29,8 @@ STATE = ".safetensors"
 """Suffix of a training's state file. Its inputs lie in the folder of the same name without the suffix."""
 BEFORE = ".before.safetensors"
 """Suffix of the state before the last one."""
+ASKING = "task-teacher-"
+"""With what the names of a task teacher's trainings and locks begin."""
 LOCK = ".lock"
 """Suffix of the file that a running training locks."""
 
@@ -154,6 +157,20 @@ def fetched(cache: Path) -> list[Path]:
 def task_teachers(cache: Path) -> list[Path]:
     """The models that were fine-tuned on classifiers' tasks, each with what it says: a folder of folders."""
     return sorted(path for path in (cache / TASK_TEACHERS).glob("[!.]*") if path.is_dir())
+
+
+def asking(teacher: Path) -> list[Path]:
+    """The states by whose locks a task teacher is held while it is trained or asked."""
+    locks = (teacher.parent.parent / "training").glob(f"{ASKING}*-{teacher.name}{LOCK}")
+    return [training_state(lock) for lock in locks]
+
+
+def is_named(training: str, params: Params) -> bool:
+    """Whether params name what is trained; a task teacher, which several classifiers share, goes by name."""
+    stage, _, rest = training.partition("-")
+    if stage == "classify":
+        return rest.rpartition("@")[0] in params.classifiers
+    return rest.rpartition("-")[0] in params.students or training.startswith(ASKING)
 
 
 def sealed(cache: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from pipeline.params.load import Params
 from pipeline.planning.probe import Probe
 from pipeline.planning.sizes import Sizes, Texts
 from pipeline.planning.student_probe import StudentSpeed
+from pipeline.train.students.shared.resolve import numbered
 from pipeline.train.students.shared.verdict import Possible
 
 if TYPE_CHECKING:
@@ -69,9 +70,11 @@ class Work:
             return own
         encoder = teacher_parts.empty_encoder(find_model(model.model, "kd.teacher.model"))
         table = cast("Any", encoder.get_input_embeddings()).weight.numel()
-        kept = len(model.layers) if isinstance(model.layers, tuple) else encoder.config.num_hidden_layers
+        count = encoder.config.num_hidden_layers
+        layers_kept = numbered(model.layers, count)
+        kept = count if layers_kept is None else len(layers_kept)
         layers = sum(one.numel() for one in encoder.parameters()) - table
-        return max(FEWEST_NUMBERS, layers * kept // encoder.config.num_hidden_layers)
+        return max(FEWEST_NUMBERS, layers * kept // count)
 
     def share_of(self, model: "TunedTeacher") -> float:
         """How many times the teacher's time a text takes with such a model, by their numbers."""

@@ -86,7 +86,8 @@ def held_out(found: Labelled, tasks: Mapping[str, Task]) -> pl.Series:
 def training_pairs(found: Labelled, tasks: Mapping[str, Task], name: str) -> tuple[Labelled, pl.Series]:
     """The training pairs of a task without their labels, and the folded texts that none of them may have.
 
-    These are the texts of the task's other rows, and of all other tasks.
+    These are the texts of the task's other rows, and of all other tasks, but for the training rows of those
+    that have the same ones: MNLI's two sets.
 
     Args:
         found: the tasks' pairs and texts.
@@ -96,8 +97,20 @@ def training_pairs(found: Labelled, tasks: Mapping[str, Task], name: str) -> tup
     own = (pl.col("task") == name) & (pl.col("subset") == "train")
     blank = {"split": pl.lit("train"), "subset": pl.lit(""), "label": pl.lit(None, dtype=pl.String)}
     pairs = found.pairs.filter(own & pl.col("right_id").is_not_null()).with_columns(**blank)
-    others = only_named(Labelled(found.pairs.filter(~own), found.texts))
+    single = one_by_one(tasks)
+    alike = [one for one, task in single.items() if _training_files(task) == _training_files(single[name])]
+    theirs = pl.col("task").is_in(alike) & (pl.col("subset").fill_null("") == "train")
+    others = only_named(Labelled(found.pairs.filter(~theirs), found.texts))
     return only_named(Labelled(pairs, found.texts)), held_out(others, tasks)
+
+
+def _training_files(task: Task) -> tuple[str, str] | None:
+    match task:
+        case Sst2Task() | MrpcTask() | QqpTask() | MnliTask():
+            return task.kind, task.path
+        case ClassificationTask() | PairClassificationTask():
+            return task.kind, task.train
+    return None
 
 
 def sizes(

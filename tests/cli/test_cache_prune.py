@@ -60,6 +60,30 @@ def test_task_teachers_are_listed_checked_and_go_by_name_alone(stores):
     assert not trained.parent.exists()
 
 
+def test_a_task_teacher_and_its_trainings_stay_while_they_are_wanted(stores):
+    """Of classifiers those go that the params do not name, and a task teacher's go by name alone."""
+    cache("prune")
+    folder = Path(".cache/training")
+    folder.mkdir(exist_ok=True)
+    gone = folder / "classify-other@0.001,0,1-0123456789abcdef.safetensors"
+    kept = folder / "task-teacher-0123456789abcdef@0.001,0,1-0123456789abcdef.safetensors"
+    for path in (gone, kept):
+        path.write_bytes(b"12345")
+        os.utime(path, (1e9, 1e9))
+    assert lines(cache("prune")) == [["removed", gone.stem, "unfinished training", "5"]]
+    assert kept.exists()
+    trained = Path(".cache/task_teachers/0123456789abcdef/trained")
+    trained.mkdir(parents=True)
+    (trained / "weights.safetensors").write_bytes(b"123")
+    held = Checkpoint(folder / "task-teacher-fedcba9876543210-0123456789abcdef.safetensors")
+    held.hold()
+    assert f"{trained.parent.name} stays" in cache("prune", trained.parent.name).stderr
+    assert trained.exists()
+    held.clear()
+    cache("prune", trained.parent.name)
+    assert not trained.exists()
+
+
 def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
     index, name = Path(".cache/indexes/0123"), "distill-tiny-0123456789abcdef"
     state = Path(f".cache/training/{name}.safetensors")

@@ -246,3 +246,27 @@ def test_the_training_pairs_of_a_task_are_fine_tuning_data_without_their_labels(
     }
     files = json.loads((out / "origins.json").read_text())["origins"]["finetune.data.theirs"]["files"]
     assert [one["name"] for one in files] == ["train.tsv", "test.tsv"]
+
+
+@pytest.mark.parametrize("name", ["mnli_matched", "again"])
+def test_the_training_pairs_of_two_tasks_with_the_same_ones_are_not_each_others_test_rows(project, name):
+    """MNLI is two tasks of one train.tsv; so are two tasks of files that share the training file."""
+    folder, params = project
+    head, labels = "index\tsentence1\tsentence2\tgold_label\n", ("neutral", "entailment", "contradiction")
+    rows = [f"{i}\tthe premise {i}\ta guess {i}\t{labels[i % 3]}\n" for i in range(60)]
+    other = "7\tsomething else\tthe premise 3\tneutral\n8\tand more\tof it\tentailment\n"
+    for file in ("train", "dev_matched", "dev_mismatched"):
+        text = head + ("".join(rows) if file == "train" else other)
+        (folder / f"{file}.tsv").write_text(text)
+    if name == "mnli_matched":
+        params["evaluate"]["tasks"]["mnli"] = {"kind": "mnli", "path": str(folder)}
+    else:
+        files = {"train": str(folder / "train.tsv"), "test": str(folder / "dev_matched.tsv")}
+        task = {"kind": "pair_classification", "label": "gold_label", **files}
+        params["evaluate"]["tasks"] |= {"again": task, "once": task}
+    params["finetune"]["data"] = {"theirs": {"kind": "task", "task": name}}
+    out = prepare(folder, params)
+    tasks, triplets = (pairs.read(out / f"{file}.parquet") for file in ("tasks", "triplets"))
+    train = tasks.filter(task=name, subset="train")
+    assert 40 < len(triplets) <= len(train)
+    assert text_id("the premise 3") not in triplets["left_id"]

@@ -1,6 +1,6 @@
 """A student and a head, trained together on labelled texts or pairs (SRA, section 3.2)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,8 @@ Score = Callable[[Classes, Classes], float]
 """True and predicted classes, (n,) each, to a score; the higher, the better."""
 
 CLIP_NORM = 1.0
+TOKENS = 16_384
+"""At a time where nothing is trained: rows may be pairs of 512 tokens, of a model of BERT's size."""
 SCALED_ROWS = 4096
 """Training rows by which the head's features are centred and scaled."""
 
@@ -119,16 +121,18 @@ class Joint(nn.Module):
     def fit_scale(self, texts: NDArray[np.int64]) -> None:
         """Centre and scale the head's features as these rows ask."""
         rows = texts[:SCALED_ROWS]
-        parts = [self.head.features(self.vectors(part)) for part in parts_of(rows)]
+        parts = [self.head.features(self.vectors(rows[part])) for part in parts_of(self.lengths(rows))]
         self.head.fit_scale(torch.cat(parts))
 
     @torch.no_grad()
     def predict(self, texts: NDArray[np.int64], *, bfloat16: bool = False) -> Classes:
         """The classes of rows, (n,)."""
         # By length, so that a student which fills texts up has little to fill.
-        order = np.argsort(self.lengths(texts), kind="stable")
+        lengths = self.lengths(texts)
+        order = np.argsort(lengths, kind="stable")
         found = np.empty(len(texts), np.int64)
-        for rows in parts_of(order):
+        for part in parts_of(lengths[order]):
+            rows = order[part]
             with autocast(self, bfloat16=bfloat16):
                 found[rows] = self.logits(texts[rows]).float().argmax(1).cpu().numpy()
         return found
@@ -209,6 +213,13 @@ def train(
     return fit(joint, backward, dev_value, settings, checkpoint, seconds, keep=True)
 
 
-def parts_of(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Rows, as many at a time as a student encodes."""
-    return np.split(rows, range(PART, len(rows), PART))
+def parts_of(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Rows (of n) in order, at most as many at a time as a student encodes, and about TOKENS tokens.
+
+    Args:
+        lengths: tokens of each, (n,).
+    """
+    rows = np.arange(len(lengths))
+    for part in np.split(rows, range(PART, len(rows), PART)):
+        begun = (lengths[part].cumsum() - 1) // TOKENS
+        yield from np.split(part, np.flatnonzero(np.diff(begun)) + 1)

@@ -5,6 +5,7 @@ weights, CACHE/task_teachers/KEY/ROWS what it says of some rows.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ VERSION = 1
 LETTERS = 16
 WEIGHTS, CHOSEN = "weights.safetensors", "chosen.json"
 LOGITS, STATES, SCORES = "logits.npy", "states.npy", "scores.json"
+KEYS = re.compile(r"(?<![\w./])(?:init\.(model|revision|layers|pooling|max_length)|train\.(lr))\b")
+"""Of a student's encoder and of its training, in messages."""
 NOT_CONTENT = {"model", "revision"}
 """Where a model is found; its digest says what it is."""
 
@@ -206,7 +209,10 @@ def write_told(joint: Joint, rows: Rows, layers: tuple[int, ...], folder: Path, 
     states: NDArray[np.float16] | None = None
     with progress(f"{name} tells", len(rows), "rows") as advance:
         # By length, so that an encoder which fills texts up has little to fill.
-        for part in parts_of(np.argsort(joint.lengths(rows), kind="stable")):
+        lengths = joint.lengths(rows)
+        order = np.argsort(lengths, kind="stable")
+        for places in parts_of(lengths[order]):
+            part = order[places]
             found, first = joint.logits_and_states(rows[part], layers)
             logits[part] = found.float().cpu().numpy()
             if first is not None:
@@ -225,7 +231,7 @@ def said_of(name: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        told = str(error).replace("init.", f"{where}.").replace("train.lr", f"{where}.lr")
+        told = KEYS.sub(lambda key: f"{where}.{key[1] or key[2]}", str(error))
         raise UserError(told if where in told else f"{where}: {told}") from None
 
 

@@ -131,6 +131,20 @@ def test_alberts_layers_are_untied(name, tmp_path):
     assert first.data_ptr() != second.data_ptr()
 
 
+@pytest.mark.parametrize("name", TEACHERS)
+@pytest.mark.parametrize("layers", [None, (0, 1)])
+def test_narrow_feed_forward_blocks_are_fitted_in_every_family(name, layers, tmp_path):
+    """ALBERT's one block is fitted once for all layers that the student has of it."""
+    student = student_of(small(name), tmp_path, layers=layers, intermediate=20)
+    built = [parameter.clone() for parameter in student.module.parameters()]
+    student.fit_projection(student.tokenise(TEXTS), targets(16))
+    fitted = list(student.module.parameters())
+    assert all(torch.isfinite(parameter).all() for parameter in fitted)
+    pairs = zip(built, fitted, strict=True)
+    changed = sum(one.shape == (16, 20) and not torch.equal(one, other) for one, other in pairs)
+    assert changed == student.layers
+
+
 def test_a_head_without_a_spare_dimension_loses_the_least_singular_value():
     """Against the float64 SVD of the head's bilinear form, for states that a norm left."""
     with torch.random.fork_rng():

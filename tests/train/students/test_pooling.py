@@ -86,3 +86,6 @@ def test_a_text_without_tokens_has_no_neighbours_state(name, pooling, tmp_path: 
     found = student.encode(Tokens(ids, np.array([0, 0, 2, 2, 5, 5]))).vectors
     torch.testing.assert_close(found[[1, 3]], alone, atol=1e-5, rtol=1e-5)
     assert not found[[0, 2, 4]].any()
+    none = student.encode(Tokens(ids[:0], np.array([0, 0, 0]))).vectors
+    assert none.shape == (2, 16)
+    assert not none.any()

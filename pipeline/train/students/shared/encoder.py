@@ -14,6 +14,7 @@ from sentence_transformers.base.modules import Dense
 from sentence_transformers.base.modules import Transformer as TransformerModule
 from torch import Tensor, nn
 
+from pipeline.core.errors import UserError
 from pipeline.data.tokens.mapped import positions
 from pipeline.data.tokens.tokens import TYPES, Tokens, has_types, tokenise
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 TOKENS_AT_A_TIME = 512
 """Padded tokens of one forward pass of a model that cannot be packed: a batch is split by length."""
+LEAST_OF_A_PAIR = 2
+"""Special tokens of two texts that are told apart: one between them, and one at an end."""
 TOKENS_ON_A_GPU = 16_384
 """The same on a GPU, which small passes would leave idle."""
 
@@ -126,8 +129,22 @@ class EncoderStudent:
         return tokenise(self._tokenizer, texts, special=True)
 
     def tokenise_pairs(self, pairs: list[tuple[str, str]]) -> Tokens:
-        """Both texts of a pair as one sequence, by the tokenizer's own template, the longer one cut first."""
+        """Both texts of a pair as one sequence, by the tokenizer's own template, the longer one cut first.
+
+        Raises:
+            UserError: the template puts nothing between them, or leaves them no room.
+        """
         self._set_tokenizer()
+        special, longest = self._tokenizer.num_special_tokens_to_add(is_pair=True), self._init.longest
+        if special < LEAST_OF_A_PAIR:
+            raise UserError(
+                f"read is together, and the tokenizer puts {special} special tokens to a pair, so nothing "
+                "tells one text from the other; name another init.model, or set read to apart"
+            )
+        if longest <= special:
+            raise UserError(
+                f"init.max_length is {longest}, and a pair's special tokens are {special}; raise it"
+            )
         found = tokenise(self._tokenizer, pairs, special=True)
         typed = has_types(self._transformer.model.config, self._model.tokenizer)
         return found if typed else replace(found, types=None)
@@ -214,7 +231,8 @@ class EncoderStudent:
         # Before the model runs: a copy to a GPU waits for all that is queued there.
         texts_back = self._inverse(order)
         tokens_back = None if places is None else self._inverse(places)
-        run = self._run_packed if self._packed else self._run_padded
+        # A packed text has no padding to be read where no text of a batch has a token.
+        run = self._run_packed if self._packed and len(tokens.ids) else self._run_padded
         pooled, states = zip(*(run(tokens.select(group), levels) for group in groups), strict=True)
         in_order = torch.cat(pooled).index_select(0, texts_back)
         if tokens_back is None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pipeline.core.errors import UserError
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.train.students.shared.base.settings import settings_of
-from pipeline.train.students.shared.teacher_layers import NAMES, blocks_of
+from pipeline.train.students.shared.teacher_layers import NAMES, blocks_of, layers_in_turn
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -69,14 +69,23 @@ def fit_feed_forward(
     Args:
         whole: the encoder.
         narrow: one with the same blocks in the same order, made by `narrow_feed_forward` and perhaps of
-            another class; its weights are set.
+            another class; its weights are set. It may have a block once that the whole runs many times, or
+            as often.
         tokens: a sample of texts.
         penalty: as of `ridge`.
         ids_of_whole: the token ids (V,) that the whole encoder has for those of the texts; None: the same.
     """
     wide, small = _projections(whole), _projections(narrow)
-    if all(one.in_features == other.in_features for (_, one), (_, other) in zip(wide, small, strict=True)):
-        return  # nothing is left out
+    width = small[0][1].in_features
+    if width == wide[0][1].in_features or not len(tokens.ids):
+        return  # nothing is left out, or nothing says of what
+    # An ELECTRA of ALBERT's layers has each of them as often as ALBERT runs it.
+    places = {layer: place for place, layer in enumerate(blocks_of(whole).values())}
+    origin = [*places.values()] if len(small) == len(wide) else [places[one] for one in layers_in_turn(whole)]
+    whole.eval()
+    for module in whole.modules():
+        if hasattr(module, "chunk_size_feed_forward"):
+            setattr(module, "chunk_size_feed_forward", 0)  # noqa: B010
     batches = _batches(tokens, ids_of_whole)
     # Counts, sums and sums of squares: a block that an encoder runs several times sees a token as often.
     moments = [torch.zeros(3, outer.in_features, dtype=torch.float64) for _, outer in wide]
@@ -87,11 +96,11 @@ def fit_feed_forward(
 
     _run(whole, wide, batches, measure)
     kept, means = [], []
-    for (count, first, second), (_, outer), (_, fewer) in zip(moments, wide, small, strict=True):
+    for (count, first, second), (_, outer) in zip(moments, wide, strict=True):
         mean = first / count
         spread = (second / count - mean.square()).clamp(min=0).sqrt()
         strength = spread * outer.weight.norm(dim=0).double()
-        kept.append(strength.topk(fewer.in_features).indices.sort().values)
+        kept.append(strength.topk(width).indices.sort().values)
         means.append(mean.float())
     grams = [torch.zeros(len(rows), len(rows), dtype=torch.float64) for rows in kept]
     crosses = [
@@ -106,12 +115,11 @@ def fit_feed_forward(
         crosses[block] += (chosen.T @ (centred @ wide[block][1].weight.T)).double()
 
     _run(whole, wide, batches, compare)
-    for rows, mean, gram, cross, (inner, outer), (few, out) in zip(
-        kept, means, grams, crosses, wide, small, strict=True
-    ):
+    for place, (few, out) in zip(origin, small, strict=True):
+        rows, mean, gram, (inner, outer) = kept[place], means[place], grams[place], wide[place]
         scale = float(gram.diagonal().mean()) or 1.0
-        solved = torch.linalg.solve(gram + penalty * scale * torch.eye(len(gram), dtype=gram.dtype), cross)
-        weight = solved.T.to(outer.weight)
+        ridge = gram + penalty * scale * torch.eye(width, dtype=gram.dtype)
+        weight = torch.linalg.solve(ridge, crosses[place]).T.to(outer.weight)
         few.weight.copy_(inner.weight[rows])
         few.bias.copy_(inner.bias[rows])
         out.weight.copy_(weight)

@@ -132,7 +132,7 @@ def keep_layers(encoder: "PreTrainedModel", layers: tuple[int, ...]) -> "PreTrai
             f"layers {', '.join(map(str, layers))} of a {config.model_type} model have other tensors than "
             f"its first ones, whose places they take; {fix}"
         ) from None
-    return kept
+    return kept.eval()
 
 
 def _renumbered(state: Mapping[str, Tensor], place: str, layers: tuple[int, ...]) -> dict[str, Tensor]:
