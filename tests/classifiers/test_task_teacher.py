@@ -15,6 +15,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from pipeline.classifiers.training import joint, tuned
 from pipeline.classifiers.training.task import Cached, read_task
+from pipeline.classifiers.training.tuned import said_of
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.models import teacher_facts
@@ -275,3 +276,10 @@ def test_layers_of_the_teacher_are_those_that_are_kept(tmp_path):
     teacher = tuned.TaskTeacher.of("one", params.classifier("one").kd.teacher, facts, params.runtime)
     assert teacher.layers == 3
     assert teacher.patient_layers(params.student("tiny"), facts, "last") == (1,)
+
+
+def test_a_users_own_path_stays_as_it_is_in_messages():
+    with pytest.raises(UserError) as told, said_of("one"):
+        raise UserError("init.model: there is no folder ./init.d/init.model; train.lr, a/train.lr")
+    at = "classifiers.one.kd.teacher"
+    assert str(told.value) == f"{at}.model: there is no folder ./init.d/init.model; {at}.lr, a/train.lr"

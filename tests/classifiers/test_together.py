@@ -25,6 +25,8 @@ from small_encoders import FAMILIES, small_encoder
 from small_students import transformer_block
 from small_tokenizers import byte_level, unigram, wordpiece
 from test_export_classifier import ship
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoModel, AutoTokenizer
 from typer.testing import CliRunner
 
@@ -204,3 +206,21 @@ def test_pairs_in_the_params_and_texts_in_the_table(tmp_path):
 def test_the_block_of_a_student_keeps_its_layers(tmp_path):
     block = bert_block(write_bert(tmp_path, layers=3), layers=(0, 2))
     assert transformer.build(block, tmp_path).layers == 2
+
+
+@pytest.mark.parametrize("single", ["[CLS] $A [SEP]", "$A"])
+def test_a_tokenizer_that_puts_nothing_between_two_texts(tmp_path, single):
+    """A template of single texts has none for pairs."""
+    write_bert(tmp_path)
+    written = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    special = [(token, written.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    written.post_processor = TemplateProcessing(single=single, special_tokens=special)
+    written.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(UserError, match=r"puts 0 special tokens to a pair.*set read to apart"):
+        student_of(tmp_path).tokenise_pairs(PAIRS)
+
+
+def test_a_window_with_no_room_for_two_texts(tmp_path):
+    write_bert(tmp_path)
+    with pytest.raises(UserError, match=r"max_length is 3, and a pair's special tokens are 3"):
+        student_of(tmp_path, 3).tokenise_pairs(PAIRS)
