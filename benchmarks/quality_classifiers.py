@@ -11,7 +11,7 @@ from quality_table import Row
 def classifier_rows(folder: Path, params: Row) -> list[Row]:
     """A row of each classifier that was trained in a project's folder; scores times 100.
 
-    `teacher` is a head on the teacher's vectors, where knowledge distillation trained one. Minutes are those
+    `teacher` is the task teacher of knowledge distillation. Minutes are those
     of all trainings: of each learning rate and seed. A classifier of a student that was refused has no row.
     """
     found = []
