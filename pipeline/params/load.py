@@ -20,6 +20,7 @@ from pipeline.params.finetune_data import finetune_faults
 from pipeline.params.gates import Gate
 from pipeline.params.graded import pairs_fault
 from pipeline.params.losses import hidden_states_of
+from pipeline.params.pca import Pca
 from pipeline.params.runtime import Footprint, Runtime
 from pipeline.params.significance import Significance
 from pipeline.params.student_faults import student_faults
@@ -27,7 +28,6 @@ from pipeline.params.students import Student
 from pipeline.params.teacher import (
     Encode,
     EnsembleTeacher,
-    Pca,
     Teacher,
     TransformerTeacher,
     single_teachers,

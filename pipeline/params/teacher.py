@@ -297,12 +297,3 @@ class Encode(Block):
     rounded ones. The store keeps float16, so a change encodes nothing."""
     hidden: Hidden | None = None
     """Hidden states that are cached beside the vectors; `{}` takes the defaults. null: none."""
-
-
-class Pca(Block):
-    """Principal components of the cached training vectors, fitted for every view."""
-
-    max_rows: Count | None = None
-    """Fit on this many vectors, the first by text id; null: all. The released HPD code takes 40,000."""
-    centre: bool = True
-    """Subtract the mean (HPD sec. 3); the released HPD code forgets to, after a fit of centred vectors."""

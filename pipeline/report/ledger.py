@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.export.shared.ledger import origins
-from pipeline.export.shared.ledger.licences import Licence, strictest
+from pipeline.export.shared.ledger.licences import OF_WORDNET, UNDECLARED, Licence, strictest
 from pipeline.export.shared.ledger.origins import Facts, Origin
 from pipeline.params.load import Params
 from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
@@ -174,7 +174,7 @@ def _task(key: str, params: Params, facts: Facts) -> Origin:
     what = f"evaluation task {key.removeprefix(TASKS)}"
     licence = SCORES_ONLY
     if key.removeprefix(TASKS) in {one.task for one in params.classifiers.values()}:
-        licence = origins.UNDECLARED if places else origins.OF_WORDNET
+        licence = UNDECLARED if places else OF_WORDNET
     return Origin(key, what, name, licence, prepared=prepared, wordnet=not places)
 
 

@@ -13,7 +13,7 @@ from pipeline.export.card import card
 from pipeline.export.shared.ledger import origins
 from pipeline.export.shared.ledger.origins import Facts
 from pipeline.export.shared.terms import licence_file
-from pipeline.params.load import check
+from pipeline.params.load import Params, check
 
 FINETUNE = {"data": ["nli"], "epochs": 1, "batch_size": 8, "lr": 0.1}
 MEASURE = {"split": "dev", "tasks": ["pairs"], "measure": "sts"}
@@ -222,16 +222,16 @@ def test_without_distillation_what_a_student_started_from_is_told_and_nothing_el
     assert head(text, tmp_path).get("language", []) == (["de", "en"] if models else [])
 
 
+def with_classifiers(given: dict, **blocks: dict) -> Params:
+    """Params with a task and its classifiers."""
+    tasks = {"said": {"kind": "sst2", "path": "s"}}
+    whole = small_params(**given, evaluate={"tasks": tasks}, classifiers=blocks)
+    return check(whole, Path("params.yaml"))
+
+
 def test_the_teacher_of_a_classifiers_texts_is_among_what_it_is_made_of():
     start = {"student": "tiny", "start": "untrained", "task": "said", "train": {}}
-    params = check(
-        small_params(
-            **undistilled(init=PLAIN),
-            evaluate={"tasks": {"said": {"kind": "sst2", "path": "s"}}},
-            classifiers={"alone": start, "taught": {**start, "kd": {}}},
-        ),
-        Path("params.yaml"),
-    )
+    params = with_classifiers(undistilled(init=PLAIN), alone=start, taught={**start, "kd": {}})
     facts = Facts({"teacher": BIG}, {"origins": {}, "tables": {}})
     found = {name: origins.of_classifier(name, params, facts) for name in params.classifiers}
     keys = ["students.tiny.init.path", "evaluate.tasks.said"]
@@ -251,11 +251,7 @@ def test_a_model_that_is_fine_tuned_on_the_task_is_among_what_it_is_made_of(mode
     """Its licence is known where it is the teacher too; `look` reads no card of it."""
     kd = {"teacher": {"model": model}}
     block = {"student": "tiny", "start": "untrained", "task": "said", "kd": kd}
-    given = undistilled(init=PLAIN) | {"teacher": TEACHER}
-    tasks = {"said": {"kind": "sst2", "path": "s"}}
-    params = check(
-        small_params(**given, evaluate={"tasks": tasks}, classifiers={"one": block}), Path("params.yaml")
-    )
+    params = with_classifiers(undistilled(init=PLAIN), one=block)
     facts = Facts({"teacher": BIG}, {"origins": {}, "tables": {}})
     first, *others = origins.of_classifier("one", params, facts)
     assert (first.key, first.name) == ("classifiers.one.kd.teacher.model", model.removeprefix("/models/"))

@@ -62,6 +62,10 @@ class Licence:
         return not self.names and not self.nothing
 
 
+OF_WORDNET = Licence((WORDNET,), "WordNet 3.0 licence of Princeton University: keep its notice")
+UNDECLARED = Licence((), "unknown: params.yaml names no licence")
+
+
 @dataclass(frozen=True)
 class Strictest:
     """`license` and `license_name` of a model card; the name goes with `other`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.core.errors import UserError
 from pipeline.data.common.files import metrics
-from pipeline.export.shared.ledger.licences import OTHER, UNKNOWN, WORDNET, Licence, canonical
+from pipeline.export.shared.ledger.licences import OF_WORDNET, OTHER, UNDECLARED, UNKNOWN, Licence, canonical
 from pipeline.params.base import HUB, without_folders
 from pipeline.params.classifiers import TunedTeacher
 from pipeline.params.corpus import RetrievalTriplets, Source, TaskPairs, TripletFile, WordNetTriplets
@@ -18,11 +18,8 @@ from pipeline.params.teacher import BorrowingTeacher, HashingTeacher, Transforme
 
 SHARED, OF_STUDENTS = "shared.json", "students"
 """What `look` writes of the models' cards: of all students', and of each student's own."""
-TEACHER = "the teacher"
-OF_THE_TEACHER = "triplets that the teacher is fine-tuned on"
+TEACHER, OF_THE_TEACHER = "the teacher", "triplets that the teacher is fine-tuned on"
 WORDNET_NAME = "WordNet 3.0"
-OF_WORDNET = Licence((WORDNET,), "WordNet 3.0 licence of Princeton University: keep its notice")
-UNDECLARED = Licence((), "unknown: params.yaml names no licence")
 FILES_OF_WORDS = {"path": "word vectors", "pieces": "their tokenizer", "word_list": "a list of words"}
 """Keys of `init` that name a file, and what it gives."""
 
