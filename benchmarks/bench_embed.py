@@ -66,7 +66,12 @@ def main() -> None:
                 }
                 for name, times in encoding.items()
             ]
-    report("embed", rows, f"python benchmarks/bench_embed.py --rounds {args.rounds}")
+    report(
+        "embed",
+        rows,
+        f"python benchmarks/bench_embed.py --rounds {args.rounds}",
+        ratios=["times the library's speed"],
+    )
 
 
 def contenders(student: str, file: Path) -> dict[str, Callable[[], object]]:

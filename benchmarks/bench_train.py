@@ -58,7 +58,12 @@ def main() -> None:
         static_rows = compared("static table", contenders, args, scale=20)
     for row in static_rows:
         row["dev loss"] = dev_losses[str(row["trainer"])]()
-    report("train", [{**row, "dev loss": ""} for row in rows] + static_rows, command)
+    report(
+        "train",
+        [{**row, "dev loss": ""} for row in rows] + static_rows,
+        command,
+        ratios=["ours is faster by"],
+    )
 
 
 def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, scale: int = 1) -> list[dict]:

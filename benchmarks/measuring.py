@@ -1,6 +1,7 @@
 """What the benchmarks share: interleaved rounds, medians, a table on the screen and in results/."""
 
 import json
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -42,16 +43,53 @@ def machine() -> dict[str, str | int]:
     return {"cpu": cpu(), "threads": torch.get_num_threads()}
 
 
-def report(name: str, rows: Sequence[Mapping[str, object]], command: str) -> None:
-    """Print a table and write it to benchmarks/results/NAME.json with what it ran on."""
-    columns = list(rows[0])
-    lines = [columns, *([_cell(row[column]) for column in columns] for row in rows)]
+def report(name: str, rows: Sequence[Mapping[str, object]], command: str, ratios: Sequence[str] = ()) -> None:
+    """Print a table and write it to benchmarks/results/NAME.json with what it ran on.
+
+    Args:
+        name: the file's.
+        rows: the table, all with the same columns.
+        command: what makes it.
+        ratios: columns beside which the screen shows what the committed file has in the same row.
+    """
+    revision, before = committed(name) if ratios else ("", [])
+    shown = [_beside(row, before, ratios) for row in rows] if before else rows
+    columns = list(shown[0])
+    lines = [columns, *([_cell(row[column]) for column in columns] for row in shown)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+    if before:
+        print(f"before: benchmarks/results/{name}.json of revision {revision}")
     RESULTS.mkdir(exist_ok=True)
     content = {"command": command, "machine": {**machine(), "torch": torch.__version__}, "rows": rows}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
+
+
+def committed(name: str) -> tuple[str, list[dict[str, object]]]:
+    """The revision that last changed benchmarks/results/NAME.json, and its rows; none: ("", [])."""
+    file = f"benchmarks/results/{name}.json"
+
+    def git(*words: str) -> str:
+        asked = ["git", "-C", str(RESULTS.parent.parent), *words]
+        return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+
+    revision = git("log", "-1", "--format=%h", "--", file)
+    return (revision, json.loads(git("show", f"{revision}:{file}"))["rows"]) if revision else ("", [])
+
+
+def _beside(
+    row: Mapping[str, object], before: Sequence[Mapping[str, object]], ratios: Sequence[str]
+) -> dict[str, object]:
+    """A row with each ratio's value of before; rows are the same if all that is text in both is."""
+    texts = {column: value for column, value in row.items() if isinstance(value, str) and value}
+    same = next((one for one in before if all(one.get(key) == value for key, value in texts.items())), {})
+    shown: dict[str, object] = {}
+    for column, value in row.items():
+        shown[column] = value
+        if column in ratios:
+            shown[f"{column}, before"] = same.get(column)
+    return shown
 
 
 def _cell(value: object) -> str:
