@@ -104,6 +104,18 @@ def test_a_transformer_has_what_text_embeddings_inference_reads(parts, tmp_path)
     assert tuple(tensors[last].shape) == (config["hidden_size"], config["intermediate_size"])
 
 
+def test_a_compact_student_has_what_its_image_for_cpus_reads(parts, tmp_path):
+    """backends/ort/src/lib.rs; it has no ELECTRA of its own. test_onnx.py asks for the graph's outputs."""
+    folder = saved("compact", parts, tmp_path / "student")
+    config = read(folder / "config.json")
+    assert (config["model_type"], config["architectures"]) == ("electra", ["ElectraModel"])
+    numbers = ("hidden_size", "num_hidden_layers", "max_position_embeddings", "pad_token_id")
+    assert [type(config[name]) for name in numbers] == [int] * len(numbers)
+    assert read(folder / "tokenizer_config.json").get("padding_side", "right") == "right"
+    assert read(folder / "1_Pooling/config.json")["pooling_mode_mean_tokens"]
+    assert read(folder / "sentence_bert_config.json")["max_seq_length"] <= config["max_position_embeddings"]
+
+
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("kind", [kind for kind in BUILDS if not kind.startswith("static")])
 def test_a_student_reads_as_it_was_but_for_its_lengths(parts, tmp_path, kind, unit):
