@@ -1,20 +1,31 @@
 """Do other runtimes load what ships, and do they give its vectors?
 
 `python benchmarks/compat.py [--students FOLDER] [--runtimes NAME ...]`, or `make compat`, after `make repro`.
-Each runtime gets an environment of its own under .compat/, which is made once. What it loads is
-data/exported/NAME; what its vectors are compared with is this project's sentence-transformers. It prints the
-table of docs/deploy.md, whose programs it runs.
+Each runtime gets an environment of its own under .compat/, which is made once. What it loads is a copy of
+data/exported/NAME, in which it must not write; what its vectors are compared with is this project's
+sentence-transformers. It prints the table of docs/deploy.md, whose programs it runs.
 """
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from compat_page import DIM, POSTGRESQL, START_JS, of_page
+from compat_programs import (
+    FASTEMBED,
+    INFINITY_OPTIMUM,
+    MODEL2VEC,
+    ONNXRUNTIME,
+    OPENVINO,
+    SENTENCE_TRANSFORMERS,
+    START,
+)
 from sentence_transformers import SentenceTransformer
 
 TEXTS = (
@@ -28,62 +39,6 @@ LONG = 500
 """Letters."""
 PLACE = Path(".compat")
 TORCH = "torch==2.13.0"
-SENTENCE_TRANSFORMERS = """
-from sentence_transformers import SentenceTransformer
-model = SentenceTransformer(folder, device="cpu"{options})
-save(model.encode(texts))
-"""
-ONNXRUNTIME = """
-import onnxruntime
-from tokenizers import Tokenizer
-tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
-tokenizer.no_padding()
-session = onnxruntime.InferenceSession(f"{folder}/{graph}", providers=["CPUExecutionProvider"])
-names = [one.name for one in session.get_inputs()]
-found = []
-for text in texts:
-    ids = numpy.array([tokenizer.encode(text).ids])
-    inputs = {"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids * 0}
-    found.append(session.run(["sentence_embedding"], {name: inputs[name] for name in names})[0][0])
-save(numpy.stack(found))
-"""
-FASTEMBED = """
-from fastembed import TextEmbedding
-from fastembed.common.model_description import ModelSource, PoolingType
-TextEmbedding.add_custom_model(
-    model="ours", pooling=PoolingType.DISABLED, normalization=False, sources=ModelSource(url="https://none"),
-    dim=dim, model_file="{graph}",
-)
-save(numpy.stack(list(TextEmbedding("ours", specific_model_path=folder).embed(texts))))
-"""
-MODEL2VEC = """
-from model2vec import StaticModel
-save(StaticModel.from_pretrained(folder).encode(texts))
-"""
-OPENVINO = """
-import openvino
-from tokenizers import Tokenizer
-tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
-tokenizer.no_padding()
-options = {"INFERENCE_PRECISION_HINT": "f32"}
-model = openvino.Core().compile_model(f"{folder}/onnx/model.onnx", "CPU", options)
-names = [one.get_any_name() for one in model.inputs]
-found = []
-for text in texts:
-    ids = numpy.array([tokenizer.encode(text).ids])
-    inputs = {"input_ids": ids, "attention_mask": ids * 0 + 1, "token_type_ids": ids * 0}
-    found.append(model({name: inputs[name] for name in names})["sentence_embedding"][0])
-save(numpy.stack(found))
-"""
-START = """
-import json, sys
-import numpy
-folder, dim, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-texts = json.load(sys.stdin)
-ourFolder, ourTexts = folder, texts
-def save(vectors):
-    numpy.save(out, vectors)
-"""
 
 
 @dataclass(frozen=True)
@@ -93,7 +48,7 @@ class Runtime:
     packages: tuple[str, ...]
     """Of PyPI, or of npm where the program is JavaScript."""
     program: str
-    kinds: tuple[str, ...] = ("transformer", "compact", "bilstm", "static")
+    kinds: tuple[str, ...] = ("transformer", "projected", "bilstm", "static")
     """Of students that it is made for."""
     cuts: bool = True
     """Whether it cuts a long text as sentence-transformers does; else it is not compared by one."""
@@ -105,7 +60,7 @@ def sentence_transformers(version: str, *others: str, options: str = "", kinds: 
     return Runtime((TORCH, f"sentence-transformers=={version}", *others), program, kinds)
 
 
-ENCODERS, TABLES = ("transformer", "compact"), ("static",)
+ENCODERS, TABLES = ("transformer", "projected"), ("static",)
 RUNTIMES = {
     "sentence-transformers 3.4.1": sentence_transformers(
         "3.4.1", "transformers<4.50", kinds=ENCODERS + TABLES
@@ -129,6 +84,20 @@ RUNTIMES = {
     ),
     "openvino 2026.4.1": Runtime(("openvino==2026.4.1", "tokenizers", "numpy"), OPENVINO),
     "model2vec 0.6.0": Runtime(("model2vec==0.6.0",), MODEL2VEC, TABLES),
+    # It pools by itself, leaves out the projection, and cuts where the positions end. With optimum 2 it finds
+    # no graph in a subfolder; 1.27 imports what torch 2.13 lacks; 1.26 needs transformers before 4.49.
+    "Infinity 0.0.78, optimum 1.26.1": Runtime(
+        (
+            TORCH,
+            "infinity-emb[torch,optimum]==0.0.78",
+            "optimum==1.26.1",
+            "transformers==4.48.3",
+            "pyarrow<24",
+        ),
+        INFINITY_OPTIMUM,
+        ("transformer",),
+        cuts=False,
+    ),
     "FAISS 1.15.1": Runtime(
         ("faiss-cpu==1.15.1", "onnxruntime==1.31.1", "tokenizers"),
         of_page("FAISS", "index.reconstruct_n()"),
@@ -166,6 +135,11 @@ RUNTIMES = {
         of_page("LlamaIndex", "numpy.array([index.vector_store.get(one.node_id) for one in nodes])"),
         (*ENCODERS, "bilstm"),
     ),
+    "Infinity 0.0.78": Runtime(
+        (TORCH, "infinity-emb[torch,server]==0.0.78"),
+        of_page("Infinity", "vectors"),
+        ENCODERS,
+    ),
     # It cuts off the last special token too.
     **{
         f"transformers.js {version}{name}": Runtime(
@@ -188,12 +162,23 @@ def main() -> None:
     parser.add_argument("--students", type=Path, default=Path("data/exported"))
     parser.add_argument("--runtimes", nargs="+", default=[*RUNTIMES], choices=[*RUNTIMES], metavar="NAME")
     args = parser.parse_args()
-    folders = sorted(path for path in args.students.iterdir() if (path / "modules.json").exists())
-    if not folders:
+    originals = sorted(path for path in args.students.iterdir() if (path / "modules.json").exists())
+    if not originals:
         sys.exit(f"{args.students} has no exported student; run `make repro`")
+    PLACE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=PLACE.absolute()) as copies:
+        folders = [Path(shutil.copytree(path, Path(copies, path.name))) for path in originals]
+        rows, failed = table(folders, args.runtimes)
+    head = f"| runtime | {' | '.join(path.name for path in originals)} |"
+    print("\n".join([head, f"|---|{'--:|' * len(originals)}", *rows]))
+    sys.exit(int(failed))
+
+
+def table(folders: list[Path], names: list[str]) -> tuple[list[str], bool]:
+    """A row for each runtime, and whether one fails or differs."""
     expected = {path: SentenceTransformer(str(path), device="cpu").encode(list(TEXTS)) for path in folders}
     rows, failed = [], False
-    for name in args.runtimes:
+    for name in names:
         runtime = RUNTIMES[name]
         program = environment(runtime)
         cells = []
@@ -206,15 +191,15 @@ def main() -> None:
             cells.append(cell)
         rows.append(f"| {name} | {' | '.join(cells)} |")
         print(rows[-1], file=sys.stderr)
-    head = f"| runtime | {' | '.join(path.name for path in folders)} |"
-    print("\n".join([head, f"|---|{'--:|' * len(folders)}", *rows]))
-    sys.exit(int(failed))
+    return rows, failed
 
 
 def kind_of(folder: Path) -> str:
     """A student's kind, by its files."""
     modules = [one["type"].rpartition(".")[2] for one in json.loads((folder / "modules.json").read_text())]
-    return {"Transformer": "transformer", "WordEmbeddings": "bilstm"}.get(modules[0], "static")
+    if modules[0] == "Transformer":
+        return "projected" if "Dense" in modules else "transformer"
+    return {"WordEmbeddings": "bilstm"}.get(modules[0], "static")
 
 
 def environment(runtime: Runtime) -> list[str]:
@@ -256,20 +241,29 @@ def compared(command: list[str], runtime: Runtime, folder: Path, expected: np.nd
     """The largest difference of a component, or how it fails."""
     out = PLACE.absolute() / ("vectors.json" if command[0] == "node" else "vectors.npy")
     out.unlink(missing_ok=True)
+    before = written(folder)
     result = subprocess.run(
         [*command, str(folder.absolute()), str(expected.shape[1]), str(out)],
         input=json.dumps(TEXTS),
         capture_output=True,
         text=True,
         check=False,
+        cwd=PLACE,
         env={"PATH": "/usr/bin:/bin:/usr/sbin", "HF_HUB_OFFLINE": "1", "HOME": str(PLACE.absolute())},
     )
     if not out.exists():
         reason = (result.stderr.strip().splitlines() or ["no vectors"])[-1]
         return f"fails: {reason[:200]}"
+    if changed := written(folder) ^ before:
+        return f"fails: it writes {', '.join(sorted({path.name for path, _ in changed}))} into the folder"
     found = np.array(json.loads(out.read_text())) if out.suffix == ".json" else np.load(out)
     rows = [row for row, text in enumerate(TEXTS) if runtime.cuts or len(text) < LONG]
     return f"{np.abs(found - expected)[rows].max():.0e}"
+
+
+def written(folder: Path) -> set[tuple[Path, int]]:
+    """A folder's files, and when each was last written."""
+    return {(path, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
 if __name__ == "__main__":

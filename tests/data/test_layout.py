@@ -27,6 +27,14 @@ KNOWN = {
 }
 """Modules that sentence_transformers.models has in version 3."""
 
+BERT = {
+    **dict.fromkeys(("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads"), int),
+    **dict.fromkeys(("max_position_embeddings", "type_vocab_size"), int),
+    **dict.fromkeys(("num_hidden_layers", "pad_token_id"), int),
+    **dict.fromkeys(("hidden_dropout_prob", "initializer_range", "layer_norm_eps"), float),
+}
+"""What text-embeddings-inference takes no default for in `config.json`."""
+
 
 def read(path):
     return json.loads(path.read_text(encoding="utf-8"))
@@ -59,13 +67,18 @@ def test_modules_have_the_names_and_settings_of_version_3(parts, tmp_path, kind)
 
 
 def test_a_transformer_has_what_text_embeddings_inference_reads(parts, tmp_path):
-    """router/src/lib.rs, backends/src/lib.rs, backends/candle/src/models/dense.rs of 1.8.3."""
+    """router/src/lib.rs, backends/src/lib.rs, backends/candle/src/models/{bert,dense}.rs of 1.8.3."""
     folder = saved("transformer", parts, tmp_path / "student")
     config = read(folder / "config.json")
     assert config["model_type"] == "bert"
     assert not any(name.endswith("Classification") for name in config["architectures"])
-    numbers = ("max_position_embeddings", "hidden_size", "num_hidden_layers", "pad_token_id")
-    assert all(isinstance(config[name], int) for name in numbers)
+    assert {name: type(config[name]) for name in BERT} == BERT
+    assert config["hidden_act"] in ("gelu", "relu", "silu", "swiglu")
+    assert config.get("position_embedding_type", "absolute") == "absolute"
+    assert "_name_or_path" not in config
+    prompts = read(folder / "config_sentence_transformers.json")["prompts"]
+    assert all(isinstance(prompt, str) for prompt in prompts.values())
+    assert read(folder / "tokenizer_config.json").get("padding_side", "right") == "right"
     pooling = read(folder / "1_Pooling/config.json")
     modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
     assert [pooling[f"pooling_mode_{mode}"] for mode in modes] == [False, True, False, False]
@@ -74,12 +87,33 @@ def test_a_transformer_has_what_text_embeddings_inference_reads(parts, tmp_path)
     names = ("Transformer", "Pooling", "Dense", "Normalize")
     assert set(modules) <= {f"sentence_transformers.models.{name}" for name in names}
     dense = modules["sentence_transformers.models.Dense"]
-    assert read(dense / "config.json")["activation_function"] == "torch.nn.modules.linear.Identity"
-    weights = load_file(dense / "model.safetensors")
-    assert set(weights) == {"linear.weight", "linear.bias"}
+    settings = read(dense / "config.json")
+    assert settings["activation_function"] == "torch.nn.modules.linear.Identity"
+    weights = {name: tuple(one.shape) for name, one in load_file(dense / "model.safetensors").items()}
+    width = settings["out_features"]
+    assert settings["bias"] is True
+    assert weights == {"linear.weight": (width, settings["in_features"]), "linear.bias": (width,)}
+    assert settings["in_features"] == config["hidden_size"]
     assert (folder / "tokenizer.json").exists()
-    first = next(iter(load_file(folder / "model.safetensors")))
-    assert first.partition(".")[0] in ("embeddings", "encoder", "bert")
+    tensors = load_file(folder / "model.safetensors")
+    rows = {"word": "vocab_size", "position": "max_position_embeddings", "token_type": "type_vocab_size"}
+    for table, key in rows.items():
+        shape = tensors[f"embeddings.{table}_embeddings.weight"].shape
+        assert tuple(shape) == (config[key], config["hidden_size"])
+    last = f"encoder.layer.{config['num_hidden_layers'] - 1}.output.dense.weight"
+    assert tuple(tensors[last].shape) == (config["hidden_size"], config["intermediate_size"])
+
+
+def test_a_compact_student_has_what_its_image_for_cpus_reads(parts, tmp_path):
+    """backends/ort/src/lib.rs; it has no ELECTRA of its own. test_onnx.py asks for the graph's outputs."""
+    folder = saved("compact", parts, tmp_path / "student")
+    config = read(folder / "config.json")
+    assert (config["model_type"], config["architectures"]) == ("electra", ["ElectraModel"])
+    numbers = ("hidden_size", "num_hidden_layers", "max_position_embeddings", "pad_token_id")
+    assert [type(config[name]) for name in numbers] == [int] * len(numbers)
+    assert read(folder / "tokenizer_config.json").get("padding_side", "right") == "right"
+    assert read(folder / "1_Pooling/config.json")["pooling_mode_mean_tokens"]
+    assert read(folder / "sentence_bert_config.json")["max_seq_length"] <= config["max_position_embeddings"]
 
 
 @pytest.mark.parametrize("unit", [True, False])
