@@ -43,13 +43,17 @@ session = onnxruntime.InferenceSession("{graph}", providers=["CPUExecutionProvid
 names = [one.name for one in session.get_inputs()]
 
 
-def encode(texts, batch_size=64):
+def encode(texts, tokens_at_a_time=1024):  # of a batch; more do not fit into a core's cache
     tokens = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
     order = sorted(range(len(texts)), key=lambda row: len(tokens[row]))
     vectors = [None] * len(texts)
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        longest = max(1, *(len(tokens[row]) for row in rows))
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop + 1 - start) * len(tokens[order[stop]]) <= tokens_at_a_time:
+            stop += 1
+        rows, start = order[start:stop], stop
+        longest = max(1, len(tokens[rows[-1]]))
         ids = np.full((len(rows), longest), pad_id, np.int64)
         mask = np.zeros_like(ids)
         for place, row in enumerate(rows):

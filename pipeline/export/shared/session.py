@@ -1,6 +1,6 @@
 """Vectors from an ONNX student: onnxruntime, tokenizers and numpy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
+TOKENS_AT_A_TIME = 1024
+"""Of a batch on a CPU: what a layer makes of more does not fit into a core's cache."""
 
 
 class OnnxEncoder:
@@ -62,6 +64,7 @@ class OnnxEncoder:
                 "name another device, or export the student again"
             ) from None
         self._inputs = {one.name for one in self._session.get_inputs()}
+        self._most_tokens = TOKENS_AT_A_TIME if providers == [CPU] else None
         self._output, self._group = output, group
         self.dim = next(int(one.shape[1]) for one in self._session.get_outputs() if one.name == output)
 
@@ -70,17 +73,35 @@ class OnnxEncoder:
     ) -> NDArray[np.float32]:
         """Rows (n, dim) of the output for n texts, groups of them, or pairs that are read together.
 
-        Batches are of similar length.
+        Batches are of similar length. On a CPU they also end at TOKENS_AT_A_TIME, unless one row has more.
         """
         tokens = tokenise(self._tokenizer, texts, special=True)
         groups = np.arange(len(texts)).reshape(-1, self._group)
         vectors = np.empty((len(groups), self.dim), np.float32)
-        order = np.argsort(tokens.lengths[groups].max(axis=1), kind="stable")
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
+        longest = tokens.lengths[groups].max(axis=1)
+        most_tokens = self._most_tokens and self._most_tokens // self._group
+        for rows in in_batches(longest, batch_size, most_tokens):
             inputs = model_inputs(tokens.select(groups[rows].ravel()), self._pad_id, self._inputs)
             vectors[rows] = self._session.run([self._output], inputs)[0]
         return vectors
+
+
+def in_batches(
+    lengths: NDArray[np.int64], batch_size: int, most_tokens: int | None
+) -> Iterator[NDArray[np.intp]]:
+    """Rows by rising length, at most `batch_size` at a time, and at most so many tokens.
+
+    Tokens that fill rows up to the longest count too. A row that has more tokens is a batch of its own.
+    """
+    order = np.argsort(lengths, kind="stable")
+    rising, start = lengths[order], 0
+    while start < len(order):
+        stop = min(start + batch_size, len(order))
+        if most_tokens is not None:
+            filled = rising[start:stop] * np.arange(1, stop - start + 1)
+            stop = start + max(1, int(np.searchsorted(filled, most_tokens, side="right")))
+        yield order[start:stop]
+        start = stop
 
 
 def load_tokenizer(folder: Path) -> "Tokenizer":
