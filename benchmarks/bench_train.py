@@ -168,7 +168,7 @@ def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Stude
         Path("data/vectors"),
         Path("data/pca"),
     )
-    student = kind.build(block, PARTS)
+    student = kind.build(block, VOCABULARY if block.reads_vocabulary else PARTS)
     train = materialise(corpus.train, corpus, student.tokenise, folder / "train")
     return student, train, materialise([corpus.dev], corpus, student.tokenise, folder / "dev")
 

@@ -6,7 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from pipeline.cli import cache_options as options
 from pipeline.cli import dvc_cache, store_files, tabular
+from pipeline.cli.cache_options import PARAMS, STUDENTS, VECTORS, Cache, ParamsFile, Students, Vectors
+from pipeline.cli.cache_share import share
 from pipeline.cli.store_files import StoredRecipe
 from pipeline.core import fingerprint, seal
 from pipeline.core.atomic import is_untouched, remove_abandoned, remove_folder
@@ -17,18 +20,11 @@ from pipeline.params.load import load
 from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
 from pipeline.teacher.shared.local.described.tuned import tuned_name
 
-PARAMS = Path("params.yaml")
-VECTORS = Path("data/vectors")
-STUDENTS = Path("data/finetuned")
-COLUMNS = ("recipe", "model", "views", "texts", "bytes", "used by")
+COLUMNS = ("recipe", "model", "views", "texts", "bytes", "shared", "used by")
+NUMBERS = ("texts", "bytes", "shared")
 NONE = "-"
 TRAINING, INDEX, HIDDEN = "unfinished training", "search index", "hidden states"
 FETCHED, TASK_TEACHER = "fetched file", "task teacher"
-
-ParamsFile = Annotated[Path, typer.Option("--params", help="The params file.")]
-Cache = Annotated[Path | None, typer.Option(help="The cache, if not runtime.cache of the params file.")]
-Vectors = Annotated[Path, typer.Option(help="The published sets, whose manifests name recipes.")]
-Students = Annotated[Path, typer.Option(help="Where students lie, whose results of `mteb` are in use.")]
 
 
 def list_recipes(
@@ -39,29 +35,32 @@ def list_recipes(
 ) -> None:
     """List the recipes with what uses them, unfinished trainings, and what killed runs left half-written.
 
+    `shared` are the bytes of a recipe that lie in files which other folders have too, as hard links.
+
     Translations, hidden states, task teachers of classifiers, files of the corpus that were fetched from an
     address, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
     """
-    folder = _folder(cache, params_file)
+    folder = options.cache_folder(cache, params_file)
     used = _users(folder, params_file, vectors)
     rows = []
     for stored in (*store_files.recipes(folder), *store_files.translated(folder)):
         texts = stored.texts()
-        cells = (",".join(texts), ",".join(map(str, texts.values())), str(stored.bytes))
+        counts = ",".join(map(str, texts.values()))
+        cells = (",".join(texts), counts, str(stored.bytes), str(stored.shared))
         rows.append(
             (stored.fingerprint, _model(stored), *cells, ",".join(used.get(stored.fingerprint, [])) or NONE)
         )
     for name, paths in store_files.trainings(folder).items():
         size = str(sum(map(store_files.size, paths)))
-        rows.append((name, TRAINING, NONE, NONE, size, NONE))
+        rows.append((name, TRAINING, NONE, NONE, size, NONE, NONE))
     for what, paths in {**_remade(folder), TASK_TEACHER: store_files.task_teachers(folder)}.items():
         for path in paths:
-            rows.append((path.name, what, NONE, NONE, str(store_files.size(path)), NONE))
+            rows.append((path.name, what, NONE, NONE, str(store_files.size(path)), NONE, NONE))
     for path, user in _mteb_results(folder, used, students).items():
         name, size = store_files.mteb_model(path), str(store_files.size(path))
-        rows.append((name, "mteb results", NONE, NONE, size, user or NONE))
+        rows.append((name, "mteb results", NONE, NONE, size, NONE, user or NONE))
     if left := store_files.abandoned(folder):
-        rows.append((NONE, _count(left), NONE, NONE, str(sum(map(store_files.size, left))), NONE))
+        rows.append((NONE, _count(left), NONE, NONE, str(sum(map(store_files.size, left))), NONE, NONE))
     _show(rows)
 
 
@@ -76,7 +75,7 @@ def verify(
 
     Beside a file of DVC's cache stands the command that makes it again once it is dropped.
     """
-    folder = _folder(cache, params_file)
+    folder = options.cache_folder(cache, params_file)
     recipes = [*store_files.recipes(folder), *store_files.translated(folder)]
     checks: dict[Path, Callable[[Path], bool]] = {
         file: stored.is_intact for stored in recipes for file in stored.files
@@ -125,7 +124,7 @@ def prune(
     take longest to make, go by name alone. What killed runs left half-written goes in any case. Where several
     checkouts share a cache, only what this one uses is known: name what is to go.
     """
-    folder = _folder(cache, params_file)
+    folder = options.cache_folder(cache, params_file)
     recipes = store_files.recipes(folder)
     others: list[tuple[str, str, list[Path]]] = []
     if fingerprints:
@@ -168,7 +167,7 @@ def prune(
         tabular.lines([[done, name, what, str(size)]])
         freed += size
     for stored in chosen:
-        size = stored.bytes
+        size = stored.bytes - stored.shared  # DVC's cache, or data/, keeps those
         tabular.lines([[done, stored.fingerprint, _model(stored), str(size)]])
         freed += size
         if not dry_run:
@@ -176,7 +175,12 @@ def prune(
     say(f"{freed:,} bytes {'would be freed' if dry_run else 'freed'}")
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"list": list_recipes, "verify": verify, "prune": prune}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "list": list_recipes,
+    "verify": verify,
+    "prune": prune,
+    "share": share,
+}
 
 
 def _remade(folder: Path) -> dict[str, list[Path]]:
@@ -206,16 +210,9 @@ def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
     return True
 
 
-def _folder(cache: Path | None, params_file: Path) -> Path:
-    if cache and not cache.is_dir():
-        raise UserError(f"there is no folder {cache}; --cache names the one that holds `vectors`")
-    return cache or Path(load(params_file).runtime.cache)
-
-
 def _users(folder: Path, params_file: Path, vectors: Path) -> dict[str, list[str]]:
     """What uses each recipe: published sets, and the params file, whose encoding may not be published yet."""
-    if vectors != VECTORS and not vectors.is_dir():
-        raise UserError(f"there is no folder {vectors}; --vectors names the one of the published sets")
+    options.check_vectors(vectors)
     sets = store_files.used_by(vectors)
     teachers = [
         one for block in single_teachers(load(params_file).teacher).values() for one in _made_of(block)
@@ -290,7 +287,7 @@ def _show(rows: Sequence[Sequence[str]]) -> None:
 
     table = Table(box=None, pad_edge=False)
     for name in COLUMNS:
-        table.add_column(name, no_wrap=True, justify="right" if name in ("texts", "bytes") else "left")
+        table.add_column(name, no_wrap=True, justify="right" if name in NUMBERS else "left")
     for row in rows:
         table.add_row(*(Text(printable(cell.replace(",", "\n"))) for cell in row))
     Console().print(table)

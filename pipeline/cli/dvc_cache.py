@@ -41,6 +41,18 @@ def files() -> dict[Path, str]:
     return found | {path: "" for path in runs if RUN.fullmatch(path.name)}
 
 
+def objects() -> Path | None:
+    """Where this checkout's cache has files, by their digests; None outside a checkout."""
+    from dvc.exceptions import NotDvcRepoError
+    from dvc.repo import Repo
+
+    try:
+        with Repo(config={"core": {"no_scm": True}}) as repository:
+            return Path(repository.cache.local.path)
+    except NotDvcRepoError:
+        return None
+
+
 def is_intact(path: Path) -> bool:
     """Whether a file of the cache has the digest in its name."""
     if RUN.fullmatch(path.name):

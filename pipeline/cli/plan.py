@@ -11,6 +11,7 @@ from pipeline.cli.needs import is_here
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.params.load import Params, load
+from pipeline.params.teacher import EnsembleTeacher
 from pipeline.planning import saved, stale
 from pipeline.planning.plan import Plan, Planned
 from pipeline.planning.plan import plan as made_plan
@@ -122,12 +123,22 @@ def _show(found: Plan, params: Params) -> None:
         f"disk: {_mb(kept.results)} MB in data and reports, {_mb(kept.new)} MB in .dvc/cache, "
         f"{_mb(kept.store)} MB in {params.runtime.cache}, and {_mb(kept.scratch)} MB while it trains"
     )
+    if once := _kept_twice(found, params):
+        say(f"`pipeline cache share`, after the run, keeps up to {_mb(once)} MB of these once that lie twice")
     where = f"{params.runtime.workers} workers, engine {params.runtime.engine}; " * (
         params.runtime.workers > 1
     )
     say(f"{where}measured in {found.probe.seconds:.0f} s on {found.machine} ({found.probe.device})")
     for note in found.notes:
         say(note)
+
+
+def _kept_twice(found: Plan, params: Params) -> int:
+    """Bytes of new vectors that the store has as the results have them."""
+    if params.encode.storage != "float16" or isinstance(params.teacher, EnsembleTeacher):
+        return 0
+    encoded = [one.bytes for one in found.stages if one.stage.startswith("encode@")]
+    return sum(min(one.store, one.results) for one in encoded)
 
 
 def _row(one: Planned, found: Plan) -> tuple[str, ...]:

@@ -60,6 +60,11 @@ class StoredRecipe:
         """Size of its files, without those that are still being written."""
         return sum(size(file) for file in self.files)
 
+    @property
+    def shared(self) -> int:
+        """Size of those of its files that have other names beside the store's: hard links."""
+        return sum(size(file) for file in self.files if file.stat().st_nlink > 1)
+
     def texts(self) -> dict[str, int]:
         """Vectors of each view, without those in files that cannot be opened."""
         found: dict[str, int] = {}

@@ -21,7 +21,7 @@ def test_list_tells_of_every_recipe_what_it_holds_and_who_uses_it(stores):
     assert result.exit_code == 0, result.stderr
     users = {"params": "params.yaml", "sets": "corpus,eval", "nothing": "-"}
     assert sorted(lines(result)) == sorted(
-        [store.folder.name, "hashing", "cls,sentence", "2,4", str(size(store)), users[name]]
+        [store.folder.name, "hashing", "cls,sentence", "2,4", str(size(store)), "0", users[name]]
         for name, store in stores.items()
     )
 
@@ -40,7 +40,7 @@ def translations(stores: dict[str, VectorStore]) -> Translations:
 
 def test_translations_are_listed_and_go_by_name_alone(translations):
     name, size = translations.folder.name, sum(path.stat().st_size for path in translations.folder.iterdir())
-    row = [name, "en-de-en by ctranslate2", "2 chunks", "4", str(size), "-"]
+    row = [name, "en-de-en by ctranslate2", "2 chunks", "4", str(size), "0", "-"]
     assert lines(cache("list"))[-1] == row
     cache("prune")
     assert lines(cache("list"))[-1] == row

@@ -23,7 +23,7 @@ def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(st
         (folder / name / "rows.npy").write_bytes(b"123")
         (folder / f"{name}.safetensors").write_bytes(b"12345")
         (folder / f"{name}.before.safetensors").write_bytes(b"12")
-    told = ["unfinished training", "-", "-", "10", "-"]
+    told = ["unfinished training", "-", "-", "10", "-", "-"]
     assert lines(cache("list"))[-5:] == [[name, *told] for name in sorted(kept | gone)]
     assert lines(cache("prune")) == []
     for path in folder.rglob("*"):
@@ -40,7 +40,7 @@ def test_both_states_and_the_lock_of_a_training_are_listed_as_one(stores):
         checkpoint.save({}, {}, {}, {"step": step})
     size = sum(path.stat().st_size for path in checkpoint.path.parent.iterdir())
     told = [row for row in lines(cache("list")) if "unfinished training" in row]
-    assert told == [[checkpoint.path.stem, "unfinished training", "-", "-", f"{size:,}", "-"]]
+    assert told == [[checkpoint.path.stem, "unfinished training", "-", "-", f"{size:,}", "-", "-"]]
     checkpoint.clear()
 
 
@@ -51,7 +51,7 @@ def test_task_teachers_are_listed_checked_and_go_by_name_alone(stores):
         (made / "weights.safetensors").write_bytes(b"12345")
     told = next(row for row in lines(cache("list")) if "task teacher" in row)
     size = sum(path.stat().st_size for path in trained.iterdir())
-    assert told == [trained.parent.name, "task teacher", "-", "-", str(size), "-"]
+    assert told == [trained.parent.name, "task teacher", "-", "-", str(size), "-", "-"]
     assert cache("verify").exit_code == 0
     (trained / "weights.safetensors").write_bytes(b"12346")
     assert str(trained) in cache("verify").stdout
@@ -147,7 +147,7 @@ def test_half_written_files_without_a_writer_are_counted_and_pruned(stores):
     killed_write(stores["params"].folder / "cls/0/file.parquet")
     killed_write(Path(".cache/training/file.safetensors"))
     with atomic_file(stores["params"].folder / "cls/file.parquet") as live:
-        assert lines(cache("list")) == [*before, ["-", "2 abandoned writes", "-", "-", "8", "-"]]
+        assert lines(cache("list")) == [*before, ["-", "2 abandoned writes", "-", "-", "8", "-", "-"]]
         result = cache("verify")
         assert result.exit_code == 0
         assert "2 abandoned writes; `pipeline cache prune` removes them" in result.stderr

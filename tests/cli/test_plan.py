@@ -56,9 +56,11 @@ def test_json_has_every_stage_and_their_sums(checkout):
 
 
 def test_a_table_has_a_row_a_stage_and_the_total(checkout):
-    lines = [line.split("\t") for line in called().stdout.splitlines()]
+    result = called()
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
     assert lines[0] == ["stage", "time", "memory MB", "disk MB", "tokens", "money"]
     assert [line[0] for line in lines[-2:]] == ["dvc", "all"]
+    assert "`pipeline cache share`, after the run, keeps up to 0 MB" in result.stderr
 
 
 def test_faults_are_told_before_anything_is_measured(checkout):

@@ -1,11 +1,13 @@
 import os
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.data.tokens.mapped import gather, in_parts, map_file, positions
+from pipeline.data.tokens import mapped as module
+from pipeline.data.tokens.mapped import gather, in_parts, map_file, positions, read_ahead
 
 SPANS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 5)), max_size=8)
 
@@ -76,3 +78,66 @@ def test_parts_are_the_whole(both, rows):
 def test_an_empty_file(tmp_path):
     (tmp_path / "empty.bin").touch()
     assert map_file(tmp_path / "empty.bin", np.float32, (0, 3)).shape == (0, 3)
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    """Rows of a page and a bit each, none of which the system holds."""
+    path = tmp_path / "array.bin"
+    with path.open("wb") as file:
+        file.write(np.arange(400 * 1100, dtype=np.int32).tobytes())
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if held(path, 50):
+        pytest.skip("the system always holds this folder's files")
+    return map_file(path, np.int32, (400, 1100))
+
+
+def held(path, *rows):
+    """Which rows the system has in its cache, by their first and last bytes; it may begin to read others."""
+
+    def has(file, place):
+        try:
+            return os.preadv(file.fileno(), [bytearray(1)], place, os.RWF_NOWAIT) == 1
+        except BlockingIOError:
+            return False
+
+    with path.open("rb", buffering=0) as file:
+        return [row for row in rows if has(file, 4400 * row) and has(file, 4400 * row + 4399)]
+
+
+LINUX = pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system does not tell what it holds")
+
+
+@LINUX
+@pytest.mark.parametrize("by", ["advice", "reading"])
+def test_rows_that_are_read_ahead_are_in_memory_soon_and_no_others(on_disk, by, monkeypatch):
+    if by == "reading":  # as on macOS
+        monkeypatch.delattr(os, "posix_fadvise")
+    wanted, others = [350, 7, 8, 390, 20], [0, 100, 200, 300, 330, 399]
+    read_ahead(on_disk[5:], np.array([345, 2, 385, 15, 60]), np.array([1, 2, 1, 1, 0]))
+    until = time.monotonic() + 20
+    while held(on_disk.filename, *wanted) != wanted and time.monotonic() < until:
+        time.sleep(0.01)
+    assert held(on_disk.filename, *wanted, *others) == wanted
+
+
+@LINUX
+def test_the_system_is_asked_for_each_page_once_and_for_nothing_that_it_holds(on_disk, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "_expect", lambda file, start, length: asked.append((start, length)))
+    rows = np.array([9, 300, 8, 9])
+    read_ahead(on_disk, rows, np.ones_like(rows))
+    page = module.mmap.PAGESIZE
+    bounds = [
+        (start * 4400 // page * page, -(-end * 4400 // page) * page) for start, end in ((8, 10), (300, 301))
+    ]
+    assert asked == [(start, end - start) for start, end in bounds]
+    asked.clear()
+    gather(on_disk, rows, np.ones_like(rows))
+    read_ahead(on_disk, rows, np.ones_like(rows))
+    assert asked == []
+
+
+def test_what_is_in_memory_is_not_read_ahead():
+    read_ahead(np.arange(9), np.array([1, 5]), np.array([2, 99]))

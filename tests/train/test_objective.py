@@ -2,6 +2,7 @@
 
 import copy
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from small_students import TEXTS
 from torch import Tensor
 
 from pipeline.data.teacher_parts import read_encoder
+from pipeline.train.loop.data import Examples
 from pipeline.train.loop.objective import Step
 from pipeline.train.loop.world import World
 
@@ -281,3 +283,11 @@ def test_no_parts_embeddings_are_kept_for_the_losses_over_the_batch(parts):
 def test_embeddings_are_asked_for_only_where_a_loss_looks_at_them(parts):
     for loss, needed in (("mse", False), ("infonce and hsic", True), ("mse and tokens", True)):
         assert objective_of(block_of("transformer", LOSSES[loss]), parts, 8).needs_embedded == needed
+
+
+def test_a_process_reads_ahead_what_it_will_take(parts, monkeypatch):
+    step, asked = step_of(parts, MSE), []
+    monkeypatch.setattr(Examples, "read_ahead", lambda _, rows: asked.append(rows.tolist()))
+    for world in (ALONE, World(1, 2), World(1, 9)):
+        replace(step, world=world).read_ahead(np.array([4, 0, 3]))
+    assert asked == [[4, 0, 3], [0], [4, 0, 3]]

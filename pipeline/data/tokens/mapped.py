@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
 
+PROBES = 16
+"""Rows that are looked for in the system's cache: where all of these are, the others need no asking."""
+
 
 def map_file(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray:
     """A file as a read-only array; an empty one cannot be mapped."""
@@ -53,6 +56,56 @@ def gather(array: NDArray, starts: Rows, lengths: Rows) -> NDArray:
                     raise OSError(f"{array.filename} ends before row {start}")
                 part, at = part[read:], at + read
     return found
+
+
+def read_ahead(array: NDArray, starts: Rows, lengths: Rows) -> None:
+    """Let the system read what `gather` will want of a mapped file, all of it at once, and do not wait.
+
+    `gather` waits for the disk row by row. Of a file that the system seems to hold, nothing is asked.
+    """
+    if not isinstance(array, np.memmap) or array.filename is None or not array.flags.c_contiguous:
+        return
+    there = lengths > 0
+    row_bytes, page = array.strides[0], mmap.PAGESIZE
+    begins = _place(array) + starts[there] * row_bytes
+    with Path(str(array.filename)).open("rb", buffering=0) as file:
+        if _are_held(file.fileno(), begins[:: max(1, len(begins) // PROBES)].tolist()):
+            return
+        ends = (begins + lengths[there] * row_bytes - 1) // page + 1
+        for first, last in _joined(begins // page, ends):
+            _expect(file.fileno(), first * page, (last - first) * page)
+
+
+def _are_held(file: int, places: list[int]) -> bool:
+    """Whether the system has these bytes of a file in its cache; False where it does not say."""
+    if not hasattr(os, "RWF_NOWAIT"):
+        return False
+    try:
+        for place in places:
+            os.preadv(file, [bytearray(1)], place, os.RWF_NOWAIT)
+    except OSError:
+        return False
+    return True
+
+
+def _joined(firsts: Rows, lasts: Rows) -> list[tuple[int, int]]:
+    """Ranges [first, last) in order, those that touch as one."""
+    if not len(firsts):
+        return []
+    order = np.argsort(firsts)
+    firsts, reached = firsts[order], np.maximum.accumulate(lasts[order])
+    apart = np.flatnonzero(firsts[1:] > reached[:-1]) + 1
+    return list(
+        zip(firsts[[0, *apart]].tolist(), reached[[*(apart - 1), len(reached) - 1]].tolist(), strict=True)
+    )
+
+
+def _expect(file: int, start: int, length: int) -> None:
+    """Have a part of a file in the system's cache soon; macOS has to read it for that."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file, start, length, os.POSIX_FADV_WILLNEED)
+    else:
+        os.pread(file, length, start)
 
 
 def _place(array: np.memmap) -> int:

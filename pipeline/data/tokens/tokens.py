@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from pipeline.data.tokens.mapped import gather
+from pipeline.data.tokens.mapped import gather, read_ahead
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
@@ -49,6 +49,12 @@ class Tokens:
         ids = gather(self.ids, self.offsets[rows], lengths)
         types = None if self.types is None else gather(self.types, self.offsets[rows], lengths)
         return Tokens(ids, np.concatenate([[0], np.cumsum(lengths)]), types)
+
+    def read_ahead(self, rows: NDArray[np.integer]) -> None:
+        """Have the disk read the sequences of these rows, which `select` will want."""
+        for part in (self.ids, self.types):
+            if part is not None:
+                read_ahead(part, self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows])
 
     def in_parts(self) -> Iterator["Tokens"]:
         """The sequences in order, as many at a time as a student encodes."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.core.atomic import disk_errors
 from pipeline.data.common.texts import SAMPLE_SCHEMA
-from pipeline.data.tokens.mapped import gather, map_file
+from pipeline.data.tokens.mapped import gather, map_file, read_ahead
 from pipeline.params.gates import SimilarityGate
 from pipeline.vectors.sets.published import VectorSet
 from pipeline.vectors.sets.shards import Half, Ids
@@ -46,7 +46,9 @@ def similarities(
     for part in vectors.of(ids, VIEW):
         stop = done + len(part)
         rows = np.searchsorted(known, parents[done:stop])
-        found[done:stop] = _cosines(part, gather(lying, rows, np.ones_like(rows)))
+        ones = np.ones_like(rows)
+        read_ahead(lying, rows, ones)  # all at once
+        found[done:stop] = _cosines(part, gather(lying, rows, ones))
         done = stop
     return found
 

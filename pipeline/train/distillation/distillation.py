@@ -129,6 +129,7 @@ class Distillation:
             checkpoint_seconds,
             losses=self._objective,
             world=self._world,
+            read_ahead=self._step.read_ahead,
         )
 
     @torch.no_grad()

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pipeline.core import seal
 from pipeline.core.errors import UserError
-from pipeline.data.tokens.mapped import Rows, gather, map_file, positions
+from pipeline.data.tokens.mapped import Rows, gather, map_file, positions, read_ahead
 
 MANIFEST, AGAIN = "manifest.json", "run `dvc repro -f hidden`"
 TYPES: Mapping[str, type[np.generic]] = {
@@ -104,7 +104,7 @@ class TeacherStates:
             UserError: the student reads other tokens than the teacher.
         """
         places = rows - self.first
-        kept = np.flatnonzero((places >= 0) & (places < len(self.offsets) - 1))
+        kept = self._kept(places)
         own = offsets[kept + 1] - offsets[kept] - self.before - self.after
         places = places[kept]
         lengths = np.minimum(own, self.offsets[places + 1] - self.offsets[places]).clip(0)
@@ -115,6 +115,17 @@ class TeacherStates:
                 f"same text; {AGAIN}, or leave the loss out"
             )
         return found
+
+    def read_ahead(self, rows: Rows) -> None:
+        """Have the disk read what there is of these training texts."""
+        places = rows - self.first
+        places = places[self._kept(places)]
+        for part in (self.tokens, self.scales, self.levels):
+            read_ahead(part, self.offsets[places], self.offsets[places + 1] - self.offsets[places])
+
+    def _kept(self, places: Rows) -> Rows:
+        """Which of these have states."""
+        return np.flatnonzero((places >= 0) & (places < len(self.offsets) - 1))
 
     def read(self, matched: Matched, layers: Sequence[int]) -> NDArray[np.float32]:
         """States (m, len(layers), width) of these tokens."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from pipeline.core.atomic import disk_errors
-from pipeline.data.tokens.mapped import Rows, gather, map_file, positions
+from pipeline.data.tokens.mapped import Rows, gather, map_file, positions, read_ahead
 from pipeline.params.finetune import Finetune
 from pipeline.params.teacher import View
 from pipeline.train.finetuning.shared.finetuning import Finetuning
@@ -94,6 +94,7 @@ def _cosines(vectors: NDArray[np.float16], left: Rows, right: Rows) -> NDArray[n
     for start in range(0, len(left), at_a_time):
         part = slice(start, start + at_a_time)
         ones = np.ones_like(left[part])
+        read_ahead(vectors, np.concatenate([left[part], right[part]]), np.tile(ones, 2))  # all at once
         sides = [gather(vectors, side[part], ones).astype(np.float32) for side in (left, right)]
         lengths = np.prod([np.linalg.norm(side, axis=1) for side in sides], axis=0)
         found[part] = (sides[0] * sides[1]).sum(axis=1) / np.where(lengths > 0, lengths, 1)

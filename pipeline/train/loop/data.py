@@ -14,7 +14,7 @@ from pipeline.core.atomic import atomic_folder, remove_folder
 from pipeline.core.errors import UserError, under
 from pipeline.core.progress import say
 from pipeline.data.common import texts
-from pipeline.data.tokens.mapped import Rows, gather, in_parts, map_file
+from pipeline.data.tokens.mapped import Rows, gather, in_parts, map_file, read_ahead
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.students import StudentBlock
 from pipeline.train.loop.mixture import Portion
@@ -76,6 +76,11 @@ class Examples:
     def select(self, rows: Rows) -> tuple[Tokens, NDArray[np.float32]]:
         """Tokens and targets of these rows."""
         return self.tokens.select(rows), gather(self.targets, rows, np.ones_like(rows))
+
+    def read_ahead(self, rows: Rows) -> None:
+        """Have the disk read what `select` will want of these rows."""
+        self.tokens.read_ahead(rows)
+        read_ahead(self.targets, rows, np.ones_like(rows))
 
     def mean_target(self) -> NDArray[np.float32]:
         """The mean of all targets, (target_dim,)."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
+from pipeline.train.loop.ahead import ReadAhead
 from pipeline.train.loop.averaging import Averaging, Interpolation, MovingAverage
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.guard import check_finite
@@ -129,6 +130,7 @@ def fit(
     losses: nn.Module | None = None,
     world: World = ALONE,
     keep: bool = False,
+    read_ahead: Callable[[Rows], None] | None = None,
 ) -> list[Point]:
     """Train `module` in place and leave it with the weights of the lowest dev value, untrained ones included.
 
@@ -145,6 +147,7 @@ def fit(
         losses: what is trained along and dropped.
         world: the processes that train the same module.
         keep: whether the best weights of a finished training stay, for a run that has others to do.
+        read_ahead: has the disk read the rows of a batch to come.
 
     Returns:
         The curve, one point an evaluation.
@@ -160,7 +163,10 @@ def fit(
         )
     evaluations = settings.evaluation_steps()
     written = time.monotonic()
-    with progress(f"{settings.block} {settings.name}", settings.steps, "steps") as advance:
+    with (
+        progress(f"{settings.block} {settings.name}", settings.steps, "steps") as advance,
+        ReadAhead(read_ahead, settings.batch, settings.steps_per_epoch) as ahead,
+    ):
         advance(run.at.step)
         while True:
             if run.at.step in evaluations and (not run.curve or run.curve[-1].step < run.at.step):
@@ -169,6 +175,7 @@ def fit(
                     run.evaluate(lambda: world.of_the_leader(dev_value()))
             if run.at.step >= settings.steps or run.out_of_patience():
                 break
+            ahead.come_to(run.at.step)
             run.step(backward)
             advance(1)
             if world.leads and time.monotonic() - written > checkpoint_seconds:

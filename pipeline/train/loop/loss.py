@@ -91,6 +91,9 @@ class Loss(nn.Module):
         """The loss of a batch, ()."""
         raise NotImplementedError
 
+    def read_ahead(self, rows: NDArray[np.int64]) -> None:
+        """Have the disk read what the loss will want for these training sentences; another thread calls."""
+
     def measures(self) -> dict[str, float]:
         """What the curve shows beside the loss, as of the last batch: a saturated kernel, for one."""
         return {}

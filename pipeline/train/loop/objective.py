@@ -59,6 +59,11 @@ class Objective(nn.Module):
         """Whether a loss needs all vectors of a step at once."""
         return any(term.loss.over == "batch" for term in self.terms)
 
+    def read_ahead(self, rows: Rows) -> None:
+        """Have the disk read what the losses will want for these training rows."""
+        for term in self.terms:
+            term.loss.read_ahead(rows)
+
     def local(self, batch: Batch, sentences: float, tokens: float) -> Tensor:
         """The losses over sentences and tokens, times this batch's shares of those of the step."""
         shares = {"sentences": sentences, "tokens": tokens}
@@ -106,6 +111,12 @@ class Step:
     world: World
     micro_batch: int | None = None
     bfloat16: bool = False
+
+    def read_ahead(self, rows: Rows) -> None:
+        """Have the disk read what `backward` will want for these rows."""
+        own = rows if len(rows) < self.world.size else self.world.share(rows)
+        self.examples.read_ahead(own)
+        self.objective.read_ahead(own)
 
     def backward(self, rows: Rows) -> dict[str, float]:
         """Add a step's gradients to the parameters; the loss, and what the losses tell beside it."""

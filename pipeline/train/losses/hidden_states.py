@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
@@ -48,6 +49,10 @@ class HiddenStates(Loss):
         for matrix in matrices if width == theirs else ():
             nn.init.eye_(matrix.weight)
         self.matrices = nn.ModuleList(matrices)
+
+    def read_ahead(self, rows: NDArray[np.int64]) -> None:
+        """Have the disk read the teacher's states of these sentences."""
+        self._teacher.read_ahead(rows)
 
     def forward(self, batch: Batch) -> Tensor:
         """Mean over the sentences, ().

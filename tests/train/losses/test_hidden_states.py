@@ -7,6 +7,7 @@ from torch.autograd import gradcheck
 
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.losses import HiddenStatesLoss
+from pipeline.train.distillation import states as states_file
 from pipeline.train.distillation.states import TeacherStates, quantise
 from pipeline.train.losses.hidden_states import build
 
@@ -134,6 +135,18 @@ def test_a_text_without_a_token_of_its_own():
 def test_dev_texts_have_none():
     loss = loss_of().eval()
     assert loss(batch(torch.ones(2, 4))).item() == 0
+
+
+def test_states_are_read_ahead_of_the_texts_that_have_some(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        states_file, "read_ahead", lambda part, starts, lengths: asked.append((part, starts, lengths))
+    )
+    teacher = stored()
+    loss_of(teacher).read_ahead(np.array(ROWS))
+    parts = (teacher.tokens, teacher.scales, teacher.levels)
+    assert all(part is one for (part, *_), one in zip(asked, parts, strict=True))
+    assert all(starts.tolist() == [0, 5, 4] and lengths.tolist() == [4, 3, 1] for _, starts, lengths in asked)
 
 
 def test_what_it_looks_at():

@@ -1,0 +1,175 @@
+"""`pipeline cache share`: the store's vectors become links to those that DVC's cache has.
+
+A shard of a published set is what a file of the store is, ids and vectors, and gets the name that the store
+would give it. The store's own files whose vectors it has go. Nobody writes into the files of either cache.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.cli import dvc_cache
+from pipeline.cli.cache_options import (
+    PARAMS,
+    VECTORS,
+    Cache,
+    ParamsFile,
+    Vectors,
+    cache_folder,
+    check_vectors,
+)
+from pipeline.cli.store_files import StoredRecipe
+from pipeline.core import fingerprint
+from pipeline.core.atomic import scratch_folder
+from pipeline.core.errors import UserError
+from pipeline.core.progress import progress, say
+from pipeline.teacher.encoding.store.store import HASH_LETTERS, ID_LETTERS, VectorStore, shared_letters
+from pipeline.vectors.sets import published
+from pipeline.vectors.sets.shards import Ids, read_columns
+
+LEAST_SHARE = 0.5
+"""Of a file of the store: where the links have less of its vectors, it stays as it is."""
+
+
+@dataclass
+class Linked:
+    """One view of one recipe."""
+
+    names: set[Path] = field(default_factory=set)
+    """The links in the store."""
+    ids: list[Ids] = field(default_factory=list)
+    """What they hold."""
+
+
+def share(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vectors = VECTORS) -> None:
+    """Keep vectors once that both the store and DVC's cache hold: the store's files become hard links.
+
+    Call it while nothing is encoded. It takes published sets in float16, of one teacher, whose texts have no
+    roles. Both caches have to lie on one file system.
+    """
+    folder = cache_folder(cache, params_file)
+    check_vectors(vectors)
+    objects = dvc_cache.objects()
+    if objects is None:
+        raise UserError("this folder is no DVC project, so there is no cache to share with; run `dvc init`")
+    before = _occupied(folder)
+    linked: dict[tuple[str, str], Linked] = {}
+    stores: dict[str, VectorStore] = {}
+    absent = 0
+    shards = list(_shards(vectors, folder))
+    with progress("share", len(shards), "shards") as advance:
+        for store, view, path, digest in shards:
+            stores[store.fingerprint] = store
+            found = linked.setdefault((store.fingerprint, view), Linked())
+            absent += not _share(path, digest, view, store, objects, found)
+            advance(1)
+    for (recipe, view), found in linked.items():
+        _remove_held(stores[recipe], view, found)
+    if absent:
+        say(f"{absent:,} shards are not in DVC's cache and stay apart; `dvc commit` puts them there")
+    shared, freed = sum(len(one.names) for one in linked.values()), before - _occupied(folder)
+    say(f"{shared:,} files of the store are shared with DVC's cache; {freed:,} bytes freed")
+
+
+def _shards(vectors: Path, cache: Path) -> Iterator[tuple[VectorStore, str, Path, str]]:
+    """What may be shared: the store, the view, the published shard, and its SHA-256 by the manifest."""
+    sets = sorted({path.parent.parent for path in vectors.glob(f"[!.]*/[!.]*/{published.MANIFEST}")})
+    for one in map(published.open_set, sets):
+        for view, manifest in one.manifests.items():
+            store = VectorStore(cache, manifest["recipe"])
+            if _is_as_stored(manifest) and store.folder.is_dir():
+                yield from (
+                    (store, view, one.path / view / shard["name"], shard["sha256"])
+                    for shard in manifest["shards"]
+                    if shard["rows"]
+                )
+
+
+def _is_as_stored(manifest: Mapping[str, Any]) -> bool:
+    """Whether the shards have the ids and the vectors of one store."""
+    recipe = manifest["recipe"]
+    return bool(recipe) and not {"roles", "members"} & recipe.keys() and "storage" not in manifest
+
+
+def _share(path: Path, digest: str, view: str, store: VectorStore, objects: Path, found: Linked) -> bool:
+    """Give a shard's file in DVC's cache a name in the store; False where it is not there.
+
+    Raises:
+        UserError: the shard is damaged, or there are no links between the two.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); run `dvc checkout`") from None
+    if fingerprint.of_bytes(content) != digest:
+        again = f"run `dvc repro -f encode@{path.parent.parent.name}`"
+        raise UserError(f"{path} is damaged: its SHA-256 is not the manifest's; {again}")
+    name = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    cached = objects / name[:2] / name[2:]
+    if not cached.exists() or cached.read_bytes() != content:
+        return False
+    ids = pq.read_table(pa.BufferReader(content), columns=["text_id"])["text_id"].to_numpy()
+    low, high = f"{ids[0]:0{ID_LETTERS}x}", f"{ids[-1]:0{ID_LETTERS}x}"
+    place = store.folder.joinpath(view, *shared_letters(low, high))
+    target = place / f"{low}-{high}-{digest[:HASH_LETTERS]}.parquet"
+    if not (target.exists() and target.samefile(cached)):
+        _link(cached, target)
+    found.names.add(target)
+    found.ids.append(ids)
+    return True
+
+
+def _link(source: Path, target: Path) -> None:
+    """Make `target` another name of `source`, whose content is on the disk by then."""
+    with source.open("rb") as file:
+        os.fsync(file.fileno())
+    with scratch_folder(target) as aside:
+        try:
+            os.link(source, aside / target.name)
+        except OSError as error:
+            raise UserError(
+                f"{target} cannot be a hard link to {source} ({error.strerror}); runtime.cache and DVC's "
+                "cache have to lie on one file system that has hard links"
+            ) from None
+        (aside / target.name).replace(target)
+
+
+def _remove_held(store: VectorStore, view: str, found: Linked) -> None:
+    """Remove the store's own files whose vectors the links hold; what they lack of one is kept in another."""
+    ids = np.unique(np.concatenate(found.ids)) if found.ids else np.empty(0, np.uint64)
+    stored = StoredRecipe(store.folder)
+    for path in stored.files:
+        inside = path.relative_to(store.folder).parts
+        if len(inside) == 1 or inside[0] != view or path in found.names:
+            continue
+        held = np.isin(_ids(path), ids)
+        if not len(held) or held.mean() < LEAST_SHARE:
+            continue
+        if not held.all():
+            if not stored.is_intact(path):
+                continue
+            own, vectors = read_columns(path.read_bytes(), view)
+            store.add(own[~held], view, vectors[~held])
+        path.unlink()
+
+
+def _ids(path: Path) -> Ids:
+    """The ids in a file of the store; none where it cannot be opened, of which `verify` tells."""
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.read(columns=["text_id"])["text_id"].to_numpy()
+    except (pa.ArrowException, OSError, KeyError):
+        return np.empty(0, np.uint64)
+
+
+def _occupied(cache: Path) -> int:
+    """Bytes of the store that nothing else has."""
+    stored = (StoredRecipe(folder) for folder in sorted((cache / "vectors").glob("[!.]*")) if folder.is_dir())
+    return sum(one.bytes - one.shared for one in stored)

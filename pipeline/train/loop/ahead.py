@@ -1,0 +1,52 @@
+"""Rows that the disk reads while batches before theirs are trained on."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+BATCHES = 4
+"""As many are asked for beyond the one that is trained on."""
+
+
+class ReadAhead:
+    """Asks the disk for the rows of coming batches, in a thread.
+
+    Args:
+        fetch: has the disk read some rows; None: nothing is asked for.
+        batch: the rows of a step.
+        steps_per_epoch: the order of another epoch is not looked at before its first step.
+    """
+
+    def __init__(
+        self, fetch: Callable[[Rows], None] | None, batch: Callable[[int], Rows], steps_per_epoch: int
+    ) -> None:
+        self._fetch, self._batch, self._steps_per_epoch = fetch, batch, steps_per_epoch
+        self._pool = ThreadPoolExecutor(1)
+        self._asked: dict[int, Future[None]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def come_to(self, step: int) -> None:
+        """Have asked for the rows of this step, and be asking for those of the next ones.
+
+        Steps come one after the other.
+        """
+        if self._fetch is None:
+            return
+        next_epoch = (step // self._steps_per_epoch + 1) * self._steps_per_epoch
+        for later in range(step, min(step + 1 + BATCHES, next_epoch)):
+            if later not in self._asked:
+                self._asked[later] = self._pool.submit(self._fetch, self._batch(later))
+        self._asked.pop(step).result()

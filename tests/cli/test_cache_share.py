@@ -1,0 +1,181 @@
+import errno
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from encode_runs import OUT, SMALL_PIECE, encode, published, write_params, write_texts
+from flipped import flip
+from refusals import refuses
+from stored import cache, lines
+
+from pipeline.cli import cache_share
+from pipeline.data.common import texts
+from pipeline.teacher.encoding.store import filling
+from pipeline.teacher.encoding.store.store import VectorStore
+from pipeline.vectors.sets.published import open_set
+
+TEXTS = [f"text {number}" for number in range(150)]
+VIEWS = ("sentence", "cls")
+
+
+def dvc(*commands: str) -> None:
+    for command in commands:
+        subprocess.run(["dvc", *shlex.split(command)], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A project with a set of vectors, whose shards were encoded in several pieces, and DVC's copy of it."""
+    root = tmp_path_factory.mktemp("project")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        patch.setattr(filling, "PIECE_CHARACTERS", SMALL_PIECE)
+        write_params()
+        write_texts(TEXTS)
+        encode()
+        dvc("init -q --no-scm", "add -q vectors")
+    return root
+
+
+@pytest.fixture
+def project(made, tmp_path, monkeypatch) -> Path:
+    root = shutil.copytree(made, tmp_path / "project")
+    monkeypatch.chdir(root)
+    return root
+
+
+def share():
+    return cache("share", "--vectors", "vectors")
+
+
+def stored() -> VectorStore:
+    return VectorStore(Path(".cache"), open_set(OUT).manifests["sentence"]["recipe"])
+
+
+def files() -> list[Path]:
+    return sorted(stored().folder.rglob("*.parquet"))
+
+
+def inodes(folder: Path) -> set[int]:
+    return {path.stat().st_ino for path in folder.rglob("*") if path.is_file()}
+
+
+def assert_one_vector_of_each(count: int) -> None:
+    """That the store holds those of `count` texts once, and the published ones as they are."""
+    recipe, *_ = [row for row in lines(cache("list")) if row[0] == stored().folder.name]
+    assert recipe[2:4] == ["cls,sentence", f"{count},{count}"]
+    for view in VIEWS:
+        ids, vectors = open_set(OUT).read(view)
+        present, found = stored().load(ids, view)
+        assert present.all()
+        assert np.array_equal(found, vectors)
+
+
+def test_the_store_is_links_to_dvcs_cache_and_gives_the_same_vectors(project):
+    before, shards = files(), published()
+    result = share()
+    assert (result.exit_code, result.stdout) == (0, "")
+    links = files()
+    assert len(links) == len(VIEWS) * 4 < len(before)
+    assert {path.stat().st_ino for path in links} <= inodes(Path(".dvc/cache/files/md5"))
+    freed = sum(path.stat().st_size for path in links)
+    assert f"{len(links)} files of the store are shared with DVC's cache" in result.stderr
+    row = next(row for row in lines(cache("list")) if row[0] == stored().folder.name)
+    recipe = (stored().folder / "recipe.json").stat().st_size
+    assert row[4:6] == [str(freed + recipe), str(freed)]
+    assert_one_vector_of_each(len(TEXTS))
+    assert cache("verify").exit_code == 0
+    shutil.rmtree(OUT)
+    assert encode() == shards
+    assert files() == links
+    assert share().stderr.endswith("8 files of the store are shared with DVC's cache; 0 bytes freed\n")
+    assert lines(cache("prune", stored().folder.name))[0][3] == str(recipe)
+
+
+def test_with_hard_links_of_dvc_all_three_are_one_file_and_stages_run_on(project):
+    dvc("config cache.type hardlink,copy", "checkout -q --relink")
+    assert share().exit_code == 0
+    for shard in OUT.rglob("*.parquet"):
+        assert shard.stat().st_nlink == 3
+        assert shard.stat().st_mode & 0o777 == 0o444
+    write_texts([*TEXTS, "one more"])
+    encode()
+    assert cache("verify").exit_code == 0
+    assert_one_vector_of_each(len(TEXTS) + 1)
+
+
+def test_a_set_that_has_changed_leaves_one_vector_of_each_text(project):
+    share()
+    write_texts([*TEXTS[:-3], "a new text", "another"])
+    shards = encode()
+    dvc("add -q vectors")
+    share()
+    assert len(files()) > 8  # what the new shards lack of the old ones
+    assert_one_vector_of_each(len(TEXTS) + 2)
+    assert published() == shards
+    write_texts(TEXTS)
+    encode()
+    assert_one_vector_of_each(len(TEXTS) + 2)
+
+
+def test_files_of_other_texts_stay(project):
+    ids = np.sort(np.array([texts.text_id(text) for text in (*TEXTS[:3], *"abcd")], np.uint64))
+    stored().add(ids, "sentence", np.ones((7, 16), np.float16))
+    stored().add(ids, "tokens", np.ones((7, 16), np.float16))
+    assert share().exit_code == 0
+    kept = [path for path in files() if path.stat().st_nlink == 1]
+    assert sorted(path.relative_to(stored().folder).parts[0] for path in kept) == ["sentence", "tokens"]
+
+
+def test_what_dvc_does_not_have_stays_apart(project):
+    before = files()
+    shutil.rmtree(".dvc/cache/files")
+    result = share()
+    assert "8 shards are not in DVC's cache and stay apart; `dvc commit` puts them there" in result.stderr
+    assert "0 files of the store are shared" in result.stderr
+    assert files() == before
+
+
+def test_a_damaged_object_of_dvc_is_not_taken(project):
+    before = files()
+    for path in Path(".dvc/cache/files/md5").glob("??/*"):
+        if path.suffix != ".dir":
+            path.chmod(0o644)
+            flip(path, -100)
+    assert "8 shards are not in DVC's cache" in share().stderr
+    assert files() == before
+
+
+def test_int8_is_not_what_the_store_holds(project):
+    shutil.rmtree(OUT)
+    params = Path("params.yaml").read_text().replace("shard_rows: 64", "shard_rows: 64\n  storage: int8")
+    Path("params.yaml").write_text(params)
+    encode()
+    before = files()
+    assert "0 files of the store are shared" in share().stderr
+    assert files() == before
+
+
+def test_refusals(project, monkeypatch):
+    before = files()
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", refused)
+        with refuses("Invalid cross-device link", "on one file system"):
+            cache_share.share(vectors=Path("vectors"))
+    shard = min(OUT.rglob("*.parquet"))
+    flip(shard, -100)
+    with refuses(shard, "damaged", "`dvc repro -f encode@corpus`"):
+        cache_share.share(vectors=Path("vectors"))
+    shutil.rmtree(".dvc")
+    with refuses("no DVC project"):
+        cache_share.share(vectors=Path("vectors"))
+    assert files() == before
+    assert not list(Path(".cache").rglob(".partial-*"))

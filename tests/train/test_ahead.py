@@ -1,0 +1,85 @@
+import threading
+
+import numpy as np
+import pytest
+from small_training import ROWS, Regression, settings
+
+from pipeline.data.tokens.mapped import map_file
+from pipeline.data.tokens.tokens import Tokens
+from pipeline.train.loop.ahead import ReadAhead
+from pipeline.train.loop.checkpoint import Checkpoint
+from pipeline.train.loop.data import Examples
+from pipeline.train.loop.loop import fit
+
+
+def batch(step):
+    return np.array([step])
+
+
+def test_batches_are_asked_for_before_their_steps_and_no_further_than_the_epoch():
+    asked = []
+    with ReadAhead(lambda rows: asked.extend(rows.tolist()), batch, steps_per_epoch=7) as reading:
+        for step in range(3, 9):
+            reading.come_to(step)
+            assert step in asked
+    assert asked == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12][: len(asked)]
+    assert 8 in asked
+
+
+def test_a_step_waits_for_its_own_rows_to_be_asked_for_and_not_for_those_of_others():
+    go_on, asked = threading.Event(), []
+
+    def fetch(rows):
+        asked.extend(rows.tolist())
+        if rows[0]:
+            go_on.wait(60)
+
+    with ReadAhead(fetch, batch, steps_per_epoch=99) as reading:
+        reading.come_to(0)
+        assert set(asked) <= {0, 1}
+        go_on.set()
+        reading.come_to(1)
+        assert asked[:2] == [0, 1]
+
+
+def test_a_disk_that_fails_is_told_and_ends_the_thread():
+    def fetch(rows):
+        raise OSError(f"row {rows[0]}")
+
+    before = threading.active_count()
+    with pytest.raises(OSError, match="row 5"), ReadAhead(fetch, batch, steps_per_epoch=99) as reading:
+        reading.come_to(5)
+    assert threading.active_count() == before
+
+
+def test_a_training_asks_for_the_rows_of_all_its_steps_and_comes_to_the_same_bits(tmp_path):
+    plain, reading = Regression(), Regression()
+    asked: list[list[int]] = []
+    chosen = settings()
+    for run, fetch in ((plain, None), (reading, lambda rows: asked.append(rows.tolist()))):
+        checkpoint = Checkpoint(tmp_path / "state.safetensors")
+        fit(run.module, run.backward, run.dev_value, chosen, checkpoint, 1e9, read_ahead=fetch)
+    assert reading.weights() == plain.weights()
+    assert reading.batches == plain.batches == asked
+    assert {row for rows in asked for row in rows} == set(range(ROWS))
+
+
+def test_examples_ask_for_their_tokens_and_targets(tmp_path, monkeypatch):
+    ids, targets = np.arange(12, dtype=np.int32), np.ones((3, 2), np.float32)
+    ids.tofile(tmp_path / "ids.bin")
+    targets.tofile(tmp_path / "targets.bin")
+    mapped = (
+        map_file(tmp_path / "ids.bin", np.int32, (12,)),
+        map_file(tmp_path / "targets.bin", np.float32, (3, 2)),
+    )
+    asked = []
+    for module in ("pipeline.data.tokens.tokens", "pipeline.train.loop.data"):
+        monkeypatch.setattr(
+            f"{module}.read_ahead",
+            lambda array, starts, lengths: asked.append((array, starts.tolist(), lengths.tolist())),
+        )
+    Examples(Tokens(mapped[0], np.array([0, 4, 5, 12])), mapped[1]).read_ahead(np.array([2, 0]))
+    assert [(one is mapped[place], *spans) for place, (one, *spans) in enumerate(asked)] == [
+        (True, [5, 0], [7, 4]),
+        (True, [2, 0], [1, 1]),
+    ]
