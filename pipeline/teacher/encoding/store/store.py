@@ -7,7 +7,8 @@ A file's name holds the range of its ids and the hash of its content, so a looku
 hold an id, a damaged file is noticed before it is read, and two processes that write the same vectors write
 the same file. Where few ids are looked up, as those of a small set beside a large one, a file's own ids tell
 first whether it is read. The folders a/b/c are the letters, three at most, that all ids of the range begin
-with, so a lookup lists only folders that can hold an id. A file whose ids share no letter lies in VIEW itself.
+with, so a lookup lists only folders that can hold an id. A file whose ids share no letter lies in VIEW
+itself.
 """
 
 import io
