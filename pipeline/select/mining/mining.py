@@ -26,6 +26,10 @@ FOUND_BYTES = 12
 """Of a text that a search finds: its row and its cosine."""
 CELL_SAMPLE = 64
 """Vectors a cell that the cells are learnt from."""
+SEED = 1234
+"""Of what the cells start from."""
+ASKED = 100
+"""Anchors, at most, whose nearest are looked for exactly too, to say how many of them the cells find."""
 PROBES = 32
 """Cells that are searched for an anchor."""
 SPARE = 16
@@ -48,6 +52,8 @@ class Counts:
     """Near texts by the first reason that speaks against them."""
     approximate: list[str] = field(default_factory=list)
     """Tasks of more than `exact_rows` candidates, not all of whose nearest are found."""
+    recall: dict[str, float] = field(default_factory=dict)
+    """By such task: of the `top_k` nearest to some anchors, the share that is found."""
     documents: dict[str, int] = field(default_factory=dict)
     """By task with a collection: its documents, but for those that triplets name."""
     from_documents: int = 0
@@ -68,7 +74,11 @@ class Counts:
             "mined": self.mined,
             "dropped": {reason: count for reason, count in self.dropped.items() if count},
             "mean_cosine": means,
-            **({"approximate": ", ".join(self.approximate)} if self.approximate else {}),
+            **(
+                {"approximate": ", ".join(self.approximate), "recall": self.recall}
+                if self.approximate
+                else {}
+            ),
             **(
                 {"collection": {"documents": self.documents, "mined": self.from_documents}}
                 if self.documents
@@ -129,6 +139,7 @@ class Miner:
             if len(candidates) > self._params.exact_rows:
                 counts.approximate.append(str(name))
                 search = approximate_search(self._vectors, candidates)
+                counts.recall[str(name)] = self._recall(search, candidates, triplets["left_id"])
             else:
                 search = exact_search(self._vectors, candidates)
             wanted = min(self._params.top_k + SPARE, len(candidates))
@@ -190,6 +201,17 @@ class Miner:
         order = np.lexsort((near, -cosines), axis=1)[:, : self._params.top_k]
         return np.take_along_axis(near, order, axis=1), np.take_along_axis(cosines, order, axis=1)
 
+    def _recall(self, search: Search, candidates: Rows, anchors: pl.Series) -> float:
+        """The share of the texts nearest to some anchors, by an exact search, that another search finds."""
+        every, wanted = np.unique(self._rows(anchors)), min(self._params.top_k + SPARE, len(candidates))
+        some = every[:: -(-len(every) // min(ASKED, max(1, _rows_at_a_time(self._vectors) // wanted)))]
+        found, nearest = (
+            self._nearest(some, one(self._vectors[some], wanted))[0]
+            for one in (search, exact_search(self._vectors, candidates))
+        )
+        both = np.isin(self._pair(some[:, None], nearest), self._pair(some[:, None], found))
+        return float(both.mean())
+
     def _too_near(
         self, anchors: Rows, positives: Rows, near: Rows, cosines: Unit
     ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -240,6 +262,7 @@ def approximate_search(vectors: Unit, candidates: Rows) -> Search:
 
     cells = int(4 * math.sqrt(len(candidates)))
     index = faiss.index_factory(vectors.shape[1], f"IVF{cells},SQfp16", faiss.METRIC_INNER_PRODUCT)
+    faiss.extract_index_ivf(index).cp.seed = SEED
     index.train(vectors[candidates[:: max(1, len(candidates) // (CELL_SAMPLE * cells))]])
     size = _rows_at_a_time(vectors)
     for start in range(0, len(candidates), size):

@@ -58,9 +58,11 @@ def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index], file
     for spec in specs:
         index = build(spec, documents, embeddings.similarity)
         found = search(index, queries)
+        size = saved_bytes(index)
+        del index  # before the next one is built
         yield {
             **described(spec, documents),
-            "bytes": saved_bytes(index),
+            "bytes": size,
             **ranking.score(task, found),
             f"exact@{TOP}": _share_of_nearest(found, exact),
         }
