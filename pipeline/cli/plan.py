@@ -120,7 +120,7 @@ def _show(found: Plan, params: Params) -> None:
         tabular.lines([COLUMNS, *rows])
     say(
         f"disk: {_mb(kept.results)} MB in data and reports, {_mb(kept.new)} MB in .dvc/cache, "
-        f"{_mb(kept.store)} MB in {params.runtime.cache}, and {_mb(kept.scratch)} MB while it trains"
+        f"{_mb(kept.store)} MB in {params.runtime.cache}, and {_mb(kept.scratch)} MB while it runs"
     )
     where = f"{params.runtime.workers} workers, engine {params.runtime.engine}; " * (
         params.runtime.workers > 1
