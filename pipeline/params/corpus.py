@@ -260,8 +260,9 @@ class Mine(Block):
     labelled; null: none does."""
     exact_rows: Count = 200_000
     """Most texts of a data set that are all compared with every anchor, read from the disk a part at a time.
-    Of more, those in the cells nearest to an anchor (IVF) are, which are in memory as float16.
-    reports/stages/mine.json says what share of the nearest that finds."""
+    Of more, those in the cells nearest to an anchor (IVF) are, which are in memory as float16, unless anchors
+    are so few that it is less work to compare all. reports/stages/mine.json says what share of the nearest
+    the cells find."""
 
 
 FinetuneBlock = WordNetTriplets | TripletFile | RetrievalTriplets | TaskPairs

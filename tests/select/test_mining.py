@@ -181,6 +181,7 @@ def test_many_candidates_are_searched_by_cells_and_the_metrics_say_so(tmp_path, 
     exact, counts = mined(texts, triplets, **params)
     assert "approximate" not in counts.metrics()
     monkeypatch.setattr(mining, "PROBES", probes)
+    monkeypatch.setattr(mining, "pays", lambda *_: True)
     table, counts = mined(texts, triplets, **params, exact_rows=700)
     assert counts.metrics()["approximate"] == "one"
     (recall,) = counts.metrics()["recall"].values()
@@ -193,7 +194,28 @@ def test_many_candidates_are_searched_by_cells_and_the_metrics_say_so(tmp_path, 
     assert set().union(*(row for key, row in found.items() if key[0] == "one")) <= candidates
 
 
-def test_the_cells_are_the_same_every_time_and_on_any_number_of_threads(tmp_path):
+@pytest.mark.parametrize(
+    ("candidates", "anchors", "cells"),
+    [
+        (216_000, 10_000, False),
+        (216_000, 50_000, True),
+        (8_800_000, 30_000, False),
+        (8_800_000, 500_000, True),
+    ],
+)
+def test_cells_are_made_where_that_is_less_work_than_to_compare_all(candidates, anchors, cells):
+    assert mining.pays(candidates, anchors) == cells
+
+
+def test_few_anchors_are_compared_with_all_texts(texts):
+    exact, _ = mined(texts, random_triplets(), **ALL)
+    table, counts = mined(texts, random_triplets(), **ALL, exact_rows=20)
+    assert table.equals(exact)
+    assert "approximate" not in counts.metrics()
+
+
+def test_the_cells_are_the_same_every_time_and_on_any_number_of_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(mining, "pays", lambda *_: True)
     texts = unit_vectors(published(tmp_path / "set", random_vectors(2000)), tmp_path / "unit.bin")
     made = []
     for threads in (1, 2, 2):
@@ -209,6 +231,7 @@ def test_the_share_of_the_nearest_that_is_found_is_told(texts, monkeypatch):
         return lambda anchors, _: np.tile(odd, (len(anchors), 1))
 
     monkeypatch.setattr(mining, "approximate_search", half_blind)
+    monkeypatch.setattr(mining, "pays", lambda *_: True)
     triplets = random_triplets().filter(task="one")
     _, counts = mined(texts, triplets, **ALL | OFF, exact_rows=20)
     _, units = texts
