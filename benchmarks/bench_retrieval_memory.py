@@ -33,7 +33,7 @@ from pipeline.tasks import pairs, ranking, retrieval
 from pipeline.tasks.embeddings import Embeddings
 
 DIM = 384
-CLUSTERS, SPREAD = 4096, 0.7
+CLUSTERS, SPREAD = 4096, 2.0
 ROWS_AT_A_TIME = 50_000
 KEYS = ("documents", "queries", "vectors", "nlist", "nprobe")
 
