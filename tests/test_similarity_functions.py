@@ -98,9 +98,9 @@ def test_retrieval_examples_and_exact_indexes_find_its_nearest(how):
 @pytest.mark.parametrize(
     "spec", [IvfIndex(kind="ivf", nlist=4, nprobe=4), HnswIndex(kind="hnsw", m=32, ef_search=200)]
 )
-def test_other_indexes_find_them_too(how, spec):
+def test_other_indexes_find_them_too(how, spec, tmp_path):
     pairs, _ = retrieval_task()
-    (row,) = indexes.score_tasks({"find": pairs}, {"teacher": embeddings_of(how)}, [spec])
+    (row,) = indexes.score_tasks({"find": pairs}, {"teacher": embeddings_of(how)}, [spec], tmp_path)
     assert row["exact@10"] > 0.95
 
 

@@ -121,7 +121,7 @@ def _show(found: Plan, params: Params) -> None:
         tabular.lines([COLUMNS, *rows])
     say(
         f"disk: {_mb(kept.results)} MB in data and reports, {_mb(kept.new)} MB in .dvc/cache, "
-        f"{_mb(kept.store)} MB in {params.runtime.cache}, and {_mb(kept.scratch)} MB while it trains"
+        f"{_mb(kept.store)} MB in {params.runtime.cache}, and {_mb(kept.scratch)} MB while it runs"
     )
     if once := _kept_twice(found, params):
         say(f"`pipeline cache share`, after the run, keeps up to {_mb(once)} MB of these once that lie twice")

@@ -258,9 +258,11 @@ class Mine(Block):
     max_similarity: Annotated[float, Field(gt=0.0, le=1.0)] | None = 0.95
     """A text with a higher cosine to the anchor or to the positive counts as a positive that nobody has
     labelled; null: none does."""
-    exact_rows: Count = 500_000
+    exact_rows: Count = 200_000
     """Most texts of a data set that are all compared with every anchor, read from the disk a part at a time.
-    Of more, those in the cells nearest to an anchor (IVF) are, which are in memory as float16."""
+    Of more, those in the cells nearest to an anchor (IVF) are, which are in memory as float16, unless anchors
+    are so few that it is less work to compare all. reports/stages/mine.json says what share of the nearest
+    the cells find."""
 
 
 FinetuneBlock = WordNetTriplets | TripletFile | RetrievalTriplets | TaskPairs

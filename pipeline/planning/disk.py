@@ -22,6 +22,9 @@ OF_CORPUS_ROW = 23
 """Its ids and where it comes from."""
 INT8 = {"static": 0.24, "bilstm": 0.32}
 EXPORTED_INT8 = 0.26
+OF_A_STUDENT_SCORED = 6
+"""Files of vectors: the teacher's, its targets, two students', documents of an index and of the queries of a
+student among the teacher's."""
 REPORT, REPORT_OF_A_STUDENT = 150_000, 350_000
 SMALL = 5_000
 """Of metrics, timing and curve."""
@@ -155,6 +158,14 @@ def _distilled(name: str, work: Work) -> Bytes:
     return Bytes(2 * size, 2 * size, 0, round(inputs) + 8 * size)
 
 
+def _scored(name: str, work: Work) -> Bytes:
+    """`evaluate` of one student, or the times of all students' searches: vectors of all texts in files."""
+    texts, dim = work.sizes.sets["eval"], max(work.dims.values(), default=0)
+    files = OF_A_STUDENT_SCORED if name else 2 + len(work.students)
+    scratch = files * texts.number * dim * FLOAT + COMPRESSED * texts.bytes
+    return Bytes(SMALL, SMALL, 0, round(scratch))
+
+
 def _exported(name: str, work: Work) -> Bytes:
     if name not in work.students:
         return Bytes()
@@ -180,6 +191,8 @@ STAGES: dict[str, Callable[[str, Work], Bytes]] = {
     "distill": _distilled,
     "finetune": _finetuned,
     "classify": _classified,
+    "evaluate": _scored,
+    "search_speed": _scored,
     "report": _reported,
     "export": _exported,
     "export_classifier": _classified,

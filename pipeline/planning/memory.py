@@ -11,8 +11,10 @@ A_COPY = 5
 """Weights, gradients, moments and the best weights so far; buffers of a teacher that encodes."""
 STEP = {"static": 200, "bilstm": 250}
 STEP_OF_ENCODER = 550
-A_VECTOR = 4e-6
-
+A_NUMBER = 4e-6
+BLOCK, BLOCKS = 65_536, 4
+"""Vectors that are compared at a time, and how many copies of them there are. Others lie in files, but for an
+index, whose lists have room for more."""
 
 OF_A_TUNED_TEACHER_THAT_IS_NOT, OF_A_STUDENT_PASSED_ON = 250, 370
 SUBSTITUTION = 350
@@ -71,8 +73,9 @@ def _classified(name: str, work: Work) -> float:
 
 def _scored(name: str, work: Work) -> float:
     weights = max((work.megabytes(one) for one in work.students if name in ("", one)), default=0.0)
-    vectors = 3 * work.sizes.sets["eval"].number * max(work.dims.values(), default=0) * A_VECTOR
-    return STARTED + 4 * weights + vectors
+    dim, texts = max(work.dims.values(), default=0), work.sizes.sets["eval"].number
+    index = 2 * texts * dim * A_NUMBER if work.params.evaluate.indexes else 0
+    return STARTED + 4 * weights + BLOCKS * min(texts, BLOCK) * dim * A_NUMBER + index
 
 
 def _exported(name: str, work: Work) -> float:

@@ -23,6 +23,7 @@ DEPTH = TOP + 1
 """Documents that are looked up: a query's own one, which is no find, may be among them."""
 ROWS_AT_A_TIME = 65_536
 """Documents that are compared at a time: a multiple of faiss' own 1,024, so that no score depends on it."""
+UNITS_AT_A_TIME = 2048
 FOUND_AT_A_TIME = 1 << 20
 """Documents found that are named and scored at a time, in Python's own objects."""
 TIE = 1e-6
@@ -131,7 +132,7 @@ def _copies(pairs: pl.DataFrame, documents: Ids) -> Copies:
 
 def searchable(embeddings: Embeddings, wanted: Ids) -> Searchable:
     """The vectors (n, d) of these texts, at length 1 for cosines; a zero vector stays zero."""
-    found, start = np.empty((len(wanted), embeddings.vectors.shape[1]), np.float32), 0
+    found, start = np.empty((len(wanted), embeddings.dim), np.float32), 0
     for block in in_blocks(embeddings, wanted):
         found[start : start + len(block)] = block
         start += len(block)
@@ -142,7 +143,16 @@ def in_blocks(embeddings: Embeddings, wanted: Ids) -> Iterator[Searchable]:
     """The same vectors, ROWS_AT_A_TIME at a time; those of a file are read as they are asked for."""
     for start in range(0, len(wanted), ROWS_AT_A_TIME):
         rows = embeddings.of(wanted[start : start + ROWS_AT_A_TIME])
-        yield (normalised(rows) if embeddings.similarity == "cosine" else rows).astype(np.float32)
+        yield _units(rows) if embeddings.similarity == "cosine" else rows.astype(np.float32)
+
+
+def _units(rows: NDArray[np.floating]) -> Searchable:
+    """Rows (n, d) at length 1, few of them at a time in float64."""
+    units = np.empty(rows.shape, np.float32)
+    for start in range(0, len(rows), UNITS_AT_A_TIME):
+        some = slice(start, start + UNITS_AT_A_TIME)
+        units[some] = normalised(rows[some])
+    return units
 
 
 def exact(

@@ -1,6 +1,7 @@
 """Corpora at an address: from a bucket of a local S3 server, and what is refused."""
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import fsspec
@@ -18,8 +19,8 @@ KEY = "corpus.sources.0.path"
 
 
 @pytest.fixture
-def bucket(monkeypatch):
-    """An empty bucket `texts` of a server on this machine, as its file system."""
+def s3(monkeypatch):
+    """A server on this machine."""
     pytest.importorskip("s3fs", reason="s3:// needs `pip install s3fs`")
     server = pytest.importorskip("moto.server", reason="the S3 server needs `pip install 'moto[server]'`")
     for name in ("NO_PROXY", "no_proxy"):
@@ -29,6 +30,13 @@ def bucket(monkeypatch):
     running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*running.get_host_and_port()))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def bucket(s3):
+    """An empty bucket `texts` of the server, as its file system."""
     import s3fs
 
     s3fs.S3FileSystem.clear_instance_cache()
@@ -36,7 +44,27 @@ def bucket(monkeypatch):
     files.mkdir("texts")
     yield files
     files.rm("texts", recursive=True)
-    running.stop()
+
+
+@contextmanager
+def refusing(s3, how):
+    """The server says no to whoever reads two.txt, at once or in the middle of it."""
+    answers = s3._server.app
+
+    def refuse(environ, start_response):
+        if environ["REQUEST_METHOD"] != "GET" or not environ["PATH_INFO"].endswith("two.txt"):
+            yield from answers(environ, start_response)
+        elif how == "half way":
+            start_response("200 OK", [("Content-Length", "200000")])
+            yield b"second\n" * 1000
+            raise ConnectionAbortedError
+        else:
+            start_response("403 Forbidden", [("Content-Type", "application/xml")])
+            yield b"<Error><Code>AccessDenied</Code><Message>not for you</Message></Error>"
+
+    s3._server.app = refuse
+    yield
+    s3._server.app = answers
 
 
 def read(path, cache):
@@ -59,6 +87,29 @@ def test_files_of_a_bucket_are_read_and_fetched_once_a_version(bucket, tmp_path,
     assert capsys.readouterr().err.count("fetched") == 1
     names = [name for name, _ in remote.named_files(address, KEY, tmp_path)]
     assert names == ["s3://texts/a/one.txt", "s3://texts/b/two.txt"]
+
+
+@pytest.mark.parametrize("how", ["half way", "at once"])
+def test_what_was_fetched_before_a_refusal_is_kept_and_the_same_run_goes_on(
+    s3, bucket, tmp_path, capsys, how
+):
+    whole = {
+        "one": [f"first {line}" for line in range(5000)],
+        "two": [f"second {line}" for line in range(5000)],
+    }
+    for name, lines in whole.items():
+        bucket.pipe(f"texts/{name}.txt", "\n".join(lines).encode())
+    address = "s3://texts/*.txt"
+    with (
+        refusing(s3, how),
+        refuses(KEY, address, "cannot be read", "run the same command again", "credentials"),
+    ):
+        read(address, tmp_path)
+    left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == ["one.txt"]
+    assert capsys.readouterr().err.count("fetched") == 1
+    assert read(address, tmp_path) == [*whole["one"], *whole["two"]]
+    assert capsys.readouterr().err.count("fetched") == 1
 
 
 @pytest.mark.parametrize("address", ["s3://texts/none.txt", "s3://texts/*.txt", "s3://no-such-bucket/x.txt"])

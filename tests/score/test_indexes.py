@@ -1,3 +1,6 @@
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import faiss
 import numpy as np
 import polars as pl
@@ -16,7 +19,8 @@ QUERIES, DIM = 30, 6
 
 
 def row(spec, pairs, embeddings):
-    (found,) = indexes.score_tasks({"find": pairs}, {"student": embeddings}, [spec])
+    with TemporaryDirectory() as folder:
+        (found,) = indexes.score_tasks({"find": pairs}, {"student": embeddings}, [spec], Path(folder))
     return found
 
 

@@ -34,9 +34,11 @@ def test_a_query_is_an_item_and_its_values_make_the_score(task):
         assert values["value"].mean() == scores[metric]
 
 
-def test_indexes_smaller_vectors_and_another_models_documents_score_alike(task):
+def test_indexes_smaller_vectors_and_another_models_documents_score_alike(task, tmp_path):
     found, embeddings, expected = task
-    [by_index] = indexes.score_tasks({"r": found.pairs}, {"m": embeddings}, [FlatIndex(kind="flat")])
+    [by_index] = indexes.score_tasks(
+        {"r": found.pairs}, {"m": embeddings}, [FlatIndex(kind="flat")], tmp_path
+    )
     by_models = asymmetric.score_tasks({"r": found.pairs}, embeddings, embeddings)["r"]
     whole = budget._score(found.pairs, "retrieval", embeddings, embeddings.vectors.shape[1], "float32")
     for scores in (by_index, by_models, whole):

@@ -1,5 +1,8 @@
 """Students as the evaluation encodes with them."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
 
 from pipeline.core.registry import implementation
+from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.encoders import packed_model
 from pipeline.params.runtime import Runtime
@@ -24,9 +28,15 @@ WANTED = [*TEXTS, "", "tab\tand  spaces", "ÜBER 漢字", "long " * 300]
 
 def encoded(folder, sentences, precision="float32", roles=None, device="auto"):
     """Vectors in the order of the sentences."""
-    ids = np.arange(len(sentences), dtype=np.uint64)
-    table = pl.DataFrame({"text_id": ids, "text": sentences, "role": roles or ["text"] * len(sentences)})
-    return embeddings(folder, "distill@x", table, precision, Runtime(device=device)).vectors
+    roles = roles or ["text"] * len(sentences)
+    ids = texts.in_role(texts.text_ids(sentences), roles)
+    order, place = np.argsort(ids), Path(tempfile.mkdtemp(dir=folder.parent))
+    table = pl.DataFrame({"text_id": ids, "text": sentences, "role": roles})
+    texts.write(table, texts.LABELLED_SCHEMA, place / "texts.parquet")
+    told = (place / "texts.parquet", precision, Runtime(device=device), place / "vectors.bin")
+    found = embeddings(folder, "distill@x", *told)
+    assert found.ids.tolist() == ids[order].tolist()
+    return found.of(ids)
 
 
 @pytest.mark.parametrize("kind", ["static", "transformer"])

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from published_sets import write_set
 from refusals import refuses
+from threadpoolctl import threadpool_limits
 
 from pipeline.params.corpus import Mine
 from pipeline.select.mining import mining
@@ -180,14 +181,66 @@ def test_many_candidates_are_searched_by_cells_and_the_metrics_say_so(tmp_path, 
     exact, counts = mined(texts, triplets, **params)
     assert "approximate" not in counts.metrics()
     monkeypatch.setattr(mining, "PROBES", probes)
+    monkeypatch.setattr(mining, "pays", lambda *_: True)
     table, counts = mined(texts, triplets, **params, exact_rows=700)
     assert counts.metrics()["approximate"] == "one"
+    (recall,) = counts.metrics()["recall"].values()
+    assert recall == 1 if probes == 1000 else alike < recall < 1
     given, wanted, found = keyed(triplets), keyed(exact), keyed(table)
     both = [(set(wanted[key][len(given[key]) :]), set(found[key][len(given[key]) :])) for key in given]
     assert sum(len(one & other) for one, other in both) > alike * counts.mined
     texts_of_one = triplets.filter(pl.col("task") == "one").select("right_id", "negative_ids")
     candidates = {*texts_of_one["right_id"], *texts_of_one["negative_ids"].explode()}
     assert set().union(*(row for key, row in found.items() if key[0] == "one")) <= candidates
+
+
+@pytest.mark.parametrize(
+    ("candidates", "anchors", "cells"),
+    [
+        (216_000, 10_000, False),
+        (216_000, 50_000, True),
+        (8_800_000, 30_000, False),
+        (8_800_000, 500_000, True),
+    ],
+)
+def test_cells_are_made_where_that_is_less_work_than_to_compare_all(candidates, anchors, cells):
+    assert mining.pays(candidates, anchors) == cells
+
+
+def test_few_anchors_are_compared_with_all_texts(texts):
+    exact, _ = mined(texts, random_triplets(), **ALL)
+    table, counts = mined(texts, random_triplets(), **ALL, exact_rows=20)
+    assert table.equals(exact)
+    assert "approximate" not in counts.metrics()
+
+
+def test_the_cells_are_the_same_every_time_and_on_any_number_of_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(mining, "pays", lambda *_: True)
+    texts = unit_vectors(published(tmp_path / "set", random_vectors(2000)), tmp_path / "unit.bin")
+    made = []
+    for threads in (1, 2, 2):
+        with threadpool_limits(threads):
+            table, counts = mined(texts, random_triplets(2000, 400), **ALL, exact_rows=700)
+        made.append((table.rows(), counts.metrics()))
+    assert made[0] == made[1] == made[2]
+
+
+def test_the_share_of_the_nearest_that_is_found_is_told(texts, monkeypatch):
+    def half_blind(_, candidates):
+        odd = np.where(candidates % 2, candidates, -1)
+        return lambda anchors, _: np.tile(odd, (len(anchors), 1))
+
+    monkeypatch.setattr(mining, "approximate_search", half_blind)
+    monkeypatch.setattr(mining, "pays", lambda *_: True)
+    triplets = random_triplets().filter(task="one")
+    _, counts = mined(texts, triplets, **ALL | OFF, exact_rows=20)
+    _, units = texts
+    candidates = np.unique(pl.concat([triplets["right_id"], triplets["negative_ids"].explode().drop_nulls()]))
+    anchors = np.unique(triplets["left_id"])
+    assert len(anchors) < mining.ASKED
+    cosines = units[anchors.astype(int)] @ units[candidates.astype(int)].T
+    nearest = candidates[np.argsort(-cosines, axis=1, kind="stable")[:, : ALL["top_k"]]]
+    assert counts.metrics()["recall"]["one"] == pytest.approx((nearest % 2).mean(), abs=0.02)
 
 
 def test_a_search_may_find_fewer_than_it_is_asked_for(texts, monkeypatch):

@@ -66,7 +66,9 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(folder, files, 
     assert full == "store" or " 0 encoded, 500 taken" in capsys.readouterr().err
 
 
-def test_a_small_disk_fills_up_and_grows(folder, files):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_small_disk_fills_up_and_grows(folder, files, workers):
+    write_params(shard_rows=64, workers=workers)
     Path(".cache").mkdir()
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", SMALL_DISK, sys.executable], capture_output=True, text=True

@@ -8,6 +8,7 @@ import pytest
 from killed import killed_write
 from refusals import refuses
 
+from pipeline.teacher.encoding.store import store as store_module
 from pipeline.teacher.encoding.store.store import VectorStore
 
 RECIPE = {"model": "m", "weights": "w", "prompt": "", "precision": "float32"}
@@ -104,6 +105,22 @@ def test_a_damaged_file_is_dropped_and_said(store, capsys, damage):
     assert np.array_equal(found[3:], VECTORS[3:])
     assert f"{damaged} is damaged: dropped, its texts are encoded again" in capsys.readouterr().err
     assert damaged not in files(store)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_of_a_file_that_has_none_of_a_few_ids_no_vector_is_read(store, capsys, monkeypatch, few):
+    monkeypatch.setattr(store_module, "FEW", 3 if few else 2)
+    store.add(IDS[[0, 1, 5]], "sentence", VECTORS[[0, 1, 5]])
+    (others,) = files(store)
+    flip_a_bit(store.folder / others)
+    store.add(IDS[2:4], "sentence", VECTORS[2:4])
+    present, found = store.load(IDS[2:4], "sentence")
+    assert present.all()
+    assert np.array_equal(found, VECTORS[2:4])
+    assert (others in files(store), "is damaged" in capsys.readouterr().err) == (few, not few)
+    present, _ = store.load(IDS[[1, 3]], "sentence")
+    assert present.tolist() == [False, True]
+    assert others not in files(store)
 
 
 def test_what_a_killed_process_left_is_passed_over_and_removed_on_the_way(store):

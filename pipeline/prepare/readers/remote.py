@@ -66,8 +66,9 @@ def fetched(url: str, key: str, cache: Path) -> dict[str, Path]:
         cause = error.__cause__ if isinstance(error, _NotFetchedError) and error.__cause__ else error
         told = str(cause).partition("\n")[0]
         raise UserError(
-            f"{key}: {url} cannot be read ({type(cause).__name__}: {told}); correct the address, or give "
-            f"{ADDRESSES[scheme]} the credentials or the endpoint that it asks for"
+            f"{key}: {url} cannot be read ({type(cause).__name__}: {told}); run the same command again, "
+            f"which fetches the rest, or correct the address, or give {ADDRESSES[scheme]} the credentials or "
+            "the endpoint that it asks for"
         ) from None
     if not copies:
         raise UserError(f"{key}: {url} names no file; correct the address")

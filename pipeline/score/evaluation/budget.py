@@ -13,8 +13,9 @@ from pipeline.params.evaluate import Probe, Scoring
 from pipeline.params.search import Budget, VectorType
 from pipeline.params.students import Student
 from pipeline.tasks import scoring as evaluation
-from pipeline.tasks.embeddings import Embeddings
-from pipeline.tasks.ranking import searchable
+from pipeline.tasks.embeddings import Embeddings, Ids
+from pipeline.tasks.ranking import in_blocks
+from pipeline.vectors.space.geometry import normalised
 
 SHORTEST = 32
 """Where halving a vector ends."""
@@ -54,7 +55,7 @@ def score_tasks(
     tasks = {name: pairs for name, pairs in tasks.items() if can_score(scoring[name])}
     if not tasks:
         return []
-    whole = embeddings.vectors.shape[1]
+    whole = embeddings.dim
     trained = _trained(student, whole)
 
     def scored(dim: int, kind: VectorType) -> evaluation.Scores:
@@ -89,7 +90,7 @@ def stored(vectors: Vectors, fitted: Vectors, kind: VectorType) -> NDArray[np.fl
     Args:
         vectors: any.
         fitted: (m, d); int8 has 256 steps from the least to the greatest of each of their dimensions, and
-            clips what lies outside.
+            clips what lies outside. So the least and the greatest alone, (2, d), do for all.
         kind: `binary` keeps signs (0 counts as negative): cosines rank pairs by the Hamming distance of their
             bits.
     """
@@ -119,13 +120,24 @@ def _score(
     pairs: pl.DataFrame, how: Scoring, embeddings: Embeddings, dim: int, kind: VectorType
 ) -> dict[str, float]:
     """A task's scores; int8 is fitted on what is stored: documents, entities, all candidates of a choice."""
-    ids = evaluation.text_ids({"": pairs})
+    prefixes = replace(embeddings, vectors=embeddings.vectors[:, :dim])
     kept = evaluation.stored_ids(pairs)
-    kept = kept if len(kept) else ids  # clustering has single texts
-    prefixes = searchable(replace(embeddings, vectors=embeddings.vectors[:, :dim]), ids)
-    vectors = stored(prefixes, prefixes[np.searchsorted(ids, kept)], kind)
+    kept = kept if len(kept) else evaluation.text_ids({"": pairs})  # clustering has single texts
+    fitted = _range(prefixes, kept) if kind == "int8" else np.empty((0, dim), np.float32)
+    unit = embeddings.similarity == "cosine"
+
+    def as_stored(rows: Vectors) -> NDArray[np.float32]:
+        return stored(normalised(rows) if unit else rows, fitted, kind)
+
     similarity = "cosine" if kind == "binary" else embeddings.similarity
-    return evaluation.score_tasks({"": pairs}, {"": how}, Embeddings(ids, vectors, similarity))[""]
+    stored_ones = replace(prefixes, similarity=similarity, change=as_stored)
+    return evaluation.score_tasks({"": pairs}, {"": how}, stored_ones)[""]
+
+
+def _range(embeddings: Embeddings, wanted: Ids) -> NDArray[np.float32]:
+    """The least and the greatest value of each dimension of these vectors, as they are compared, (2, d)."""
+    ends = [np.stack([block.min(axis=0), block.max(axis=0)]) for block in in_blocks(embeddings, wanted)]
+    return np.stack([np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]])
 
 
 def _signs(rows: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -1,6 +1,7 @@
 """evaluate@NAME: score a student untrained, distilled and fine-tuned, beside the teacher's cached vectors."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -9,6 +10,7 @@ import polars as pl
 import typer
 
 from pipeline.core import fingerprint
+from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import texts
@@ -27,7 +29,8 @@ from pipeline.score.evaluation import (
     items,
 )
 from pipeline.score.evaluation.searches import indexes
-from pipeline.score.evaluation.searches.shipped import embeddings
+from pipeline.score.evaluation.searches.shipped import embeddings, write_texts
+from pipeline.score.evaluation.teacher_vectors import Sources, TeacherVectors, changed
 from pipeline.score.statistics import examined
 from pipeline.tasks import agreement, pairs
 from pipeline.tasks import scoring as evaluation
@@ -36,11 +39,11 @@ from pipeline.tasks.subtasks import spelled_out
 from pipeline.vectors import collapse
 from pipeline.vectors.sets import published
 from pipeline.vectors.space import pca
-from pipeline.vectors.space.targets import left_out, reduced_similarity, reduction
+from pipeline.vectors.space.targets import left_out, reduction
 
 Tasks = Mapping[str, Task | Agreement]
-Sources = list[tuple[published.VectorSet, np.ndarray]]
-"""Vector sets of the teacher's, and which ids are taken from each."""
+LOOKED_UP, LOOKED_UP_PLACES = 4096, 64
+"""Texts that are read where one is shown, and of how many places they are kept."""
 
 
 class Scored(NamedTuple):
@@ -78,60 +81,71 @@ def main(
     test = evaluation.split_of(pairs.read(tasks), "test")
     compared = agreement.held_out(corpus, params.evaluate.agreement)
     ids = _evaluated(test, compared)
-    table = pl.concat([texts.read_labelled(eval_texts), compared.texts]).unique("text_id").sort("text_id")
-    table = table.filter(pl.col("text_id").is_in(pl.Series(ids).implode()))
     precision = params.evaluate.precision
-    views = (teacher_view, block.view)
-    sources = _sources(eval_vectors, evaluation.text_ids(test), corpus_vectors, ids, views)
-    shipped = embeddings(finetuned, f"finetune@{name}", table, precision, params.runtime)
-    teacher, target = _teacher(sources, teacher_view, block.view, shipped.vectors.shape[1], ids, pca_folder)
-    specs: dict[str, Task | Agreement] = {**params.evaluate.tasks}
-    if params.evaluate.agreement and len(compared.texts):
-        own = compared.texts["text_id"].to_numpy()
-        test[AGREEMENT] = agreement.task(Embeddings(own, teacher.of(own), teacher.similarity))
-        specs[AGREEMENT] = params.evaluate.agreement
-    scoring = {task: specs[task].scoring for task in test}
-    depths = {task: depth for task in test if (depth := getattr(specs[task], "depth", None))}
+    sources = _sources(
+        eval_vectors, evaluation.text_ids(test), corpus_vectors, ids, (teacher_view, block.view)
+    )
+    with scratch_folder(Path(params.runtime.cache) / "training" / f"evaluate-{name}") as scratch:
+        table = scratch / "texts.parquet"
+        write_texts(eval_texts, compared.texts, ids, table)
 
-    def scored(one: Embeddings) -> Scored:
-        return Scored(one.vectors.shape[1], *items.score_tasks(test, scoring, one, depths))
+        def encoded(folder: Path, wrote: str, file: str) -> Embeddings:
+            return embeddings(folder, wrote, table, precision, params.runtime, scratch / file)
 
-    models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
-    by_model = {"teacher": scored(teacher)}
-    by_model["teacher_pca"] = by_model["teacher"] if target is teacher else scored(target)
-    targets = collapse.describe(target.vectors)
-    del target
-    # A student that is not fine-tuned is the distilled one again, and is scored once.
-    by_files = {fingerprint.of_folder(finetuned): scored(shipped)}
-    for stage, folder in (("untrained", untrained), ("distilled", distilled), ("finetuned", finetuned)):
-        files = fingerprint.of_folder(folder)
-        if files not in by_files:
-            by_files[files] = scored(embeddings(folder, f"distill@{name}", table, precision, params.runtime))
-        by_model[stage] = by_files[files]
-    block = block.model_copy(update={"dim": by_model["distilled"].dim})
-    summary = _summary({model: found.scores for model, found in by_model.items()}, specs)
-    summary["geometry"] = _geometry(models, test, scoring)
-    summary["agreement"] = {"left_out": compared.left_out, "groups": []}
-    if AGREEMENT in test:
-        found = agreement_groups.groups(test[AGREEMENT], shipped, compared.texts, teacher_parts)
-        summary["agreement"]["groups"] = found
-    fix = _fix(name, block)
-    collapse.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix, targets)
-    shape = {
-        "dim": by_model["finetuned"].dim,
-        "dims": {model: found.dim for model, found in by_model.items()},
-        "views": {"teacher": teacher_view, "teacher_pca": block.view},
-    }
-    how = {model: one.similarity for model, one in models.items()}
-    if set(how.values()) != {"cosine"}:
-        shape["similarity"] = how
-    in_use = {
-        **_search(block, models, test, scoring, params.evaluate, sources, teacher_view, pca_folder),
-        **_budget(block, models, test, specs, params.evaluate.budget),
-    }
-    metrics.write({"student": name, "kind": block.kind, **shape, **summary, **in_use}, out)
-    parts = [by_model[model].items.with_columns(pl.lit(model).alias("model")) for model in examined.MODELS]
-    _examine(pl.concat(parts), models, test, scoring, table, examined_folder)
+        shipped = encoded(finetuned, f"finetune@{name}", "shipped.bin")
+        cached = TeacherVectors(sources, ids, scratch)
+        teacher = cached.of(teacher_view)
+        target = cached.target(block.view, shipped.dim, pca_folder)
+        specs: dict[str, Task | Agreement] = {**params.evaluate.tasks}
+        if params.evaluate.agreement and len(compared.texts):
+            own = compared.texts["text_id"].to_numpy()
+            test[AGREEMENT] = agreement.task(Embeddings(own, teacher.of(own), teacher.similarity))
+            specs[AGREEMENT] = params.evaluate.agreement
+        scoring = {task: specs[task].scoring for task in test}
+        depths = {task: depth for task in test if (depth := getattr(specs[task], "depth", None))}
+
+        def scored(one: Embeddings) -> Scored:
+            return Scored(one.dim, *items.score_tasks(test, scoring, one, depths))
+
+        models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
+        by_model = {"teacher": scored(teacher)}
+        by_model["teacher_pca"] = by_model["teacher"] if target is teacher else scored(target)
+        targets = collapse.describe(target.vectors)
+        # A student that is not fine-tuned is the distilled one again, and is scored once.
+        by_files = {fingerprint.of_folder(finetuned): scored(shipped)}
+        for stage, folder in (("untrained", untrained), ("distilled", distilled), ("finetuned", finetuned)):
+            files = fingerprint.of_folder(folder)
+            if files not in by_files:
+                by_files[files] = scored(encoded(folder, f"distill@{name}", "other.bin"))
+            by_model[stage] = by_files[files]
+        block = block.model_copy(update={"dim": by_model["distilled"].dim})
+        summary = _summary({model: found.scores for model, found in by_model.items()}, specs)
+        summary["geometry"] = _geometry(models, test, scoring)
+        summary["agreement"] = {"left_out": compared.left_out, "groups": []}
+        if AGREEMENT in test:
+            found = agreement_groups.groups(test[AGREEMENT], shipped, compared.texts, teacher_parts)
+            summary["agreement"]["groups"] = found
+        fix = _fix(name, block)
+        collapse.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix, targets)
+        shape = {
+            "dim": by_model["finetuned"].dim,
+            "dims": {model: found.dim for model, found in by_model.items()},
+            "views": {"teacher": teacher_view, "teacher_pca": block.view},
+        }
+        how = {model: one.similarity for model, one in models.items()}
+        if set(how.values()) != {"cosine"}:
+            shape["similarity"] = how
+        in_use = {
+            **_search(
+                block, models, test, scoring, params.evaluate, cached, teacher_view, pca_folder, scratch
+            ),
+            **_budget(block, models, test, specs, params.evaluate.budget),
+        }
+        metrics.write({"student": name, "kind": block.kind, **shape, **summary, **in_use}, out)
+        parts = [
+            by_model[model].items.with_columns(pl.lit(model).alias("model")) for model in examined.MODELS
+        ]
+        _examine(pl.concat(parts), models, test, scoring, table, examined_folder)
 
 
 def _fix(name: str, block: Student) -> str:
@@ -166,33 +180,6 @@ def _sources(
     return [(published.open_set(folder, *views), own) for folder, own in wanted if len(own)]
 
 
-def _teacher(
-    sources: Sources,
-    teacher_view: str,
-    view: str,
-    dim: int,
-    ids: np.ndarray,
-    pca_folder: Path,
-) -> tuple[Embeddings, Embeddings]:
-    """The view that stands for the teacher, and the one that the student learns, reduced to its dimension."""
-    first, _ = sources[0]
-    full = target = Embeddings(ids, _vectors_of(sources, teacher_view), first.similarity(teacher_view))
-    if view != teacher_view:
-        target = Embeddings(ids, _vectors_of(sources, view), first.similarity(view))
-    if dim < target.vectors.shape[1]:
-        fitted = pca.read(pca_folder, view)
-        reduced = fitted.reduce(target.vectors, min(dim, fitted.rank))
-        target = Embeddings(ids, reduced, reduced_similarity(target.similarity, fitted))
-    return full, target
-
-
-def _vectors_of(sources: Sources, view: str) -> np.ndarray:
-    """The vectors of the ids of all sources, ascending."""
-    parts = [part for vector_set, own in sources for part in vector_set.of(own, view)]
-    order = np.argsort(np.concatenate([own for _, own in sources]))
-    return np.concatenate(parts).astype(np.float32)[order]
-
-
 def _summary(scores: dict[str, evaluation.Scores], tasks: Tasks) -> dict[str, Any]:
     main_metrics = evaluation.main_metrics({name: tasks[name] for name in scores["teacher"]})
     return {
@@ -224,14 +211,19 @@ def _examine(
     models: dict[str, Embeddings],
     test: dict[str, pl.DataFrame],
     scoring: dict[str, Scoring],
-    table: pl.DataFrame,
+    table: Path,
     out: Path,
 ) -> None:
     """Write what single items, texts and features look like to the teacher and to the student that ships."""
-    ids = table["text_id"].to_numpy()
+    ids = models["teacher"].ids
+
+    @lru_cache(LOOKED_UP_PLACES)
+    def some(first: int) -> list[str]:
+        return texts.read_slice(table, first, first + LOOKED_UP)
 
     def text(wanted: int) -> str:
-        return table["text"][int(np.searchsorted(ids, np.uint64(wanted)))]
+        first, row = divmod(int(np.searchsorted(ids, np.uint64(wanted))), LOOKED_UP)
+        return some(first * LOOKED_UP)[row]
 
     beside = (models["teacher"], models["finetuned"])
     shown = examples.of_tasks(test, scoring, beside, text)
@@ -245,22 +237,23 @@ def _search(
     test: dict[str, pl.DataFrame],
     scoring: dict[str, Scoring],
     params: Evaluate,
-    sources: Sources,
+    cached: TeacherVectors,
     teacher_view: str,
     pca_folder: Path,
+    scratch: Path,
 ) -> dict[str, Any]:
     """Retrieval by the indexes, and by a student's queries among the teacher's documents."""
-    shipped, ids = models["finetuned"], models["finetuned"].ids
+    shipped = models["finetuned"]
     tasks = {name: rows for name, rows in test.items() if scoring[name] == "retrieval"}
     shown = {"teacher": models["teacher"], "finetuned": shipped}
-    found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.indexes)}
+    found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.indexes, scratch)}
     fitted = pca.read(pca_folder, block.view)
     why = left_out(block, fitted.dim, teacher_view)
     if why and tasks:
         say(f"evaluate: no student queries among the teacher's documents: {why}")
     elif tasks:
-        vectors_of_view = _vectors_of(sources, block.view)
-        documents = Embeddings(ids, reduction(block, fitted)(vectors_of_view))
+        change = reduction(block, fitted)
+        documents = changed(cached.of(block.view), change, scratch / "learnt.bin", "cosine")
         found["asymmetric"] = asymmetric.score_tasks(tasks, shipped, documents)
     return {"asymmetric": {}, **found, "asymmetric_left_out": why}
 

@@ -20,7 +20,7 @@ NEIGHBOURS = 3
 PAIRS = 2000
 """Pairs of a task that are ranked, at most."""
 WORST = 10
-BLOCK = 65_536
+BLOCK = 8192
 """Candidates whose cosines are computed at a time."""
 
 Text = Callable[[int], str]

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import polars as pl
 import typer
 
@@ -15,11 +14,11 @@ from pipeline.data.common import texts
 from pipeline.data.common.files import metrics
 from pipeline.data.student import student_folder
 from pipeline.params.load import Params, load
-from pipeline.score.evaluation.searches.shipped import embeddings
+from pipeline.score.evaluation.searches.shipped import embeddings, write_texts
 from pipeline.score.search.search_times import Plan, measure
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
-from pipeline.tasks.embeddings import Embeddings
+from pipeline.tasks.embeddings import Embeddings, Ids, in_file
 from pipeline.tasks.subtasks import spelled_out
 from pipeline.vectors.sets import published
 
@@ -42,10 +41,10 @@ def main(
     }
     rows = []
     if retrieval and params.evaluate.indexes:
-        wanted = pl.Series(evaluation.text_ids(retrieval)).implode()
-        table = texts.read_labelled(eval_texts).filter(pl.col("text_id").is_in(wanted))
-        models = _models(params, table, eval_vectors, teacher_view, students)
-        with scratch_folder(out) as folder:
+        ids = evaluation.text_ids(retrieval)
+        with scratch_folder(Path(params.runtime.cache) / "training" / "search_speed") as folder:
+            write_texts(eval_texts, pl.DataFrame(schema=texts.LABELLED_SCHEMA), ids, folder / "texts.parquet")
+            models = _models(params, ids, folder, eval_vectors, teacher_view, students)
             rows = measure(retrieval, models, params.evaluate.indexes, plan, folder)
     else:
         why = "evaluate.indexes is empty" if retrieval else "no test task is a retrieval task"
@@ -54,18 +53,17 @@ def main(
 
 
 def _models(
-    params: Params, table: pl.DataFrame, eval_vectors: Path, teacher_view: str, students: Path
+    params: Params, ids: Ids, folder: Path, eval_vectors: Path, teacher_view: str, students: Path
 ) -> Iterator[tuple[str, Embeddings]]:
-    """The texts' vectors of the teacher, then of each student."""
-    ids = table["text_id"].to_numpy()
-    teacher = published.open_set(eval_vectors, teacher_view)
-    vectors = np.concatenate([*teacher.of(ids, teacher_view)])
-    yield "teacher", Embeddings(ids, vectors, teacher.similarity(teacher_view))
+    """The texts' vectors of the teacher, then of each student, in one file in turn."""
+    teacher, file = published.open_set(eval_vectors, teacher_view), folder / "model.bin"
+    how = teacher.similarity(teacher_view)
+    yield "teacher", in_file(file, ids, teacher.of(ids, teacher_view), how)
     for name in params.students:
         if student_folder.refusal(students / name):
             continue
-        precision = params.evaluate.precision
-        yield name, embeddings(students / name, f"finetune@{name}", table, precision, params.runtime)
+        told = (folder / "texts.parquet", params.evaluate.precision, params.runtime, file)
+        yield name, embeddings(students / name, f"finetune@{name}", *told)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from pipeline.core.atomic import disk_errors
 from pipeline.core.rounds import spread
 from pipeline.params.search import Index
 from pipeline.params.teacher import Similarity
@@ -27,6 +25,7 @@ Found = TypeVar("Found")
 
 LEAST_SECONDS = 0.05
 """What takes less is repeated: a single time of it would be the system's own work."""
+PAGE = 4096
 WARM_UP = 64
 """Documents of the first index, which is not timed."""
 
@@ -43,15 +42,10 @@ class Plan:
 class Sides:
     """A model's vectors of a task."""
 
-    file: Path
-    """Of the documents."""
+    documents: Searchable
+    """(n, d), mapped from a file."""
     queries: Searchable
     similarity: Similarity
-
-    @property
-    def documents(self) -> Searchable:
-        """(n, d), read as they are asked for."""
-        return np.load(self.file, mmap_mode="r")
 
 
 def measure(
@@ -63,7 +57,8 @@ def measure(
 ) -> list[Row]:
     """Build and search every index of every model in turn, round after round, as a machine's speed drifts.
 
-    Memory is that of one model's vectors at a time, twice: the others' lie in `folder`.
+    All vectors lie in files: memory is that of an index. Before an index is built, its file is gone through,
+    so that the time is none of the disk's as long as the system keeps as much of it.
 
     Args:
         tasks: the rows of each.
@@ -82,19 +77,16 @@ def measure(
     rows = []
     for name, vectors in _stored(tasks, models, folder).items() if specs else ():
         cells = list(product(specs, vectors))
-        # One for all: memory that is freed and asked for again between builds would count in some of them.
-        room = np.empty(max(sides.documents.size for sides in vectors.values()), np.float32)
         seconds: list[list[tuple[float, float]]] = [[] for _ in cells]
         with threadpool_limits(plan.threads):
             for spec, model in cells:
                 sides = vectors[model]
-                _time(spec, _read(sides.documents[:WARM_UP], room), sides.queries[:WARM_UP], sides.similarity)
+                _time(spec, sides.documents[:WARM_UP], sides.queries[:WARM_UP], sides.similarity)
             for _ in range(plan.rounds):
                 for measured, (spec, model) in zip(seconds, cells, strict=True):
                     sides = vectors[model]
-                    measured.append(
-                        _time(spec, _read(sides.documents, room), sides.queries, sides.similarity)
-                    )
+                    touch(sides.documents)
+                    measured.append(_time(spec, sides.documents, sides.queries, sides.similarity))
         for measured, (spec, model) in zip(seconds, cells, strict=True):
             build, search = np.median(measured, axis=0)
             queries = len(vectors[model].queries)
@@ -122,20 +114,16 @@ def _stored(
     numbers = count()
     for model, embeddings in models:
         for name, task in collections.items():
-            file = folder / f"{next(numbers)}.npy"
-            with disk_errors(file):
-                np.save(file, ranking.searchable(embeddings, task.documents))
+            documents = indexes.stored(embeddings, task.documents, folder / f"{next(numbers)}.bin")
             queries = ranking.searchable(embeddings, task.queries[:QUERIES])
-            found[name][model] = Sides(file, queries, embeddings.similarity)
+            found[name][model] = Sides(documents, queries, embeddings.similarity)
         del embeddings  # before the next model's are made
     return found
 
 
-def _read(stored: Searchable, room: NDArray[np.float32]) -> Searchable:
-    """A copy (n, d) in `room`."""
-    copy = room[: stored.size].reshape(stored.shape)
-    copy[:] = stored
-    return copy
+def touch(stored: Searchable) -> None:
+    """Let the system have all of a mapped file in its memory, by a number of each of its pages."""
+    stored.reshape(-1)[:: PAGE // stored.itemsize].sum()
 
 
 def _time(

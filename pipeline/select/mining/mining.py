@@ -26,6 +26,10 @@ FOUND_BYTES = 12
 """Of a text that a search finds: its row and its cosine."""
 CELL_SAMPLE = 64
 """Vectors a cell that the cells are learnt from."""
+SEED, ROUNDS = 1234, 25
+"""Of what the cells start from; of k-means."""
+ASKED = 100
+"""Anchors, at most, whose nearest are looked for exactly too, to say how many of them the cells find."""
 PROBES = 32
 """Cells that are searched for an anchor."""
 SPARE = 16
@@ -46,8 +50,8 @@ class Counts:
     mined: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     """Near texts by the first reason that speaks against them."""
-    approximate: list[str] = field(default_factory=list)
-    """Tasks of more than `exact_rows` candidates, not all of whose nearest are found."""
+    recall: dict[str, float] = field(default_factory=dict)
+    """By task that is searched by cells: of the `top_k` nearest to some anchors, the share that is found."""
     documents: dict[str, int] = field(default_factory=dict)
     """By task with a collection: its documents, but for those that triplets name."""
     from_documents: int = 0
@@ -68,7 +72,7 @@ class Counts:
             "mined": self.mined,
             "dropped": {reason: count for reason, count in self.dropped.items() if count},
             "mean_cosine": means,
-            **({"approximate": ", ".join(self.approximate)} if self.approximate else {}),
+            **({"approximate": ", ".join(self.recall), "recall": self.recall} if self.recall else {}),
             **(
                 {"collection": {"documents": self.documents, "mined": self.from_documents}}
                 if self.documents
@@ -125,10 +129,10 @@ class Miner:
         parts = [self._triplets.clear()]
         for (name,), triplets in self._triplets.group_by("task", maintain_order=True):
             named = np.unique(self._rows(pl.concat([triplets["right_id"], _given(triplets)])))
-            candidates = self._candidates(str(name), named, counts)
-            if len(candidates) > self._params.exact_rows:
-                counts.approximate.append(str(name))
+            candidates = self._candidates(str(name), named, len(triplets), counts)
+            if self._by_cells(len(candidates), len(triplets)):
                 search = approximate_search(self._vectors, candidates)
+                counts.recall[str(name)] = self._recall(search, candidates, triplets["left_id"])
             else:
                 search = exact_search(self._vectors, candidates)
             wanted = min(self._params.top_k + SPARE, len(candidates))
@@ -141,14 +145,17 @@ class Miner:
                     parts.append(self._with_mined(searched[part], near[part], named, counts))
         return pl.concat(parts), counts
 
-    def _candidates(self, task: str, named: Rows, counts: Counts) -> Rows:
+    def _by_cells(self, candidates: int, anchors: int) -> bool:
+        return candidates > self._params.exact_rows and pays(candidates, anchors)
+
+    def _candidates(self, task: str, named: Rows, anchors: int, counts: Counts) -> Rows:
         """What negatives of a task are taken from: what its triplets name, and its collection."""
         documents = self._documents.filter(task=task)["right_id"]
         if documents.is_empty():
             return named
         every = np.union1d(named, self._rows(documents))
         counts.documents[task] = len(every) - len(named)
-        way = "approximately" if len(every) > self._params.exact_rows else "exactly"
+        way = "approximately" if self._by_cells(len(every), anchors) else "exactly"
         say(f"mine {task}: {len(every):,} texts are searched {way}, {len(named):,} of them named by triplets")
         return every
 
@@ -189,6 +196,17 @@ class Miner:
         cosines = np.where(near < 0, -np.inf, self._cosines(anchors[:, None], near))
         order = np.lexsort((near, -cosines), axis=1)[:, : self._params.top_k]
         return np.take_along_axis(near, order, axis=1), np.take_along_axis(cosines, order, axis=1)
+
+    def _recall(self, search: Search, candidates: Rows, anchors: pl.Series) -> float:
+        """The share of the texts nearest to some anchors, by an exact search, that another search finds."""
+        every, wanted = np.unique(self._rows(anchors)), min(self._params.top_k + SPARE, len(candidates))
+        some = every[:: -(-len(every) // min(ASKED, max(1, _rows_at_a_time(self._vectors) // wanted)))]
+        found, nearest = (
+            self._nearest(some, one(self._vectors[some], wanted))[0]
+            for one in (search, exact_search(self._vectors, candidates))
+        )
+        both = np.isin(self._pair(some[:, None], nearest), self._pair(some[:, None], found))
+        return float(both.mean())
 
     def _too_near(
         self, anchors: Rows, positives: Rows, near: Rows, cosines: Unit
@@ -234,12 +252,21 @@ def exact_search(vectors: Unit, candidates: Rows) -> Search:
     return search
 
 
+def pays(candidates: int, anchors: int) -> bool:
+    """Whether to make cells and to search some compares fewer pairs of vectors than an exact search does."""
+    cells = int(4 * math.sqrt(candidates))
+    made = cells * (ROUNDS * min(candidates, CELL_SAMPLE * cells) + candidates)
+    return made + anchors * (cells + PROBES * candidates // cells) < anchors * candidates
+
+
 def approximate_search(vectors: Unit, candidates: Rows) -> Search:
     """The cells nearest to an anchor are searched."""
     import faiss
 
     cells = int(4 * math.sqrt(len(candidates)))
     index = faiss.index_factory(vectors.shape[1], f"IVF{cells},SQfp16", faiss.METRIC_INNER_PRODUCT)
+    made = faiss.extract_index_ivf(index).cp
+    made.seed, made.niter = SEED, ROUNDS
     index.train(vectors[candidates[:: max(1, len(candidates) // (CELL_SAMPLE * cells))]])
     size = _rows_at_a_time(vectors)
     for start in range(0, len(candidates), size):

@@ -15,7 +15,8 @@ def normalised(vectors: Vectors) -> NDArray[np.float64]:
     """Rows at length 1, in float64; a zero row stays zero. (n, d) -> (n, d)."""
     rows = vectors.astype(np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths == 0, 1, lengths)
+    rows /= np.where(lengths == 0, 1, lengths)
+    return rows
 
 
 def mean_pairwise_cosine(vectors: Vectors) -> float:

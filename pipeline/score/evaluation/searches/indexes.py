@@ -1,7 +1,8 @@
 """Retrieval by faiss indexes that do not look at every document: what they find, and how large they are."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -9,8 +10,8 @@ import polars as pl
 from pipeline.params.search import FlatIndex, HnswIndex, Index, IvfIndex
 from pipeline.params.teacher import Similarity
 from pipeline.tasks import ranking
-from pipeline.tasks.embeddings import Embeddings
-from pipeline.tasks.ranking import DEPTH, TOP, Collection, Found, Searchable
+from pipeline.tasks.embeddings import Embeddings, Ids, in_file
+from pipeline.tasks.ranking import DEPTH, ROWS_AT_A_TIME, TOP, Collection, Found, Searchable
 
 if TYPE_CHECKING:
     import faiss
@@ -23,9 +24,11 @@ Row = dict[str, Any]
 
 
 def score_tasks(
-    tasks: Mapping[str, pl.DataFrame], models: Mapping[str, Embeddings], specs: Sequence[Index]
+    tasks: Mapping[str, pl.DataFrame], models: Mapping[str, Embeddings], specs: Sequence[Index], folder: Path
 ) -> list[Row]:
     """What every index finds of every retrieval task with every model's vectors.
+
+    The documents' vectors lie in a file in `folder`, so that memory is that of an index.
 
     Returns:
         Rows of task, model, index, nlist and nprobe or m, ef_construction and ef_search, documents, dim,
@@ -40,22 +43,34 @@ def score_tasks(
         for model, embeddings in models.items():
             # The links of a graph depend on which of several threads comes first.
             with threadpool_limits(1):
-                rows += [{"task": name, "model": model, **row} for row in _rows(task, embeddings, specs)]
+                found = _rows(task, embeddings, specs, folder / "documents.bin")
+                rows += [{"task": name, "model": model, **row} for row in found]
     return rows
 
 
-def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index]) -> Iterator[Row]:
-    documents, queries = (ranking.searchable(embeddings, ids) for ids in (task.documents, task.queries))
-    exact = ranking.exact([documents], queries, how=embeddings.similarity)
+def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index], file: Path) -> Iterator[Row]:
+    documents, queries = (
+        stored(embeddings, task.documents, file),
+        ranking.searchable(embeddings, task.queries),
+    )
+    blocks = np.array_split(documents, range(ROWS_AT_A_TIME, len(documents), ROWS_AT_A_TIME))
+    exact = ranking.exact(blocks, queries, how=embeddings.similarity)
     for spec in specs:
         index = build(spec, documents, embeddings.similarity)
         found = search(index, queries)
+        size = saved_bytes(index)
+        del index  # before the next one is built
         yield {
             **described(spec, documents),
-            "bytes": saved_bytes(index),
+            "bytes": size,
             **ranking.score(task, found),
             f"exact@{TOP}": _share_of_nearest(found, exact),
         }
+
+
+def stored(embeddings: Embeddings, wanted: Ids, file: Path) -> Searchable:
+    """The `searchable` vectors (n, d) of these texts, n >= 1, mapped from a file, which is made anew."""
+    return in_file(file, wanted, ranking.in_blocks(embeddings, wanted)).vectors
 
 
 def described(spec: Index, documents: Searchable) -> Row:
@@ -102,7 +117,10 @@ def saved_bytes(index: "faiss.Index") -> int:
     """Bytes of an index as faiss saves it, which is what it takes in memory but for a few."""
     import faiss
 
-    return int(faiss.serialize_index(index).nbytes)
+    sizes: list[int] = []
+    count = cast("Any", faiss).PyCallbackIOWriter(lambda part: sizes.append(len(part)))
+    faiss.write_index(index, count)
+    return sum(sizes)
 
 
 def _share_of_nearest(found: Found, exact: Found) -> float:

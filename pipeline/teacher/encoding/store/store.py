@@ -5,8 +5,10 @@
 
 A file's name holds the range of its ids and the hash of its content, so a lookup opens only files that can
 hold an id, a damaged file is noticed before it is read, and two processes that write the same vectors write
-the same file. The folders a/b/c are the letters, three at most, that all ids of the range begin with, so a
-lookup lists only folders that can hold an id. A file whose ids share no letter lies in VIEW itself.
+the same file. Where few ids are looked up, as those of a small set beside a large one, a file's own ids tell
+first whether it is read. The folders a/b/c are the letters, three at most, that all ids of the range begin
+with, so a lookup lists only folders that can hold an id. A file whose ids share no letter lies in VIEW
+itself.
 """
 
 import io
@@ -34,6 +36,8 @@ FINGERPRINT_LETTERS = 16
 ID_LETTERS = 16
 FOLDER_LETTERS = 3
 """4,096 folders: one holds some ten files of 10 million texts, some thousand of a billion."""
+FEW = 1024
+"""Ids in a file's range, fewer than which it may have none of: a quarter of a shard's, by default."""
 NAME = re.compile(
     rf"([0-9a-f]{{{ID_LETTERS}}})-([0-9a-f]{{{ID_LETTERS}}})-([0-9a-f]{{{HASH_LETTERS}}})\.parquet"
 )
@@ -112,6 +116,8 @@ class VectorStore:
     def _read(self, ids: Ids, view: str) -> Iterator[tuple[Ids, Half]]:
         """Ids and vectors of the files that can hold an id; damaged files are dropped, and said."""
         for path in self._files(ids, view):
+            if self._holds_none(path, ids):
+                continue
             try:
                 content = path.read_bytes()
             except FileNotFoundError:
@@ -123,6 +129,21 @@ class VectorStore:
                 path.unlink(missing_ok=True)
                 continue
             yield read_columns(content, view)
+
+    def _holds_none(self, path: Path, ids: Ids) -> bool:
+        """Whether a file in whose range few of the ascending `ids` lie has none of them, by its ids alone.
+
+        If damage hides an id, its text is encoded again; if it makes one up, the whole file is read, and
+        dropped.
+        """
+        low, high, _ = path.stem.split("-")
+        few = ids[np.searchsorted(ids, np.uint64(int(low, 16))) :]
+        few = few[: np.searchsorted(few, np.uint64(int(high, 16)), side="right")]
+        if len(few) >= FEW:
+            return False
+        with suppress(pa.ArrowException, OSError, KeyError), pq.ParquetFile(path) as file:
+            return not np.isin(few, file.read(columns=["text_id"])["text_id"].to_numpy()).any()
+        return False
 
     def _files(self, ids: Ids, view: str) -> Iterator[Path]:
         """The files whose range includes one of the ascending `ids`.
