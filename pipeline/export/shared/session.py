@@ -76,14 +76,21 @@ class OnnxEncoder:
         Batches are of similar length. On a CPU they also end at TOKENS_AT_A_TIME, unless one row has more.
         """
         tokens = tokenise(self._tokenizer, texts, special=True)
+        if len(texts) == self._group:  # what batches need would take longer than a small student itself
+            return self._run(tokens)
         groups = np.arange(len(texts)).reshape(-1, self._group)
         vectors = np.empty((len(groups), self.dim), np.float32)
         longest = tokens.lengths[groups].max(axis=1)
         most_tokens = self._most_tokens and self._most_tokens // self._group
         for rows in in_batches(longest, batch_size, most_tokens):
-            inputs = model_inputs(tokens.select(groups[rows].ravel()), self._pad_id, self._inputs)
-            vectors[rows] = self._session.run([self._output], inputs)[0]
+            vectors[rows] = self._run(tokens.select(groups[rows].ravel()))
         return vectors
+
+    def _run(self, tokens: Tokens) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = self._session.run(
+            [self._output], model_inputs(tokens, self._pad_id, self._inputs)
+        )[0]
+        return found
 
 
 def in_batches(
