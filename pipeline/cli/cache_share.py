@@ -25,7 +25,7 @@ from pipeline.cli.cache_options import (
     cache_folder,
     check_vectors,
 )
-from pipeline.cli.store_files import StoredRecipe
+from pipeline.cli.store_files import StoredRecipe, recipes
 from pipeline.core import fingerprint
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError
@@ -120,24 +120,28 @@ def _share(path: Path, digest: str, view: str, store: VectorStore, objects: Path
     place = store.folder.joinpath(view, *shared_letters(low, high))
     target = place / f"{low}-{high}-{digest[:HASH_LETTERS]}.parquet"
     if not (target.exists() and target.samefile(cached)):
-        _link(cached, target)
+        _link(cached, target, store)
     found.names.add(target)
     found.ids.append(ids)
     return True
 
 
-def _link(source: Path, target: Path) -> None:
-    """Make `target` another name of `source`, whose content is on the disk by then."""
+def _link(source: Path, target: Path, store: VectorStore) -> None:
+    """Make `target` another name of `source`, whose content is on the disk by then.
+
+    What a killed process leaves lies beside the store, not among its files.
+    """
     with source.open("rb") as file:
         os.fsync(file.fileno())
-    with scratch_folder(target) as aside:
+    with scratch_folder(store.folder) as aside:
         try:
             os.link(source, aside / target.name)
         except OSError as error:
             raise UserError(
                 f"{target} cannot be a hard link to {source} ({error.strerror}); runtime.cache and DVC's "
-                "cache have to lie on one file system that has hard links"
+                "cache have to lie on one file system that has hard links, and the file has to be yours"
             ) from None
+        target.parent.mkdir(parents=True, exist_ok=True)
         (aside / target.name).replace(target)
 
 
@@ -157,7 +161,7 @@ def _remove_held(store: VectorStore, view: str, found: Linked) -> None:
                 continue
             own, vectors = read_columns(path.read_bytes(), view)
             store.add(own[~held], view, vectors[~held])
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def _ids(path: Path) -> Ids:
@@ -171,5 +175,4 @@ def _ids(path: Path) -> Ids:
 
 def _occupied(cache: Path) -> int:
     """Bytes of the store that nothing else has."""
-    stored = (StoredRecipe(folder) for folder in sorted((cache / "vectors").glob("[!.]*")) if folder.is_dir())
-    return sum(one.bytes - one.shared for one in stored)
+    return sum(one.bytes - one.shared for one in recipes(cache))

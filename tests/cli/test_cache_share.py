@@ -3,6 +3,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,39 @@ def test_a_set_that_has_changed_leaves_one_vector_of_each_text(project):
     assert_one_vector_of_each(len(TEXTS) + 2)
 
 
+KILLED = """
+import os, sys
+from pathlib import Path
+from pipeline.cli import cache_share
+
+renamed, rename = [], Path.replace
+
+def replace(path, target):
+    renamed.append(path)
+    return os._exit(9) if len(renamed) == 3 else rename(path, target)
+
+Path.replace = replace
+cache_share.share(vectors=Path("vectors"))
+"""
+
+
+def test_a_share_that_is_killed_leaves_a_whole_store_and_the_next_one_ends_it(project):
+    assert subprocess.run([sys.executable, "-c", KILLED]).returncode == 9
+    assert cache("verify").exit_code == 0
+    recipe, left = lines(cache("list"))
+    assert int(recipe[3].split(",")[0]) > len(TEXTS)  # some lie there twice
+    assert left[1] == "1 abandoned write"
+    share()
+    assert_one_vector_of_each(len(TEXTS))
+    assert not list(Path(".cache").rglob(".partial-*"))
+
+
+def test_a_file_that_goes_while_it_is_looked_at_counts_as_nothing(project):
+    before = lines(cache("list"))
+    (stored().folder / "cls" / "gone.parquet").symlink_to("nowhere")
+    assert lines(cache("list")) == before
+
+
 def test_files_of_other_texts_stay(project):
     ids = np.sort(np.array([texts.text_id(text) for text in (*TEXTS[:3], *"abcd")], np.uint64))
     stored().add(ids, "sentence", np.ones((7, 16), np.float16))
@@ -173,6 +207,9 @@ def test_refusals(project, monkeypatch):
     shard = min(OUT.rglob("*.parquet"))
     flip(shard, -100)
     with refuses(shard, "damaged", "`dvc repro -f encode@corpus`"):
+        cache_share.share(vectors=Path("vectors"))
+    Path(".dvc/config").write_text("[core")
+    with refuses("DVC's settings are damaged", ".dvc/config"):
         cache_share.share(vectors=Path("vectors"))
     shutil.rmtree(".dvc")
     with refuses("no DVC project"):
