@@ -73,7 +73,8 @@ def share(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vector
     for (recipe, view), found in linked.items():
         _remove_held(stores[recipe], view, found)
     if absent:
-        say(f"{absent:,} shards are not in DVC's cache and stay apart; `dvc commit` puts them there")
+        fix = "`pipeline cache verify --drop` and then `dvc commit` put them there"
+        say(f"{absent:,} shards are not in DVC's cache, or damaged there, and stay apart; {fix}")
     shared, freed = sum(len(one.names) for one in linked.values()), before - _occupied(folder)
     say(f"{shared:,} files of the store are shared with DVC's cache; {freed:,} bytes freed")
 
@@ -99,7 +100,7 @@ def _is_as_stored(manifest: Mapping[str, Any]) -> bool:
 
 
 def _share(path: Path, digest: str, view: str, store: VectorStore, objects: Path, found: Linked) -> bool:
-    """Give a shard's file in DVC's cache a name in the store; False where it is not there.
+    """Give a shard's file in DVC's cache a name in the store; False where it is not there, or damaged.
 
     Raises:
         UserError: the shard is damaged, or there are no links between the two.

@@ -169,7 +169,7 @@ def test_what_dvc_does_not_have_stays_apart(project):
     before = files()
     shutil.rmtree(".dvc/cache/files")
     result = share()
-    assert "8 shards are not in DVC's cache and stay apart; `dvc commit` puts them there" in result.stderr
+    assert "8 shards are not in DVC's cache, or damaged there, and stay apart" in result.stderr
     assert "0 files of the store are shared" in result.stderr
     assert files() == before
 
@@ -180,8 +180,21 @@ def test_a_damaged_object_of_dvc_is_not_taken(project):
         if path.suffix != ".dir":
             path.chmod(0o644)
             flip(path, -100)
-    assert "8 shards are not in DVC's cache" in share().stderr
+    assert "8 shards are not in DVC's cache, or damaged there" in share().stderr
     assert files() == before
+
+
+def test_what_is_said_of_a_damaged_object_puts_it_right(project):
+    damaged = max(Path(".dvc/cache/files/md5").glob("??/*[!r]"), key=lambda path: path.stat().st_size)
+    damaged.chmod(0o644)
+    flip(damaged, -100)
+    damaged.chmod(0o444)
+    said = share().stderr
+    assert "`pipeline cache verify --drop` and then `dvc commit`" in said
+    assert "7 files of the store are shared" in said
+    cache("verify", "--drop")
+    dvc("commit -q")
+    assert "8 files of the store are shared" in share().stderr
 
 
 def test_int8_is_not_what_the_store_holds(project):
