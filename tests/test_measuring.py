@@ -73,3 +73,9 @@ def test_a_file_that_was_removed_and_is_measured_again_stands_beside_its_last_ro
 def test_outside_a_repository_there_is_no_revision(measuring, capsys):
     measuring.report("speed", FIRST, "made", ratios=["faster by"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["engine", "ours", "peer"]
+
+
+def test_every_benchmark_that_compares_shows_its_ratios_beside_those_of_before(repository):
+    for script in (repository / "benchmarks").glob("bench_*.py"):
+        source = script.read_text()
+        assert ("speedup(" in source or "np.divide(" in source) == ("ratios=[" in source), script.name
