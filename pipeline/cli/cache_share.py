@@ -52,7 +52,7 @@ def share(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vector
     """Keep vectors once that both the store and DVC's cache hold: the store's files become hard links.
 
     Call it while nothing is encoded. It takes published sets in float16, of one teacher, whose texts have no
-    roles. Both caches have to lie on one file system.
+    roles, and says of others why they stay apart. Both caches have to lie on one file system.
     """
     folder = cache_folder(cache, params_file)
     check_vectors(vectors)
@@ -85,18 +85,25 @@ def _shards(vectors: Path, cache: Path) -> Iterator[tuple[VectorStore, str, Path
     for one in map(published.open_set, sets):
         for view, manifest in one.manifests.items():
             store = VectorStore(cache, manifest["recipe"])
-            if _is_as_stored(manifest) and store.folder.is_dir():
-                yield from (
-                    (store, view, one.path / view / shard["name"], shard["sha256"])
-                    for shard in manifest["shards"]
-                    if shard["rows"]
-                )
+            if why := _why_apart(manifest, store):
+                say(f"{one.path / view} stays apart: {why}")
+                continue
+            yield from (
+                (store, view, one.path / view / shard["name"], shard["sha256"])
+                for shard in manifest["shards"]
+                if shard["rows"]
+            )
 
 
-def _is_as_stored(manifest: Mapping[str, Any]) -> bool:
-    """Whether the shards have the ids and the vectors of one store."""
-    recipe = manifest["recipe"]
-    return bool(recipe) and not {"roles", "members"} & recipe.keys() and "storage" not in manifest
+def _why_apart(manifest: Mapping[str, Any], store: VectorStore) -> str:
+    """Why the shards do not have the ids and the vectors of one store; empty where they have."""
+    if "roles" in manifest["recipe"]:
+        return "its texts have roles"
+    if "members" in manifest["recipe"]:
+        return "its vectors are an ensemble's"
+    if "storage" in manifest:
+        return f"it is stored as {manifest['storage']}"
+    return "" if store.folder.is_dir() else "the store has none of its vectors"
 
 
 def _share(path: Path, digest: str, view: str, store: VectorStore, objects: Path, found: Linked) -> bool:

@@ -1,5 +1,6 @@
 import errno
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from pipeline.cli import cache_share
 from pipeline.data.common import texts
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.store import VectorStore
-from pipeline.vectors.sets.published import open_set
+from pipeline.vectors.sets.published import open_set, write_manifest
 
 TEXTS = [f"text {number}" for number in range(150)]
 VIEWS = ("sentence", "cls")
@@ -203,8 +204,19 @@ def test_int8_is_not_what_the_store_holds(project):
     Path("params.yaml").write_text(params)
     encode()
     before = files()
-    assert "0 files of the store are shared" in share().stderr
+    said = share().stderr
+    assert "vectors/corpus/cls stays apart: it is stored as int8" in said
+    assert "0 files of the store are shared" in said
     assert files() == before
+
+
+def test_of_sets_that_are_not_as_the_store_it_says_why_they_stay(project):
+    shutil.rmtree(OUT)
+    for name, recipe in (("asked", {"roles": {}}), ("mixed", {"members": []}), ("lost", {"kind": "hashing"})):
+        write_manifest(Path("vectors") / name / "sentence", recipe, 16, {})
+    said = share().stderr
+    for name, why in (("asked", "roles"), ("mixed", "an ensemble's"), ("lost", "the store has none")):
+        assert re.search(f"vectors/{name}/sentence stays apart: .*{why}", said)
 
 
 def test_refusals(project, monkeypatch):
