@@ -98,7 +98,7 @@ def main() -> None:
         for name, rows in runs
     ]
     options = f"--rows {args.rows} --more {args.more} --rounds {args.rounds}"
-    report("pca", table, f"python benchmarks/bench_pca.py {options}")
+    report("pca", table, f"python benchmarks/bench_pca.py {options}", ratios=["ours is faster by"])
 
 
 def alone(name: str, folder: Path) -> None:

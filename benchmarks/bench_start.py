@@ -82,7 +82,7 @@ def main() -> None:
         rows = [_row(what, _commands(roots, what), args.rounds) for what in (*COMMANDS, *STAGES)]
     rows += _nothing_to_do(args.rounds)
     command = f"python benchmarks/bench_start.py --against {args.against} --rounds {args.rounds}"
-    report("start", rows, command)
+    report("start", rows, command, ratios=["times as fast"])
 
 
 def _nothing_to_do(rounds: int) -> list[dict[str, object]]:

@@ -52,7 +52,8 @@ def main() -> None:
         }
         for name in contenders
     ]
-    report("store", rows, f"python benchmarks/bench_store.py --rows {args.rows} --rounds {args.rounds}")
+    command = f"python benchmarks/bench_store.py --rows {args.rows} --rounds {args.rounds}"
+    report("store", rows, command, ratios=["against polars"])
 
 
 def with_polars(vectors: VectorSet) -> object:

@@ -36,6 +36,7 @@ from pipeline.train.loop.world import World
 from pipeline.train.students.kinds import bilstm, static, transformer
 from pipeline.train.students.shared.base.interface import Student
 
+CORPUS = Path("data/corpus/corpus.parquet")
 PARTS = Path("data/teacher")
 VOCABULARY = Path("data/vocabulary/static")
 BATCH = 256
@@ -58,12 +59,8 @@ def main() -> None:
         static_rows = compared("static table", contenders, args, scale=20)
     for row in static_rows:
         row["dev loss"] = dev_losses[str(row["trainer"])]()
-    report(
-        "train",
-        [{**row, "dev loss": ""} for row in rows] + static_rows,
-        command,
-        ratios=["ours is faster by"],
-    )
+    rows = [{**row, "dev loss": ""} for row in rows] + static_rows
+    report("train", rows, command, ratios=["ours is faster by"])
 
 
 def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, scale: int = 1) -> list[dict]:
@@ -115,7 +112,7 @@ def beside_naive(
 ) -> tuple[dict[str, Steps], list[str], Examples]:
     """Our trainer of a student and a naive loop, the training texts, and these as our trainer reads them."""
     ours, examples, _ = prepared(block, kind, folder)
-    sentences = [text for part in texts.stream(Path("data/corpus/corpus.parquet"), "train") for text in part]
+    sentences = [text for part in texts.stream(CORPUS, "train") for text in part]
     contenders = {
         "ours": ours_steps(block, ours, examples, steps),
         "naive loop, float32": naive(kind.build(block, PARTS), sentences, examples, steps),
@@ -160,14 +157,8 @@ def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callab
 
 def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Student, Examples, Examples]:
     """A student and the default run's training and dev texts with their targets."""
-    corpus = open_corpus(
-        "student",
-        block,
-        Path("data/corpus/corpus.parquet"),
-        Path("data/gated"),
-        Path("data/vectors"),
-        Path("data/pca"),
-    )
+    gated, vectors, pca = Path("data/gated"), Path("data/vectors"), Path("data/pca")
+    corpus = open_corpus("student", block, CORPUS, gated, vectors, pca)
     student = kind.build(block, VOCABULARY if block.reads_vocabulary else PARTS)
     train = materialise(corpus.train, corpus, student.tokenise, folder / "train")
     return student, train, materialise([corpus.dev], corpus, student.tokenise, folder / "dev")

@@ -75,7 +75,8 @@ def main() -> None:
             for mode, times in seconds.items()
         ]
     options = f"--rows {args.rows} --rounds {args.rounds}"
-    report("train_disk", found, f"python benchmarks/bench_train_disk.py {options}")
+    command = f"python benchmarks/bench_train_disk.py {options}"
+    report("train_disk", found, command, ratios=["of what fits"])
 
 
 def transformers(rows: int, folder: Path, steps: int, cpu: Cpu) -> dict[str, Callable[[], float]]:

@@ -52,6 +52,9 @@ def report(name: str, rows: Sequence[Mapping[str, object]], command: str, ratios
         command: what makes it.
         ratios: columns beside which the screen shows what the committed file has in the same row.
     """
+    RESULTS.mkdir(exist_ok=True)
+    content = {"command": command, "machine": {**machine(), "torch": torch.__version__}, "rows": rows}
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
     revision, before = committed(name) if ratios else ("", [])
     shown = [_beside(row, before, ratios) for row in rows] if before else rows
     columns = list(shown[0])
@@ -61,20 +64,17 @@ def report(name: str, rows: Sequence[Mapping[str, object]], command: str, ratios
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
     if before:
         print(f"before: benchmarks/results/{name}.json of revision {revision}")
-    RESULTS.mkdir(exist_ok=True)
-    content = {"command": command, "machine": {**machine(), "torch": torch.__version__}, "rows": rows}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
 
 
 def committed(name: str) -> tuple[str, list[dict[str, object]]]:
-    """The revision that last changed benchmarks/results/NAME.json, and its rows; none: ("", [])."""
+    """The last revision that wrote benchmarks/results/NAME.json, and its rows; none: ("", [])."""
     file = f"benchmarks/results/{name}.json"
 
     def git(*words: str) -> str:
         asked = ["git", "-C", str(RESULTS.parent.parent), *words]
         return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
 
-    revision = git("log", "-1", "--format=%h", "--", file)
+    revision = git("log", "-1", "--format=%h", "--diff-filter=AM", "--", file)
     return (revision, json.loads(git("show", f"{revision}:{file}"))["rows"]) if revision else ("", [])
 
 

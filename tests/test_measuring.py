@@ -55,6 +55,27 @@ def test_ratios_stand_beside_those_of_the_revision_before(measuring, tmp_path, c
     assert "before" not in capsys.readouterr().out
 
 
+def test_a_file_that_was_removed_and_is_measured_again_stands_beside_its_last_rows(
+    measuring, tmp_path, capsys
+):
+    git(tmp_path, "init", "-q")
+    measuring.report("speed", FIRST, "made", ratios=["faster by"])
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "measured")
+    git(tmp_path, "rm", "-q", "benchmarks/results/speed.json")
+    git(tmp_path, "commit", "-qm", "removed")
+    measuring.RESULTS.parent.mkdir()
+    capsys.readouterr()
+    measuring.report("speed", SECOND, "made", ratios=["faster by"])
+    assert "before" in capsys.readouterr().out
+
+
 def test_outside_a_repository_there_is_no_revision(measuring, capsys):
     measuring.report("speed", FIRST, "made", ratios=["faster by"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["engine", "ours", "peer"]
+
+
+def test_every_benchmark_that_compares_shows_its_ratios_beside_those_of_before(repository):
+    for script in (repository / "benchmarks").glob("bench_*.py"):
+        source = script.read_text()
+        assert ("speedup(" in source or "np.divide(" in source) == ("ratios=[" in source), script.name

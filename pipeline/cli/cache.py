@@ -18,6 +18,7 @@ from pipeline.core.printable import printable
 from pipeline.core.progress import progress, say
 from pipeline.params.load import load
 from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
+from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS
 from pipeline.teacher.shared.local.described.tuned import tuned_name
 
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "shared", "used by")
@@ -287,7 +288,12 @@ def _show(rows: Sequence[Sequence[str]]) -> None:
 
     table = Table(box=None, pad_edge=False)
     for name in COLUMNS:
-        table.add_column(name, no_wrap=True, justify="right" if name in NUMBERS else "left")
+        table.add_column(
+            name,
+            no_wrap=name != "model",  # which gives way to the others
+            min_width={"recipe": FINGERPRINT_LETTERS, "model": 8}.get(name),
+            justify="right" if name in NUMBERS else "left",
+        )
     for row in rows:
         table.add_row(*(Text(printable(cell.replace(",", "\n"))) for cell in row))
     Console().print(table)

@@ -25,7 +25,7 @@ from pipeline.cli.cache_options import (
     cache_folder,
     check_vectors,
 )
-from pipeline.cli.store_files import StoredRecipe
+from pipeline.cli.store_files import StoredRecipe, recipes
 from pipeline.core import fingerprint
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError
@@ -52,7 +52,7 @@ def share(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vector
     """Keep vectors once that both the store and DVC's cache hold: the store's files become hard links.
 
     Call it while nothing is encoded. It takes published sets in float16, of one teacher, whose texts have no
-    roles. Both caches have to lie on one file system.
+    roles, and says of others why they stay apart. Both caches have to lie on one file system.
     """
     folder = cache_folder(cache, params_file)
     check_vectors(vectors)
@@ -73,7 +73,8 @@ def share(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vector
     for (recipe, view), found in linked.items():
         _remove_held(stores[recipe], view, found)
     if absent:
-        say(f"{absent:,} shards are not in DVC's cache and stay apart; `dvc commit` puts them there")
+        fix = "`pipeline cache verify --drop` and then `dvc commit` put them there"
+        say(f"{absent:,} shards are not in DVC's cache, or damaged there, and stay apart; {fix}")
     shared, freed = sum(len(one.names) for one in linked.values()), before - _occupied(folder)
     say(f"{shared:,} files of the store are shared with DVC's cache; {freed:,} bytes freed")
 
@@ -84,22 +85,29 @@ def _shards(vectors: Path, cache: Path) -> Iterator[tuple[VectorStore, str, Path
     for one in map(published.open_set, sets):
         for view, manifest in one.manifests.items():
             store = VectorStore(cache, manifest["recipe"])
-            if _is_as_stored(manifest) and store.folder.is_dir():
-                yield from (
-                    (store, view, one.path / view / shard["name"], shard["sha256"])
-                    for shard in manifest["shards"]
-                    if shard["rows"]
-                )
+            if why := _why_apart(manifest, store):
+                say(f"{one.path / view} stays apart: {why}")
+                continue
+            yield from (
+                (store, view, one.path / view / shard["name"], shard["sha256"])
+                for shard in manifest["shards"]
+                if shard["rows"]
+            )
 
 
-def _is_as_stored(manifest: Mapping[str, Any]) -> bool:
-    """Whether the shards have the ids and the vectors of one store."""
-    recipe = manifest["recipe"]
-    return bool(recipe) and not {"roles", "members"} & recipe.keys() and "storage" not in manifest
+def _why_apart(manifest: Mapping[str, Any], store: VectorStore) -> str:
+    """Why the shards do not have the ids and the vectors of one store; empty where they have."""
+    if "roles" in manifest["recipe"]:
+        return "its texts have roles"
+    if "members" in manifest["recipe"]:
+        return "its vectors are an ensemble's"
+    if "storage" in manifest:
+        return f"it is stored as {manifest['storage']}"
+    return "" if store.folder.is_dir() else "the store has none of its vectors"
 
 
 def _share(path: Path, digest: str, view: str, store: VectorStore, objects: Path, found: Linked) -> bool:
-    """Give a shard's file in DVC's cache a name in the store; False where it is not there.
+    """Give a shard's file in DVC's cache a name in the store; False where it is not there, or damaged.
 
     Raises:
         UserError: the shard is damaged, or there are no links between the two.
@@ -120,24 +128,28 @@ def _share(path: Path, digest: str, view: str, store: VectorStore, objects: Path
     place = store.folder.joinpath(view, *shared_letters(low, high))
     target = place / f"{low}-{high}-{digest[:HASH_LETTERS]}.parquet"
     if not (target.exists() and target.samefile(cached)):
-        _link(cached, target)
+        _link(cached, target, store)
     found.names.add(target)
     found.ids.append(ids)
     return True
 
 
-def _link(source: Path, target: Path) -> None:
-    """Make `target` another name of `source`, whose content is on the disk by then."""
+def _link(source: Path, target: Path, store: VectorStore) -> None:
+    """Make `target` another name of `source`, whose content is on the disk by then.
+
+    What a killed process leaves lies beside the store, not among its files.
+    """
     with source.open("rb") as file:
         os.fsync(file.fileno())
-    with scratch_folder(target) as aside:
+    with scratch_folder(store.folder) as aside:
         try:
             os.link(source, aside / target.name)
         except OSError as error:
             raise UserError(
                 f"{target} cannot be a hard link to {source} ({error.strerror}); runtime.cache and DVC's "
-                "cache have to lie on one file system that has hard links"
+                "cache have to lie on one file system that has hard links, and the file has to be yours"
             ) from None
+        target.parent.mkdir(parents=True, exist_ok=True)
         (aside / target.name).replace(target)
 
 
@@ -157,7 +169,7 @@ def _remove_held(store: VectorStore, view: str, found: Linked) -> None:
                 continue
             own, vectors = read_columns(path.read_bytes(), view)
             store.add(own[~held], view, vectors[~held])
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def _ids(path: Path) -> Ids:
@@ -171,5 +183,4 @@ def _ids(path: Path) -> Ids:
 
 def _occupied(cache: Path) -> int:
     """Bytes of the store that nothing else has."""
-    stored = (StoredRecipe(folder) for folder in sorted((cache / "vectors").glob("[!.]*")) if folder.is_dir())
-    return sum(one.bytes - one.shared for one in stored)
+    return sum(one.bytes - one.shared for one in recipes(cache))

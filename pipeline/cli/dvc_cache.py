@@ -7,8 +7,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pipeline.core.errors import UserError
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
@@ -25,14 +28,9 @@ def files() -> dict[Path, str]:
 
     The command is empty for what no result of now needs.
     """
-    from dvc.exceptions import NotDvcRepoError
-    from dvc.repo import Repo
-
-    try:
-        repository = Repo(config={"core": {"no_scm": True}})  # git is not asked
-    except NotDvcRepoError:
-        return {}
-    with repository:
+    with _checkout() as repository:
+        if repository is None:
+            return {}
         places = {Path(store.path) for store in (repository.cache.local, repository.cache.legacy)}
         objects = (path for place in sorted(places) for path in sorted(place.glob("??/*")))
         runs = sorted(Path(repository.stage_cache.cache_dir).glob("??/*/*"))
@@ -43,14 +41,30 @@ def files() -> dict[Path, str]:
 
 def objects() -> Path | None:
     """Where this checkout's cache has files, by their digests; None outside a checkout."""
+    with _checkout() as repository:
+        return Path(repository.cache.local.path) if repository else None
+
+
+@contextmanager
+def _checkout() -> Iterator["Repo | None"]:
+    """This checkout, as DVC sees it; None outside one.
+
+    Raises:
+        UserError: DVC's settings are damaged.
+    """
+    from dvc.config import ConfigError
     from dvc.exceptions import NotDvcRepoError
     from dvc.repo import Repo
 
     try:
-        with Repo(config={"core": {"no_scm": True}}) as repository:
-            return Path(repository.cache.local.path)
+        repository = Repo(config={"core": {"no_scm": True}})  # git is not asked
     except NotDvcRepoError:
-        return None
+        yield None
+        return
+    except ConfigError as error:
+        raise UserError(f"DVC's settings are damaged, which lie in .dvc/config: {error}") from None
+    with repository:
+        yield repository
 
 
 def is_intact(path: Path) -> bool:

@@ -63,7 +63,7 @@ class StoredRecipe:
     @property
     def shared(self) -> int:
         """Size of those of its files that have other names beside the store's: hard links."""
-        return sum(size(file) for file in self.files if file.stat().st_nlink > 1)
+        return sum(size(file) for file in self.files if _names(file) > 1)
 
     def texts(self) -> dict[str, int]:
         """Vectors of each view, without those in files that cannot be opened."""
@@ -221,6 +221,14 @@ def size(path: Path) -> int:
     """Bytes of a file, or of all files in a folder; 0 where it is gone."""
     try:
         return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+    except FileNotFoundError:
+        return 0
+
+
+def _names(path: Path) -> int:
+    """How many a file has; 0 where it is gone."""
+    try:
+        return path.stat().st_nlink
     except FileNotFoundError:
         return 0
 

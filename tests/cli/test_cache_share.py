@@ -1,8 +1,10 @@
 import errno
 import os
+import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from pipeline.cli import cache_share
 from pipeline.data.common import texts
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.store import VectorStore
-from pipeline.vectors.sets.published import open_set
+from pipeline.vectors.sets.published import open_set, write_manifest
 
 TEXTS = [f"text {number}" for number in range(150)]
 VIEWS = ("sentence", "cls")
@@ -122,6 +124,39 @@ def test_a_set_that_has_changed_leaves_one_vector_of_each_text(project):
     assert_one_vector_of_each(len(TEXTS) + 2)
 
 
+KILLED = """
+import os, sys
+from pathlib import Path
+from pipeline.cli import cache_share
+
+renamed, rename = [], Path.replace
+
+def replace(path, target):
+    renamed.append(path)
+    return os._exit(9) if len(renamed) == 3 else rename(path, target)
+
+Path.replace = replace
+cache_share.share(vectors=Path("vectors"))
+"""
+
+
+def test_a_share_that_is_killed_leaves_a_whole_store_and_the_next_one_ends_it(project):
+    assert subprocess.run([sys.executable, "-c", KILLED]).returncode == 9
+    assert cache("verify").exit_code == 0
+    recipe, left = lines(cache("list"))
+    assert int(recipe[3].split(",")[0]) > len(TEXTS)  # some lie there twice
+    assert left[1] == "1 abandoned write"
+    share()
+    assert_one_vector_of_each(len(TEXTS))
+    assert not list(Path(".cache").rglob(".partial-*"))
+
+
+def test_a_file_that_goes_while_it_is_looked_at_counts_as_nothing(project):
+    before = lines(cache("list"))
+    (stored().folder / "cls" / "gone.parquet").symlink_to("nowhere")
+    assert lines(cache("list")) == before
+
+
 def test_files_of_other_texts_stay(project):
     ids = np.sort(np.array([texts.text_id(text) for text in (*TEXTS[:3], *"abcd")], np.uint64))
     stored().add(ids, "sentence", np.ones((7, 16), np.float16))
@@ -135,7 +170,7 @@ def test_what_dvc_does_not_have_stays_apart(project):
     before = files()
     shutil.rmtree(".dvc/cache/files")
     result = share()
-    assert "8 shards are not in DVC's cache and stay apart; `dvc commit` puts them there" in result.stderr
+    assert "8 shards are not in DVC's cache, or damaged there, and stay apart" in result.stderr
     assert "0 files of the store are shared" in result.stderr
     assert files() == before
 
@@ -146,8 +181,21 @@ def test_a_damaged_object_of_dvc_is_not_taken(project):
         if path.suffix != ".dir":
             path.chmod(0o644)
             flip(path, -100)
-    assert "8 shards are not in DVC's cache" in share().stderr
+    assert "8 shards are not in DVC's cache, or damaged there" in share().stderr
     assert files() == before
+
+
+def test_what_is_said_of_a_damaged_object_puts_it_right(project):
+    damaged = max(Path(".dvc/cache/files/md5").glob("??/*[!r]"), key=lambda path: path.stat().st_size)
+    damaged.chmod(0o644)
+    flip(damaged, -100)
+    damaged.chmod(0o444)
+    said = share().stderr
+    assert "`pipeline cache verify --drop` and then `dvc commit`" in said
+    assert "7 files of the store are shared" in said
+    cache("verify", "--drop")
+    dvc("commit -q")
+    assert "8 files of the store are shared" in share().stderr
 
 
 def test_int8_is_not_what_the_store_holds(project):
@@ -156,8 +204,19 @@ def test_int8_is_not_what_the_store_holds(project):
     Path("params.yaml").write_text(params)
     encode()
     before = files()
-    assert "0 files of the store are shared" in share().stderr
+    said = share().stderr
+    assert "vectors/corpus/cls stays apart: it is stored as int8" in said
+    assert "0 files of the store are shared" in said
     assert files() == before
+
+
+def test_of_sets_that_are_not_as_the_store_it_says_why_they_stay(project):
+    shutil.rmtree(OUT)
+    for name, recipe in (("asked", {"roles": {}}), ("mixed", {"members": []}), ("lost", {"kind": "hashing"})):
+        write_manifest(Path("vectors") / name / "sentence", recipe, 16, {})
+    said = share().stderr
+    for name, why in (("asked", "roles"), ("mixed", "an ensemble's"), ("lost", "the store has none")):
+        assert re.search(f"vectors/{name}/sentence stays apart: .*{why}", said)
 
 
 def test_refusals(project, monkeypatch):
@@ -173,6 +232,9 @@ def test_refusals(project, monkeypatch):
     shard = min(OUT.rglob("*.parquet"))
     flip(shard, -100)
     with refuses(shard, "damaged", "`dvc repro -f encode@corpus`"):
+        cache_share.share(vectors=Path("vectors"))
+    Path(".dvc/config").write_text("[core")
+    with refuses("DVC's settings are damaged", ".dvc/config"):
         cache_share.share(vectors=Path("vectors"))
     shutil.rmtree(".dvc")
     with refuses("no DVC project"):

@@ -17,13 +17,18 @@ def batch(step):
 
 
 def test_batches_are_asked_for_before_their_steps_and_no_further_than_the_epoch():
-    asked = []
-    with ReadAhead(lambda rows: asked.extend(rows.tolist()), batch, steps_per_epoch=7) as reading:
-        for step in range(3, 9):
+    asked, looked_at = [], []
+
+    def looking(step):
+        looked_at.append(step)
+        return batch(step)
+
+    with ReadAhead(lambda rows: asked.extend(rows.tolist()), looking, steps_per_epoch=7) as reading:
+        for step, last in ((1, 5), (2, 6), (3, 6), (4, 6), (5, 6), (6, 6), (7, 11), (8, 12)):
             reading.come_to(step)
             assert step in asked
-    assert asked == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12][: len(asked)]
-    assert 8 in asked
+            assert looked_at == [*range(1, last + 1)]
+    assert asked == looked_at[: len(asked)]
 
 
 def test_a_step_waits_for_its_own_rows_to_be_asked_for_and_not_for_those_of_others():
