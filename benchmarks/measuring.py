@@ -74,8 +74,8 @@ def committed(name: str) -> tuple[str, list[dict[str, object]]]:
         asked = ["git", "-C", str(RESULTS.parent.parent), *words]
         return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
 
-    revision = git("log", "-1", "--format=%h", "--", file)
-    return (revision, json.loads(git("show", f"{revision}:{file}"))["rows"]) if revision else ("", [])
+    revision = git("log", "-1", "--format=%h", "--diff-filter=AM", "--", file)
+    return (revision, json.loads(git("show", f"{revision}:./{file}"))["rows"]) if revision else ("", [])
 
 
 def _beside(

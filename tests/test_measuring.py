@@ -55,6 +55,20 @@ def test_ratios_stand_beside_those_of_the_revision_before(measuring, tmp_path, c
     assert "before" not in capsys.readouterr().out
 
 
+def test_of_a_folder_of_a_repository_the_last_file_that_was_there_counts(measuring, tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring, "RESULTS", tmp_path / "inner" / "benchmarks" / "results")
+    measuring.RESULTS.parent.mkdir(parents=True)
+    git(tmp_path, "init", "-q")
+    measuring.report("speed", FIRST, "made")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "measured")
+    revision = git(tmp_path, "rev-parse", "--short", "HEAD")
+    git(tmp_path, "rm", "-q", measuring.RESULTS / "speed.json")
+    git(tmp_path, "commit", "-qm", "removed")
+    (tmp_path / "inner" / "benchmarks").mkdir(parents=True, exist_ok=True)
+    assert measuring.committed("speed") == (revision, FIRST)
+
+
 def test_outside_a_repository_there_is_no_revision(measuring, capsys):
     measuring.report("speed", FIRST, "made", ratios=["faster by"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["engine", "ours", "peer"]
