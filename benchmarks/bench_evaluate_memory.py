@@ -79,6 +79,7 @@ def main() -> None:
     earlier = json.loads(path.read_text())["rows"] if path.exists() else []
     kept = [row for row in earlier if tuple(row[key] for key in KEYS) not in new]
     options = f"--rows {' '.join(map(str, args.rows))} --stages {' '.join(args.stages)}"
+    options += f" --indexes {' '.join(args.indexes)}".rstrip() + " --no-budget" * args.no_budget
     report("evaluate_memory", [*kept, *found], f"python benchmarks/bench_evaluate_memory.py {options}")
 
 

@@ -75,7 +75,7 @@ def committed(name: str) -> tuple[str, list[dict[str, object]]]:
         return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
 
     revision = git("log", "-1", "--format=%h", "--diff-filter=AM", "--", file)
-    return (revision, json.loads(git("show", f"{revision}:{file}"))["rows"]) if revision else ("", [])
+    return (revision, json.loads(git("show", f"{revision}:./{file}"))["rows"]) if revision else ("", [])
 
 
 def _beside(

@@ -9,6 +9,7 @@ from evaluate_runs import prepare_and_encode
 from project import sentence
 from refusals import refuses
 from ruamel.yaml import YAML
+from small_disk import disk_of
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
@@ -156,6 +157,15 @@ def test_a_student_that_is_missing_ends_with_one_message(prepared):
     with refuses("students/tiny", "modules.json", "`dvc repro finetune@tiny`"):
         time()
     assert not Path("search.json").exists()
+
+
+@pytest.mark.parametrize("stage", [run, time])
+def test_vectors_lie_in_the_cache_until_the_stage_ends_on_a_full_disk_too(prepared, stage):
+    stage()
+    assert [*Path(".cache/training").iterdir()] == []
+    with refuses(".cache/training/.partial-", ".bin cannot be written (File too large)"), disk_of(9000):
+        stage()
+    assert [*Path(".cache/training").iterdir()] == []
 
 
 @pytest.mark.parametrize("how", ["dot", "euclidean"])

@@ -198,9 +198,9 @@ def test_many_candidates_are_searched_by_cells_and_the_metrics_say_so(tmp_path, 
     ("candidates", "anchors", "cells"),
     [
         (216_000, 10_000, False),
-        (216_000, 50_000, True),
-        (8_800_000, 30_000, False),
-        (8_800_000, 500_000, True),
+        (216_000, 15_000, True),
+        (8_800_000, 20_000, False),
+        (8_800_000, 25_000, True),
     ],
 )
 def test_cells_are_made_where_that_is_less_work_than_to_compare_all(candidates, anchors, cells):
@@ -241,6 +241,15 @@ def test_the_share_of_the_nearest_that_is_found_is_told(texts, monkeypatch):
     cosines = units[anchors.astype(int)] @ units[candidates.astype(int)].T
     nearest = candidates[np.argsort(-cosines, axis=1, kind="stable")[:, : ALL["top_k"]]]
     assert counts.metrics()["recall"]["one"] == pytest.approx((nearest % 2).mean(), abs=0.02)
+
+
+def test_a_search_that_finds_nothing_finds_no_share(texts, monkeypatch):
+    monkeypatch.setattr(
+        mining, "approximate_search", lambda *_: lambda anchors, count: np.full((len(anchors), count), -1)
+    )
+    monkeypatch.setattr(mining, "pays", lambda *_: True)
+    _, counts = mined(texts, random_triplets(), **ALL, exact_rows=20)
+    assert counts.metrics()["recall"] == {"one": 0, "two": 0}
 
 
 def test_a_search_may_find_fewer_than_it_is_asked_for(texts, monkeypatch):
