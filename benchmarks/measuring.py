@@ -48,7 +48,7 @@ def report(name: str, rows: Sequence[Mapping[str, object]], command: str, ratios
 
     Args:
         name: the file's.
-        rows: the table, all with the same columns.
+        rows: the table; a column that a row lacks is empty.
         command: what makes it.
         ratios: columns beside which the screen shows what the committed file has in the same row.
     """
@@ -57,8 +57,8 @@ def report(name: str, rows: Sequence[Mapping[str, object]], command: str, ratios
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=2) + "\n")
     revision, before = committed(name) if ratios else ("", [])
     shown = [_beside(row, before, ratios) for row in rows] if before else rows
-    columns = list(shown[0])
-    lines = [columns, *([_cell(row[column]) for column in columns] for row in shown)]
+    columns = [*dict.fromkeys(column for row in shown for column in row)]
+    lines = [columns, *([_cell(row.get(column)) for column in columns] for row in shown)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     for line in lines:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))

@@ -78,3 +78,10 @@ def test_every_benchmark_that_compares_shows_its_ratios_beside_those_of_before(r
     for script in (repository / "benchmarks").glob("bench_*.py"):
         source = script.read_text()
         assert ("speedup(" in source or "np.divide(" in source) == ("ratios=[" in source), script.name
+
+
+def test_a_column_that_the_first_row_lacks_is_shown(measuring, capsys):
+    measuring.report("speed", [{"engine": "ours"}, {"engine": "peer", "100,000 texts": 3.0}], "made")
+    header, ours, peer = capsys.readouterr().out.splitlines()
+    assert header.split("  ")[-1] == "100,000 texts"
+    assert (ours.split(), peer.split()) == (["ours"], ["peer", "3"])
