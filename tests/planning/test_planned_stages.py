@@ -235,3 +235,21 @@ def test_a_saved_plan_keeps_the_stages_that_are_over(small, sources):
     with refuses(path, "pipeline plan"):
         planned.read(path)
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_an_index_of_many_documents_lies_in_files_but_for_a_graph():
+    def planned(kind: str, documents: int) -> tuple[int, int]:
+        tasks = {"pairs": {"kind": "sts", "path": "pairs.tsv"}}
+        given = work(params(evaluate={"tasks": tasks, "indexes": [{"kind": kind}]}))
+        sets = given.sizes.sets | {"eval": Texts(documents, 0.0)}
+        given = replace(given, sizes=replace(given.sizes, sets=sets))
+        return memory.megabytes("search_speed", given), disk.stage_bytes("search_speed", given).scratch
+
+    dim = max(work(params()).dims.values())
+    least, most = 20_000_000 // dim, 200_000_000 // dim  # of 80 and of 800 MB of vectors
+    blocks = memory.STARTED + memory.BLOCKS * memory.BLOCK * dim * memory.A_NUMBER
+    assert planned("flat", least)[0] - blocks == pytest.approx(160, abs=10)
+    assert planned("flat", most)[0] - blocks == pytest.approx(0, abs=10)
+    assert planned("ivf", most)[0] - blocks == pytest.approx(1024 * 256 * dim * 4e-6, abs=10)
+    assert planned("hnsw", most)[0] - blocks > 800
+    assert planned("ivf", most)[1] - planned("flat", most)[1] == pytest.approx(8e8, rel=0.01)

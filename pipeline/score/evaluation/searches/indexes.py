@@ -9,6 +9,7 @@ import polars as pl
 
 from pipeline.params.search import FlatIndex, HnswIndex, Index, IvfIndex
 from pipeline.params.teacher import Similarity
+from pipeline.score.evaluation.searches import mapped
 from pipeline.tasks import ranking
 from pipeline.tasks.embeddings import Embeddings, Ids, in_file
 from pipeline.tasks.ranking import DEPTH, ROWS_AT_A_TIME, TOP, Collection, Found, Searchable
@@ -82,13 +83,21 @@ def described(spec: Index, documents: Searchable) -> Row:
     return {"index": spec.kind, **settings, "documents": len(documents), "dim": documents.shape[1]}
 
 
-def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "faiss.Index":
-    """An index of documents (n, d), compared as their model does."""
+def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "faiss.Index | mapped.Flat":
+    """An index of documents (n, d), compared as their model does.
+
+    Many documents stay in files, but those of an HNSW index, of which faiss holds a copy.
+
+    Raises:
+        UserError: the disk is full.
+    """
     import faiss
 
     dim, metric = documents.shape[1], ranking.metric(how)
     index: Any
     match spec:
+        case FlatIndex() if mapped.stays(documents):
+            return mapped.Flat(documents, metric)
         case FlatIndex():
             index = faiss.IndexFlat(dim, metric)
         case IvfIndex():
@@ -100,6 +109,9 @@ def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "fa
                 1  # a single list of fewer is right, and no cause for a warning
             )
             index.train(documents)
+            if mapped.stays(documents):
+                mapped.add(index, documents)
+                return index
         case HnswIndex():
             index = faiss.IndexHNSWFlat(dim, spec.m, metric)
             index.hnsw.efConstruction = spec.ef_construction
@@ -108,19 +120,22 @@ def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "fa
     return index
 
 
-def search(index: "faiss.Index", queries: Searchable) -> Found:
+def search(index: "faiss.Index | mapped.Flat", queries: Searchable) -> Found:
     """The nearest documents of queries (n, d)."""
-    return ranking.search(index, queries, DEPTH)
+    return ranking.search(cast("faiss.Index", index), queries, DEPTH)
 
 
-def saved_bytes(index: "faiss.Index") -> int:
+def saved_bytes(index: "faiss.Index | mapped.Flat") -> int:
     """Bytes of an index as faiss saves it, which is what it takes in memory but for a few."""
     import faiss
 
-    sizes: list[int] = []
-    count = cast("Any", faiss).PyCallbackIOWriter(lambda part: sizes.append(len(part)))
-    faiss.write_index(index, count)
-    return sum(sizes)
+    if isinstance(index, mapped.Flat):
+        return index.saved_bytes
+    if isinstance(index, faiss.IndexIVFFlat) and index.invlists is not None:
+        lists = faiss.downcast_InvertedLists(index.invlists)
+        if isinstance(lists, faiss.OnDiskInvertedLists):
+            return mapped.saved_bytes(index, lists)
+    return mapped.counted(faiss.write_index, index)
 
 
 def _share_of_nearest(found: Found, exact: Found) -> float:
