@@ -1,7 +1,8 @@
 """What the vectors of a set take on the disk: three copies, two, or one.
 
 `python benchmarks/bench_disk.py [--texts N]`: numbered texts, the hashing teacher with 384 dimensions and one
-view, a DVC project of the one stage `encode` in the folder for temporary files. `du` counts a hard link once.
+view, a DVC project of the one stage `encode` in the folder for temporary files, with `encode.storage` float16
+and with int8. `du` counts a hard link once.
 """
 
 import argparse
@@ -36,19 +37,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=100_000)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        lay_out(Path(folder), args.texts)
-        rows: list[dict[str, object]] = []
-        for step, commands in STEPS.items():
-            for command in commands:
-                run(command, folder)
-            here = {part: taken(folder, part) / args.texts / 1e3 for part in PARTS}
-            whole = taken(folder, *PARTS) / args.texts / 1e3
-            rows.append({"after": step, **here, "GB a million texts, all": whole})
+    rows = [row for storage in ("float16", "int8") for row in measured(args.texts, storage)]
     report("disk", rows, f"python benchmarks/bench_disk.py --texts {args.texts}")
 
 
-def lay_out(folder: Path, number: int) -> None:
+def measured(texts_in_all: int, storage: str) -> list[dict[str, object]]:
+    """What a project takes after each step."""
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        lay_out(Path(folder), texts_in_all, storage)
+        for step, commands in STEPS.items():
+            for command in commands:
+                run(command, folder)
+            here = {part: taken(folder, part) / texts_in_all / 1e3 for part in PARTS}
+            whole = taken(folder, *PARTS) / texts_in_all / 1e3
+            rows.append({"storage": storage, "after": step, **here, "GB a million texts, all": whole})
+    return rows
+
+
+def lay_out(folder: Path, number: int, storage: str) -> None:
     """Texts, params and a stage."""
     lines = [f"the text of number {row}, which is as long as a sentence is" for row in range(number)]
     table = pl.DataFrame({"text_id": map(texts.text_id, lines), "text": lines, "role": "text"})
@@ -58,7 +65,7 @@ def lay_out(folder: Path, number: int) -> None:
     yaml = YAML(typ="safe")
     params = yaml.load(Path("params.yaml"))
     params |= {"teacher": {"kind": "hashing", "dim": DIM}, "runtime": {"cache": ".cache"}}
-    params["encode"] = {"views": ["sentence"]}
+    params["encode"] = {"views": ["sentence"], "storage": storage}
     params["students"] = {
         name: student for name, student in params["students"].items() if student["view"] == "sentence"
     }

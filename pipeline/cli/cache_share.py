@@ -1,7 +1,8 @@
 """`pipeline cache share`: the store's vectors become links to those that DVC's cache has.
 
-A shard of a published set is what a file of the store is, ids and vectors, and gets the name that the store
-would give it. The store's own files whose vectors it has go. Nobody writes into the files of either cache.
+A shard of a published set is what a file of the store is, ids and vectors, of float16 or of int8, and gets
+the name that the store would give it. The store's own files whose vectors it has go. Nobody writes into the
+files of either cache.
 """
 
 import hashlib
@@ -9,11 +10,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import typer
 
 from pipeline.cli import dvc_cache
 from pipeline.cli.cache_options import (
@@ -25,34 +27,47 @@ from pipeline.cli.cache_options import (
     cache_folder,
     check_vectors,
 )
-from pipeline.cli.store_files import StoredRecipe, recipes
+from pipeline.cli.store_files import StoredRecipe, recipes, size
 from pipeline.core import fingerprint
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
-from pipeline.teacher.encoding.store.store import HASH_LETTERS, ID_LETTERS, VectorStore, shared_letters
+from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.vectors.sets import published
-from pipeline.vectors.sets.shards import Ids, read_columns
+from pipeline.vectors.sets.shards import Ids, read_stored
 
 LEAST_SHARE = 0.5
 """Of a file of the store: where the links have less of its vectors, it stays as it is."""
+
+
+NO_IDS = np.empty(0, np.uint64)
 
 
 @dataclass
 class Linked:
     """One view of one recipe."""
 
+    store: VectorStore
+    view: str
     names: set[Path] = field(default_factory=set)
     """The links in the store."""
     ids: list[Ids] = field(default_factory=list)
     """What they hold."""
 
 
-def share(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vectors = VECTORS) -> None:
+def share(
+    params_file: ParamsFile = PARAMS,
+    cache: Cache = None,
+    vectors: Vectors = VECTORS,
+    drop_float16: Annotated[
+        bool,
+        typer.Option("--drop-float16", help="Remove from the store what it has in int8 too, by these links."),
+    ] = False,
+) -> None:
     """Keep vectors once that both the store and DVC's cache hold: the store's files become hard links.
 
-    Call it while nothing is encoded. It takes published sets in float16, of one teacher, whose texts have no
-    roles, and says of others why they stay apart. Both caches have to lie on one file system.
+    Call it while nothing is encoded. It takes published sets of one teacher whose texts have no roles, and
+    says of others why they stay apart. Both caches have to lie on one file system.
     """
     folder = cache_folder(cache, params_file)
     check_vectors(vectors)
@@ -61,20 +76,26 @@ def share(params_file: ParamsFile = PARAMS, cache: Cache = None, vectors: Vector
         raise UserError("this folder is no DVC project, so there is no cache to share with; run `dvc init`")
     before = _occupied(folder)
     linked: dict[tuple[str, str], Linked] = {}
-    stores: dict[str, VectorStore] = {}
     absent = 0
     shards = list(_shards(vectors, folder))
     with progress("share", len(shards), "shards") as advance:
         for store, view, path, digest in shards:
-            stores[store.fingerprint] = store
-            found = linked.setdefault((store.fingerprint, view), Linked())
+            found = linked.setdefault((store.fingerprint, store.view_folder(view)), Linked(store, view))
             absent += not _share(path, digest, view, store, objects, found)
             advance(1)
-    for (recipe, view), found in linked.items():
-        _remove_held(stores[recipe], view, found)
+    exact = 0
+    for found in linked.values():
+        _remove_held(found.store, found)
+        if found.store.storage == "int8":
+            plain = VectorStore(folder, found.store.recipe)
+            if drop_float16:
+                _remove_held(plain, found)
+            exact += sum(map(size, _own(plain, found)))
     if absent:
         fix = "`pipeline cache verify --drop` and then `dvc commit` put them there"
         say(f"{absent:,} shards are not in DVC's cache, or damaged there, and stay apart; {fix}")
+    if exact and not drop_float16:
+        say(f"{exact:,} bytes of float16 stay beside these in int8; --drop-float16 removes what int8 has too")
     shared, freed = sum(len(one.names) for one in linked.values()), before - _occupied(folder)
     say(f"{shared:,} files of the store are shared with DVC's cache; {freed:,} bytes freed")
 
@@ -84,7 +105,7 @@ def _shards(vectors: Path, cache: Path) -> Iterator[tuple[VectorStore, str, Path
     sets = sorted({path.parent.parent for path in vectors.glob(f"[!.]*/[!.]*/{published.MANIFEST}")})
     for one in map(published.open_set, sets):
         for view, manifest in one.manifests.items():
-            store = VectorStore(cache, manifest["recipe"])
+            store = VectorStore(cache, manifest["recipe"], manifest.get("storage", "float16"))
             if why := _why_apart(manifest, store):
                 say(f"{one.path / view} stays apart: {why}")
                 continue
@@ -101,8 +122,6 @@ def _why_apart(manifest: Mapping[str, Any], store: VectorStore) -> str:
         return "its texts have roles"
     if "members" in manifest["recipe"]:
         return "its vectors are an ensemble's"
-    if "storage" in manifest:
-        return f"it is stored as {manifest['storage']}"
     return "" if store.folder.is_dir() else "the store has none of its vectors"
 
 
@@ -124,9 +143,7 @@ def _share(path: Path, digest: str, view: str, store: VectorStore, objects: Path
     if not cached.exists() or cached.read_bytes() != content:
         return False
     ids = pq.read_table(pa.BufferReader(content), columns=["text_id"])["text_id"].to_numpy()
-    low, high = f"{ids[0]:0{ID_LETTERS}x}", f"{ids[-1]:0{ID_LETTERS}x}"
-    place = store.folder.joinpath(view, *shared_letters(low, high))
-    target = place / f"{low}-{high}-{digest[:HASH_LETTERS]}.parquet"
+    target = store.place(ids, view, digest)
     if not (target.exists() and target.samefile(cached)):
         _link(cached, target, store)
     found.names.add(target)
@@ -153,23 +170,26 @@ def _link(source: Path, target: Path, store: VectorStore) -> None:
         (aside / target.name).replace(target)
 
 
-def _remove_held(store: VectorStore, view: str, found: Linked) -> None:
+def _remove_held(store: VectorStore, found: Linked) -> None:
     """Remove the store's own files whose vectors the links hold; what they lack of one is kept in another."""
-    ids = np.unique(np.concatenate(found.ids)) if found.ids else np.empty(0, np.uint64)
-    stored = StoredRecipe(store.folder)
-    for path in stored.files:
-        inside = path.relative_to(store.folder).parts
-        if len(inside) == 1 or inside[0] != view or path in found.names:
-            continue
+    ids, stored = np.unique(np.concatenate([NO_IDS, *found.ids])), StoredRecipe(store.folder)
+    for path in _own(store, found):
         held = np.isin(_ids(path), ids)
         if not len(held) or held.mean() < LEAST_SHARE:
             continue
         if not held.all():
             if not stored.is_intact(path):
                 continue
-            own, vectors = read_columns(path.read_bytes(), view)
-            store.add(own[~held], view, vectors[~held])
+            own, vectors = read_stored(path.read_bytes(), found.view)
+            store.add(own[~held], found.view, vectors[~held])
         path.unlink(missing_ok=True)
+
+
+def _own(store: VectorStore, found: Linked) -> list[Path]:
+    """The files in which a store keeps new vectors of the view, but for the links."""
+    place = store.folder / store.view_folder(found.view)
+    files = StoredRecipe(store.folder).files
+    return [path for path in files if place in path.parents and path not in found.names]
 
 
 def _ids(path: Path) -> Ids:
@@ -178,7 +198,7 @@ def _ids(path: Path) -> Ids:
         with pq.ParquetFile(path) as file:
             return file.read(columns=["text_id"])["text_id"].to_numpy()
     except (pa.ArrowException, OSError, KeyError):
-        return np.empty(0, np.uint64)
+        return NO_IDS
 
 
 def _occupied(cache: Path) -> int:

@@ -164,10 +164,11 @@ def _are_vectors(kind: pa.DataType, schema: pa.Schema) -> bool:
 
 def _vectors(path: Path, rows: pa.Table, name: str) -> Half:
     try:
-        return shards.column(rows, name)
+        found = shards.column(rows, name)
     except pa.ArrowException as error:
         text_set = path.absolute().parent.parent.name
         raise UserError(f"{path} is damaged ({error}); run `dvc repro -f encode@{text_set}`") from None
+    return found.restored() if isinstance(found, int8.Packed) else found
 
 
 def _geometry(name: str, rows: Half) -> dict[str, str]:

@@ -135,7 +135,7 @@ def _show(found: Plan, params: Params) -> None:
 
 def _kept_twice(found: Plan, params: Params) -> int:
     """Bytes of new vectors that the store has as the results have them."""
-    if params.encode.storage != "float16" or isinstance(params.teacher, EnsembleTeacher):
+    if isinstance(params.teacher, EnsembleTeacher):
         return 0
     encoded = [one.bytes for one in found.stages if one.stage.startswith("encode@")]
     return sum(min(one.store, one.results) for one in encoded)

@@ -292,8 +292,9 @@ class Encode(Block):
     shard_rows: Annotated[int, Field(ge=1)] = 4096
     """Most texts a shard holds on average: what is read and written at a time, and what a worker takes on."""
     storage: Storage = "float16"
-    """Of the published values. `int8` takes half the room: every dimension of a shard has a scale, and
-    manifest.json says what is lost. All that reads the vectors, the teacher's scores too, then sees the
-    rounded ones. The store keeps float16, so a change encodes nothing."""
+    """Of the published values, and of those that the store keeps from now on, but for members of an ensemble.
+    `int8` takes half the room: every vector has a scale, and manifest.json says what is lost. All that reads
+    the vectors, the teacher's scores too, then sees the rounded ones. A change to `int8` encodes nothing; one
+    back to `float16` encodes again what the store has in int8 alone."""
     hidden: Hidden | None = None
     """Hidden states that are cached beside the vectors; `{}` takes the defaults. null: none."""

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pipeline.params.search import IvfIndex
 from pipeline.planning.sizes import Texts
 from pipeline.planning.work import Work
+from pipeline.teacher.encoding.store.store import kept_as
 
 HALF, FLOAT, DOUBLE = 2, 4, 8
 ID = 8
 A_SHARD = {"float16": 900, "int8": 7000}
 """Bytes of a file of vectors beside its columns, and its share of the manifest."""
 EMPTY_SET = 2100
-A_SCALE = 55
-"""Of a dimension of a shard in int8."""
+OF_INT8 = 12
+"""What stands beside a vector in int8: its scale, and what it lost."""
 STATE_SCALE = 4
 A_TOKEN_OF_TOKENIZER = 24
 """Bytes that a token takes in a tokenizer's files."""
@@ -103,11 +104,8 @@ def vectors_bytes(rows: int, dims: dict[str, int], storage: str, shard_rows: int
     """A published set of vectors: every view a column of numbers beside the ids."""
     shards = -(-rows // shard_rows)
     width = HALF if storage == "float16" else 1
-    scales = 0 if storage == "float16" else A_SCALE * shards
-    return sum(
-        rows * (width * dim + ID) + scales * dim + A_SHARD[storage] * shards + EMPTY_SET
-        for dim in dims.values()
-    )
+    beside = ID if storage == "float16" else ID + OF_INT8
+    return sum(rows * (width * dim + beside) + A_SHARD[storage] * shards + EMPTY_SET for dim in dims.values())
 
 
 def _encoded(text_set: str, work: Work) -> Bytes:
@@ -115,9 +113,8 @@ def _encoded(text_set: str, work: Work) -> Bytes:
     lacking = work.missing.get(text_set, Texts()).number if texts.number else 0
     encode = work.params.encode
     size = vectors_bytes(texts.number, work.dims, encode.storage, encode.shard_rows)
-    return Bytes(
-        size, size, vectors_bytes(lacking, work.dims, "float16", encode.shard_rows) if lacking else 0
-    )
+    kept = kept_as(work.params.teacher, encode)
+    return Bytes(size, size, vectors_bytes(lacking, work.dims, kept, encode.shard_rows) if lacking else 0)
 
 
 def _parts(_item: str, work: Work) -> Bytes:

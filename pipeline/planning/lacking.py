@@ -12,7 +12,7 @@ from pipeline.params.load import Params
 from pipeline.params.teacher import single_teachers
 from pipeline.planning.probe import Probe
 from pipeline.planning.sizes import Sizes, Texts
-from pipeline.teacher.encoding.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore, kept_as
 
 PLACES = {"corpus": "corpus", "eval": "corpus", "finetune": "corpus"}
 """Where a set's texts lie in data/; the others are made by augmentation."""
@@ -30,7 +30,7 @@ def lacking(params: Params, sizes: Sizes, probe: Probe, root: Path) -> dict[str,
             (recipes,) = probe.recipes.values()
             ids = texts_file.ids(path, None)
             # A text in another role has another recipe; those are few, and count as lacking.
-            store = VectorStore(cache, recipes["text"])
+            store = VectorStore(cache, recipes["text"], kept_as(params.teacher, params.encode))
             views = [store.holds(ids, view) for view in params.encode.views]
             number = int((~np.all(views, axis=0)).sum())
         found[name] = Texts(number, texts.characters)

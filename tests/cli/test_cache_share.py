@@ -198,16 +198,59 @@ def test_what_is_said_of_a_damaged_object_puts_it_right(project):
     assert "8 files of the store are shared" in share().stderr
 
 
-def test_int8_is_not_what_the_store_holds(project):
+def round_published() -> None:
+    """Publish the set as int8, into DVC's cache too."""
     shutil.rmtree(OUT)
     params = Path("params.yaml").read_text().replace("shard_rows: 64", "shard_rows: 64\n  storage: int8")
     Path("params.yaml").write_text(params)
     encode()
-    before = files()
+    dvc("add -q vectors")
+
+
+def folders() -> set[str]:
+    return {path.relative_to(stored().folder).parts[0] for path in files()}
+
+
+def test_int8_is_shared_and_float16_stays_beside_it_until_that_is_asked_for(project):
+    round_published()
+    shards, exact = published(), files()
     said = share().stderr
-    assert "vectors/corpus/cls stays apart: it is stored as int8" in said
-    assert "0 files of the store are shared" in said
-    assert files() == before
+    taken = sum(path.stat().st_size for path in exact)
+    assert f"{taken:,} bytes of float16 stay beside these in int8; --drop-float16" in said
+    assert "8 files of the store are shared" in said
+    assert set(exact) < set(files())
+    assert folders() == {*VIEWS, "cls.int8", "sentence.int8"}
+    said = cache("share", "--vectors", "vectors", "--drop-float16").stderr
+    assert f"8 files of the store are shared with DVC's cache; {taken:,} bytes freed" in said
+    assert "stay beside" not in said
+    assert folders() == {"cls.int8", "sentence.int8"}
+    recipe, *_ = [row for row in lines(cache("list")) if row[0] == stored().folder.name]
+    assert recipe[2:4] == ["cls.int8,sentence.int8", "150,150"]
+    assert cache("verify").exit_code == 0
+    shutil.rmtree(OUT)
+    assert encode() == shards
+    write_texts([*TEXTS, "one more"])
+    encode()
+    assert len(files()) == 8 + len(VIEWS)
+
+
+def test_a_store_of_int8_from_the_start_is_shared(project, capsys, monkeypatch):
+    monkeypatch.setattr(filling, "PIECE_CHARACTERS", SMALL_PIECE)
+    shutil.rmtree(".cache")
+    round_published()
+    shards = published()
+    assert folders() == {"cls.int8", "sentence.int8"}
+    before = len(files())
+    assert "8 files of the store are shared" in share().stderr
+    assert len(files()) == 8 < before
+    write_texts([*TEXTS[:-3], "a new text", "another"])
+    encode()
+    dvc("add -q vectors")
+    assert "8 files of the store are shared" in share().stderr
+    write_texts(TEXTS)
+    capsys.readouterr()
+    assert encode() == shards
+    assert "0 encoded, 150 taken from the store" in capsys.readouterr().err
 
 
 def test_of_sets_that_are_not_as_the_store_it_says_why_they_stay(project):

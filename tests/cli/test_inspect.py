@@ -16,7 +16,7 @@ from pipeline.data.common.files import metrics
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds import hashing
-from pipeline.vectors.sets import int8, published, shards
+from pipeline.vectors.sets import published, shards
 from pipeline.vectors.space import pca
 
 DIM = 16
@@ -85,10 +85,10 @@ def test_a_shard_of_int8_without_its_scale(vector_set: Path) -> None:
     store_as_int8(vector_set)
     path = vector_set / "sentence" / "00000.parquet"
     table = pq.read_table(path)
-    pq.write_table(table.replace_schema_metadata({int8.KEY: b"{}"}), path)
+    pq.write_table(table.drop_columns("sentence_scale"), path)
     result = inspect(path)
     assert result.exit_code == 1
-    assert "no scale of the int8 view 'sentence'); run `dvc repro -f encode@corpus`" in result.stderr
+    assert "or sentence_error of the int8 view 'sentence'); run `dvc repro -f encode@corpus`" in result.stderr
     pq.write_table(table.replace_schema_metadata(None), path)
     assert inspect(path).exit_code == 0
 

@@ -253,3 +253,14 @@ def test_an_index_of_many_documents_lies_in_files_but_for_a_graph():
     assert planned("ivf", most)[0] - blocks == pytest.approx(1024 * 256 * dim * 4e-6, abs=10)
     assert planned("hnsw", most)[0] - blocks > 800
     assert planned("ivf", most)[1] - planned("flat", most)[1] == pytest.approx(8e8, rel=0.01)
+
+
+@pytest.mark.parametrize(("teacher", "halves"), [({"kind": "hashing", "dim": 384}, 2), (None, 1)])
+def test_the_store_takes_half_in_int8_but_of_an_ensemble(teacher, halves):
+    ensemble = {"kind": "ensemble", "members": [{"teacher": {"kind": "hashing", "dim": 384}}] * 2}
+
+    def kept(storage: str) -> int:
+        given = params(teacher=teacher or ensemble, encode={"views": ["sentence"], "storage": storage})
+        return disk.stage_bytes("encode@corpus", work(given, 100_000)).store
+
+    assert kept("float16") / kept("int8") == pytest.approx(halves, rel=0.1)

@@ -15,17 +15,18 @@ from pipeline.data.common import texts
 from pipeline.data.common.files import metrics as metrics_file
 from pipeline.params.base import ROLES
 from pipeline.params.load import Params, load
-from pipeline.params.teacher import single_teachers
+from pipeline.params.teacher import EnsembleTeacher, single_teachers
 from pipeline.teacher.encoding.engines import local, ray_actors
 from pipeline.teacher.encoding.engines.job import Filled, Job
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.filling import Shard
-from pipeline.teacher.encoding.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore, kept_as
 from pipeline.teacher.shared import composition
 from pipeline.teacher.shared.local.cut import NONE
 from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.vectors.sets import published
-from pipeline.vectors.sets.shards import Ids, write_shard
+from pipeline.vectors.sets.int8 import Packed
+from pipeline.vectors.sets.shards import Half, Ids, write_shard
 
 ENGINES = {"local": local.run, "ray": ray_actors.run}
 
@@ -74,6 +75,8 @@ def main(
             filled = ENGINES[params.runtime.engine](job, [shard.name for shard in mine], advance)
         if facts and len(filled.dims) == 1:  # an ensemble's members are checked as they are joined
             check_facts(facts, {"dims": filled.dims[0]}, "look")
+        if any(filled.encoded):
+            _say_rounded(texts_file, ids, params, filled, label)
         if shard_index is None:
             _publish(texts_file, ids, shards, params, filled, members, out)
             _write_metrics(rows, filled.cut, metrics)
@@ -126,11 +129,9 @@ def _publish(
 ) -> None:
     """Write what the stores hold; the vectors of an ensemble's members as its own."""
     rows, storage = {shard.name: shard.rows for shard in shards}, params.encode.storage
-    cache, numbers = Path(params.runtime.cache), filling.role_numbers(texts_file, 0, len(ids))
+    numbers = filling.role_numbers(texts_file, 0, len(ids))
     roles = [ROLES[number] for number in np.flatnonzero(np.bincount(numbers))]
-    stores = [
-        {role: VectorStore(cache, recipe) for role, recipe in recipes.items()} for recipes in filled.recipes
-    ]
+    kept, stores = kept_as(params.teacher, params.encode), _stores(params, filled)
     recipe = published.recipe_of(
         {
             role: composition.recipe(params.teacher, [recipes[role] for recipes in filled.recipes], members)
@@ -143,16 +144,46 @@ def _publish(
             (folder / view).mkdir()
             shares = composition.shares(params.teacher, view, members, plain)
             for shard in shards:
-                halves = [
-                    filling.read_shard(numbers, shard, ids, share.view, dims[share.view], of_role)
+                told = [
+                    (share.view, dims[share.view], of_role)
                     for share, dims, of_role in zip(shares, filled.dims, stores, strict=True)
                 ]
-                vectors = composition.joined(params.teacher, halves, shares).astype(np.float16, copy=False)
+                vectors: Half | Packed
+                if kept == "int8":
+                    vectors = filling.read_packed_shard(numbers, shard, ids, *told[0])
+                else:
+                    halves = [filling.read_shard(numbers, shard, ids, *one) for one in told]
+                    joined = composition.joined(params.teacher, halves, shares)
+                    vectors = joined.astype(np.float16, copy=False)
                 part = ids[shard.start : shard.stop]
                 write_shard(part, {view: vectors}, folder / view / shard.name, storage)
             # What a model says of its similarity, it says of the vectors that its own pipeline returns.
             similarity = filled.similarity if view == "sentence" else "cosine"
             published.write_manifest(folder / view, recipe, vectors.shape[1], rows, storage, similarity)
+
+
+def _stores(params: Params, filled: Filled) -> list[dict[str, VectorStore]]:
+    """Those of each teacher, by role."""
+    cache, kept = Path(params.runtime.cache), kept_as(params.teacher, params.encode)
+    return [
+        {role: VectorStore(cache, one, kept) for role, one in recipes.items()} for recipes in filled.recipes
+    ]
+
+
+def _say_rounded(texts_file: Path, ids: Ids, params: Params, filled: Filled, label: str) -> None:
+    """Say how many texts the store has in int8, none of which is published as float16."""
+    if params.encode.storage == "int8" or isinstance(params.teacher, EnsembleTeacher):
+        return
+    numbers, (stores,) = filling.role_numbers(texts_file, 0, len(ids)), _stores(params, filled)
+    rounded = sum(
+        int(np.any([stores[role].rounds(own, view) for view in params.encode.views], axis=0).sum())
+        for role, _, own in filling.by_role(numbers, Shard("", 0, len(ids)), ids)
+    )
+    if rounded:
+        say(
+            f"{label}: the store has {rounded:,} of these texts in int8, which is not taken for "
+            "encode.storage: float16"
+        )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.params.teacher import Storage
 from pipeline.vectors.sets import int8
-from pipeline.vectors.sets.int8 import Levels
+from pipeline.vectors.sets.int8 import Packed
 
 ROW_GROUP_ROWS = 2048
 PLAIN = {b"values": b"one page a row group, plain"}
@@ -27,28 +27,38 @@ def vector_type(dim: int, value: pa.DataType | None = None) -> pa.DataType:
     return pa.list_(pa.field("item", value or pa.float16(), nullable=False), dim)
 
 
-def to_table(ids: Ids, views: Mapping[str, Half | Levels]) -> pa.Table:
-    """An Arrow table of ids (n,) and one non-null list column (n, d) per view, of its own type."""
+def to_table(ids: Ids, views: Mapping[str, Half | Packed]) -> pa.Table:
+    """An Arrow table of ids (n,) and one non-null list column (n, d) per view, of its own type.
+
+    Beside one of int8 stand the numbers of `Packed`, a column of float32 each.
+    """
     columns: dict[str, pa.Array] = {"text_id": pa.array(ids)}
     fields = [pa.field("text_id", pa.uint64(), nullable=False)]
     for view, vectors in views.items():
-        kind = vector_type(vectors.shape[1], pa.from_numpy_dtype(vectors.dtype))
-        columns[view] = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), type=kind)
+        values = vectors.levels if isinstance(vectors, Packed) else vectors
+        kind = vector_type(values.shape[1], pa.from_numpy_dtype(values.dtype))
+        columns[view] = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), type=kind)
         fields.append(pa.field(view, kind, nullable=False))
+        for name, column in int8.columns(view).items() if isinstance(vectors, Packed) else ():
+            columns[column] = pa.array(getattr(vectors, name))
+            fields.append(pa.field(column, pa.float32(), nullable=False))
     return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
 def write_shard(
-    ids: Ids, views: Mapping[str, Half], to: Path | BinaryIO, storage: Storage = "float16"
+    ids: Ids, views: Mapping[str, Half | Packed], to: Path | BinaryIO, storage: Storage = "float16"
 ) -> None:
     """Write one shard: fixed row groups, no compression (vectors do not compress).
 
     A row group's column of float16 is one page, so that `read_columns` finds its values in one piece. One of
     int8 goes through a dictionary: a value takes a byte so, and four as Parquet's plain int8.
     """
-    columns, metadata = int8.pack(views) if storage == "int8" else (views, PLAIN)
+    metadata = PLAIN
+    if storage == "int8":
+        packed = {view: one if isinstance(one, Packed) else int8.pack(one) for view, one in views.items()}
+        views, metadata = packed, int8.metadata(packed)
     pq.write_table(
-        to_table(ids, columns).replace_schema_metadata(metadata),
+        to_table(ids, views).replace_schema_metadata(metadata),
         to,
         row_group_size=ROW_GROUP_ROWS,
         data_page_size=UNLIMITED,
@@ -63,7 +73,17 @@ def read_columns(content: bytes, view: str) -> tuple[Ids, Half]:
     """Ids (n,) and a view's vectors (n, d) of a shard's bytes.
 
     Raises:
-        pa.ArrowInvalid: it is no Parquet, or holds no ids, no vectors of this view or not their scale.
+        pa.ArrowInvalid: as `read_stored`.
+    """
+    ids, vectors = read_stored(content, view)
+    return ids, vectors.restored() if isinstance(vectors, Packed) else vectors
+
+
+def read_stored(content: bytes, view: str) -> tuple[Ids, Half | Packed]:
+    """Ids (n,) and a view's vectors (n, d) of a shard's bytes, those of int8 as they are.
+
+    Raises:
+        pa.ArrowInvalid: it is no Parquet, or holds no ids, no vectors of this view or not their scales.
     """
     file = pq.ParquetFile(pa.BufferReader(content))
     found = {field.name: field.type for field in file.schema_arrow}
@@ -72,7 +92,8 @@ def read_columns(content: bytes, view: str) -> tuple[Ids, Half]:
     if found.get("text_id") != pa.uint64() or found.get(view) not in kinds:
         raise pa.ArrowInvalid(f"text_id is {found.get('text_id')}, {view} is {found.get(view)}")
     if not PLAIN.items() <= (file.metadata.metadata or {}).items():
-        table = file.read(columns=["text_id", view])
+        beside = [name for name in int8.columns(view).values() if name in found]
+        table = file.read(columns=["text_id", view, *beside])
         return table["text_id"].to_numpy(), column(table, view)
     rows = file.metadata.num_rows
     ids, vectors = np.empty(rows, np.uint64), np.empty((rows, dim), np.float16)
@@ -92,15 +113,22 @@ def _copy_values(content: bytes, metadata: pq.FileMetaData, index: int, values: 
         start += group.num_rows
 
 
-def column(table: pa.Table, view: str) -> Half:
-    """A view's column as an array (n, d), without Python objects.
+def column(table: pa.Table, view: str) -> Half | Packed:
+    """A view's column as an array (n, d), without Python objects; of int8 with what stands beside it.
 
     Raises:
-        pa.ArrowInvalid: it is of int8, and the table's metadata do not hold its scale.
+        pa.ArrowInvalid: it is of int8, and its scales are missing or no scales.
     """
     kind = table.schema.field(view).type
     flat = table[view].combine_chunks().flatten()
     values = flat.to_numpy(zero_copy_only=True).reshape(-1, kind.list_size)
     if kind.value_type != pa.int8():
         return values
-    return int8.dequantise(values, int8.scale_of(table.schema.metadata, view, kind.list_size))
+    names = int8.columns(view)
+    types = dict(zip(table.schema.names, table.schema.types, strict=True))
+    if any(types.get(name) != pa.float32() for name in names.values()):
+        raise pa.ArrowInvalid(f"it holds no {' or '.join(names.values())} of the int8 view {view!r}")
+    packed = Packed(values, **{name: table[column].to_numpy() for name, column in names.items()})
+    if not (np.isfinite(packed.scale) & (packed.scale > 0)).all():
+        raise pa.ArrowInvalid(f"the scales of the int8 view {view!r} are not positive numbers")
+    return packed

@@ -18,7 +18,7 @@ from pipeline.params.teacher import Encode, Similarity, Teacher, single_teachers
 from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.filling import Advance, Shard
-from pipeline.teacher.encoding.store.store import VectorStore
+from pipeline.teacher.encoding.store.store import VectorStore, kept_as
 from pipeline.teacher.encoding.store.useless import BEGINNING
 from pipeline.teacher.shared.local.cut import NONE, Cut, added, most
 from pipeline.teacher.shared.local.described.tuned import TUNED
@@ -70,8 +70,9 @@ class Worker:
         self._teachers = load_members(job.teacher, runtime, job.tuned)
         self._views = own_views(job.teacher, job.encode.views)
         self._ids, self._texts = ids, job.texts
+        kept = kept_as(job.teacher, job.encode)
         self._stores = [
-            {role: VectorStore(Path(runtime.cache), recipe) for role, recipe in teacher.recipes.items()}
+            {role: VectorStore(Path(runtime.cache), one, kept) for role, one in teacher.recipes.items()}
             for teacher in self._teachers
         ]
         self._shards = {shard.name: shard for shard in filling.partition(ids, job.encode.shard_rows)}

@@ -22,6 +22,8 @@ from pipeline.data.common.texts import in_role, roles
 from pipeline.params.base import ROLES, Role
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, VectorStore
 from pipeline.teacher.encoding.store.useless import Useless, named
+from pipeline.vectors.sets import int8
+from pipeline.vectors.sets.int8 import Packed
 from pipeline.vectors.sets.shards import Half, Ids
 
 ID_BITS = 64
@@ -185,6 +187,19 @@ def read_shard(
     return vectors
 
 
+def read_packed_shard(
+    numbers: Numbers, shard: Shard, ids: Ids, view: str, dim: int, stores: Mapping[str, VectorStore]
+) -> Packed:
+    """The same as int8."""
+    vectors = int8.empty(shard.rows, dim)
+    for role, rows, own in by_role(numbers[shard.start : shard.stop], shard, ids):
+        present, known = stores[role].load_packed(own, view)
+        _check_stored(present, None if known is None else known.shape[1], view, dim, stores[role])
+        if known is not None:
+            vectors.put(rows, known)
+    return vectors
+
+
 def stored(ids: Ids, view: str, dim: int, store: VectorStore) -> Half:
     """A view's vectors (n, dim) of ascending `ids`, all of which the store has to hold.
 
@@ -192,15 +207,20 @@ def stored(ids: Ids, view: str, dim: int, store: VectorStore) -> Half:
         UserError: the store lacks one, or has it in another dimension.
     """
     present, known = store.load(ids, view)
+    _check_stored(present, None if known is None else known.shape[1], view, dim, store)
+    return np.empty((0, dim), np.float16) if known is None else known
+
+
+def _check_stored(
+    present: NDArray[np.bool_], found: int | None, view: str, dim: int, store: VectorStore
+) -> None:
     if not present.all():
         raise UserError(
             f"{store.folder} lacks {(~present).sum():,} vectors of view {view!r} that have just been put "
             "there; runtime.cache has to be one folder for all workers: run the same command again"
         )
-    vectors = np.empty((0, dim), np.float16) if known is None else known
-    if vectors.shape[1] != dim:
-        raise store.of_two_models(view, dim, vectors.shape[1])
-    return vectors
+    if found not in (None, dim):
+        raise store.of_two_models(view, dim, found)
 
 
 def _encode(ids: Ids, texts: Sequence[str], views: Sequence[str], encode: EncodeTexts, keep: Keep) -> None:
