@@ -8,7 +8,8 @@ other code.
 
 With `--ivf` it is the index IVF of `evaluate.indexes`, with its defaults or `--nlist` and `--nprobe`, on one
 thread, as `evaluate` builds and asks it. Vectors then lie in 4,096 clusters, as an index needs some order.
-The disk has to have room for two files of the documents as float32.
+What it finds is compared with the exact documents of 200 queries. The disk has to have room for two files of
+the documents as float32.
 """
 
 import argparse
@@ -36,6 +37,7 @@ from pipeline.tasks.embeddings import Embeddings
 DIM = 384
 CLUSTERS, SPREAD = 4096, 2.0
 ROWS_AT_A_TIME = 50_000
+COMPARED = 200
 KEYS = ("documents", "queries", "vectors", "nlist", "nprobe")
 
 
@@ -94,10 +96,10 @@ def write(file: Path, rows: int, kind: str, *, clustered: bool) -> None:
 
 
 @contextmanager
-def peak() -> Iterator[dict[str, float]]:
-    """Seconds, CPU seconds and the most memory beyond what there was, of the block; set as it ends."""
-    before, found = own_bytes(), dict[str, float]()
-    highest, done = [before], threading.Event()
+def peak(before: float | None = None) -> Iterator[dict[str, float]]:
+    """Of the block: seconds, CPU seconds, most memory beyond `before`, or what there was; set at its end."""
+    before, found = own_bytes() if before is None else before, dict[str, float]()
+    highest, done = [own_bytes()], threading.Event()
 
     def watch() -> None:
         while not done.wait(0.005):
@@ -118,18 +120,21 @@ def measured_ivf(file: Path, kind: str, queries: int, spec: IvfIndex) -> dict[st
     vectors = np.memmap(file, kind, "r").reshape(-1, DIM)
     embeddings = Embeddings(np.arange(len(vectors), dtype=np.uint64), vectors)
     asked = ranking.searchable(embeddings, embeddings.ids[:queries])
-    wanted = embeddings.ids[queries:]
-    exact = ranking.exact(ranking.in_blocks(embeddings, wanted), asked)
-    with threadpool_limits(1), peak() as build:
+    wanted, before = embeddings.ids[queries:], own_bytes()
+    with threadpool_limits(1), peak(before) as stored:
         documents = indexes.stored(embeddings, wanted, file.with_name("documents.bin"))
-        del embeddings, vectors
-        file.unlink()  # the index's lists want the room
+    del embeddings, vectors
+    file.unlink()  # the index's lists want the room
+    blocks = np.array_split(documents, range(ROWS_AT_A_TIME, len(documents), ROWS_AT_A_TIME))
+    exact = ranking.exact(blocks, asked[:COMPARED])
+    with threadpool_limits(1), peak(before) as build:
         index = indexes.build(spec, documents)
-    with threadpool_limits(1), peak() as search:
+    with threadpool_limits(1), peak(before) as search:
         found = indexes.search(index, asked)
-    both = (found.rows[:, :10, None] == exact.rows[:, None, :10]).any(axis=2)
-    told = {f"build {what}": value for what, value in build.items()}
+    told = {f"build {what}": stored[what] + build[what] for what in ("seconds", "CPU s")}
+    told["build peak MB"] = max(stored["peak MB"], build["peak MB"])
     told |= {f"search {what}": value for what, value in search.items()}
+    both = (found.rows[:COMPARED, :10, None] == exact.rows[:, None, :10]).any(axis=2)
     return {**told, "recall@10": float(both.mean())}
 
 
