@@ -135,14 +135,17 @@ def _share(path: Path, digest: str, view: str, store: VectorStore, objects: Path
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); run `dvc checkout`") from None
+    again = f"run `dvc repro -f encode@{path.parent.parent.name}`"
     if fingerprint.of_bytes(content) != digest:
-        again = f"run `dvc repro -f encode@{path.parent.parent.name}`"
         raise UserError(f"{path} is damaged: its SHA-256 is not the manifest's; {again}")
     name = hashlib.md5(content, usedforsecurity=False).hexdigest()
     cached = objects / name[:2] / name[2:]
     if not cached.exists() or cached.read_bytes() != content:
         return False
-    ids = pq.read_table(pa.BufferReader(content), columns=["text_id"])["text_id"].to_numpy()
+    try:
+        ids, _ = read_stored(content, view)
+    except pa.ArrowException as error:
+        raise UserError(f"{path} is not what the store holds ({error}); {again}") from None
     target = store.place(ids, view, digest)
     if not (target.exists() and target.samefile(cached)):
         _link(cached, target, store)

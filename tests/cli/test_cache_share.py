@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from encode_runs import OUT, SMALL_PIECE, encode, published, write_params, write_texts
 from flipped import flip
@@ -15,6 +16,7 @@ from refusals import refuses
 from stored import cache, lines
 
 from pipeline.cli import cache_share
+from pipeline.core import fingerprint, seal
 from pipeline.data.common import texts
 from pipeline.teacher.encoding.store import filling
 from pipeline.teacher.encoding.store.store import VectorStore
@@ -251,6 +253,20 @@ def test_a_store_of_int8_from_the_start_is_shared(project, capsys, monkeypatch):
     capsys.readouterr()
     assert encode() == shards
     assert "0 encoded, 150 taken from the store" in capsys.readouterr().err
+
+
+def test_int8_without_the_scales_of_its_vectors_never_comes_into_the_store(project):
+    round_published()
+    shard, manifest = OUT / "cls/00000.parquet", OUT / "cls/manifest.json"
+    pq.write_table(pq.read_table(shard).drop_columns("cls_scale"), shard)
+    told = seal.read_json(manifest, "encode")
+    told["shards"][0]["sha256"] = fingerprint.of_file(shard)
+    manifest.write_text(seal.to_json(told))
+    dvc("add -q vectors")
+    before = files()
+    with refuses(shard, "cls_scale", "`dvc repro -f encode@corpus`"):
+        cache_share.share(vectors=Path("vectors"))
+    assert files() == before
 
 
 def test_of_sets_that_are_not_as_the_store_it_says_why_they_stay(project):
