@@ -136,3 +136,13 @@ def test_lists_in_a_file_are_searched_once_before_they_are_timed(least, searches
     monkeypatch.setattr(indexes, "search", lambda *given: asked.append(given) or search(*given))
     search_times._time(IVF, *sides(tmp_path))
     assert len(asked) == searches
+
+
+def test_tasks_score_the_same_in_files_and_only_the_documents_are_left(tmp_path, monkeypatch):
+    pairs, embeddings = retrieval_task(documents=400, dim=DIM)
+    told = ({"find": pairs}, {"student": embeddings}, [*SPECS, HnswIndex(kind="hnsw")], tmp_path)
+    inside = indexes.score_tasks(*told)
+    monkeypatch.setattr(mapped, "IN_MEMORY", 0)
+    assert indexes.score_tasks(*told) == inside
+    assert os.listdir(tmp_path) == ["documents.bin"]
+    assert lists_mapped() == 0
