@@ -165,7 +165,8 @@ def within(path: Path, among: Range) -> pl.DataFrame:
 def _stream(path: Path, schema: Schema, split: str | None, stage: str) -> Iterator[pa.RecordBatch]:
     """Some rows at a time of these columns."""
     check_table(path, schema, stage, exact=False)
-    with readable(path, stage), pq.ParquetFile(path) as file:
+    # With the buffer, which is pyarrow's default, all row groups that were read stay in memory to the end.
+    with readable(path, stage), pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(ROWS_AT_A_TIME, columns=list(schema)):
             yield batch if split is None else batch.filter(pc.equal(batch["split"], split))
 

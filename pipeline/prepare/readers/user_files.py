@@ -164,7 +164,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
             raise empty(path)
         with path.open("rb") as file:  # a name with brackets is no pattern
             _check_there(pl.read_parquet_schema(file), columns, path)
-        with pq.ParquetFile(path) as opened:
+        with pq.ParquetFile(path, pre_buffer=False) as opened:
             schema, names = opened.schema_arrow, list(dict.fromkeys(columns))
             batches = (batch.select(names) for batch in opened.iter_batches(LINES_AT_A_TIME, columns=names))
             yield from _as_texts(
