@@ -1,5 +1,8 @@
 """`runtime.memory`: how much a stage may hold. It decides how much is looked at at a time, and no result."""
 
+import os
+from ctypes import CDLL
+
 from pipeline.core.progress import say
 
 DEFAULT = 1.5
@@ -33,6 +36,13 @@ def at_a_time(most: int) -> int:
         if (_bound - LEAST) * 2**halved >= DEFAULT - LEAST:
             return max(1, most >> halved)
     return max(1, most >> HALVINGS)
+
+
+def give_back() -> None:
+    """Give the system back what was freed; what lies between pieces in use, glibc keeps otherwise."""
+    trim = getattr(CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim:
+        trim(0)
 
 
 def say_if_held(stage: str, peak: float) -> None:

@@ -1,5 +1,8 @@
 """The bound of memory of a process."""
 
+from ctypes import CDLL
+from pathlib import Path
+
 import pytest
 
 from pipeline.core import memory
@@ -44,3 +47,20 @@ def test_a_training_holds_its_weights_five_times(capsys):
     memory.say_of_training("small", 100_000_000)
     memory.say_of_training("large", 400_000_000)
     assert capsys.readouterr().err.startswith("training large takes about 2.5 GB, more than")
+
+
+def test_what_was_freed_is_given_back():
+    status = Path("/proc/self/status")
+    if not status.exists() or not hasattr(CDLL(None), "malloc_trim"):
+        pytest.skip("no glibc")
+
+    def held():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("RssAnon"))
+        return int(line.split()[1]) / 1024
+
+    pieces = [bytearray(20_000) for _ in range(5000)]  # too small for pages of their own
+    last, full = pieces[-1], held()
+    pieces.clear()
+    memory.give_back()
+    assert len(last) == 20_000
+    assert full - held() > 80

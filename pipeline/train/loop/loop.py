@@ -175,6 +175,7 @@ def fit(
                 with run.averaging.shown() if run.averaging else nullcontext():
                     # One process' value decides, or rounding could part their rates and their ends.
                     run.evaluate(lambda: world.of_the_leader(dev_value()))
+                memory.give_back()
             if run.at.step >= settings.steps or run.out_of_patience():
                 break
             ahead.come_to(run.at.step)
