@@ -9,8 +9,8 @@ DEFAULT = 1.5
 """Gigabytes. The sizes that other modules name are for this bound; a larger one leaves them."""
 LEAST = 0.5
 """What Python and the libraries of a stage take by themselves, about."""
-HALVINGS = 4
-"""Blocks become no smaller than this often halved: they would hold less than what lies beside them."""
+HALVINGS = 2
+"""How often blocks are halved at most: more of them take more time, and what lies beside them stays."""
 IN_TRAINING = 5
 """Copies of a model's weights: they, their gradients, two moments, and the best so far."""
 GIGABYTE = 1e9

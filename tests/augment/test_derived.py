@@ -234,7 +234,7 @@ def test_however_many_texts_are_in_memory_the_same_are_kept(monkeypatch):
     for gigabytes in (memory.DEFAULT, memory.LEAST):
         monkeypatch.setattr(memory, "_bound", gigabytes)
         bounds.append(judged(pairs, corpus=parents, kept_tokens=0.5))
-        assert len(tables.ranges(200)) == 4 * tables.cuts() == (4 if gigabytes > 1 else 64)
+        assert len(tables.ranges(200)) == 4 * tables.cuts() == (4 if gigabytes > 1 else 16)
     assert bounds[0].texts.equals(bounds[1].texts)
     assert bounds[0].novelty == bounds[1].novelty
 

@@ -16,7 +16,7 @@ def bound(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("gigabytes", "rows"), [(64.0, 4096), (1.5, 4096), (1.4, 2048), (1.0, 2048), (0.7, 512), (0.5, 256)]
+    ("gigabytes", "rows"), [(64.0, 4096), (1.5, 4096), (1.4, 2048), (1.0, 2048), (0.8, 1024), (0.5, 1024)]
 )
 def test_blocks_are_halved_until_they_fit(gigabytes, rows):
     memory.keep_to(gigabytes)
