@@ -19,7 +19,7 @@ from pipeline.planning.sharing import shares_bytes
 from pipeline.report.effort import duration
 
 COLUMNS = ("stage", "time", "memory MB", "disk MB", "tokens", "money")
-UNKNOWN = "?"
+UNKNOWN, OVER = "?", "*"
 
 
 def plan(
@@ -80,6 +80,7 @@ def as_object(found: Plan, params: Params) -> dict[str, Any]:
                 "stage": one.stage,
                 "seconds": one.seconds,
                 "peak_megabytes": one.megabytes,
+                "over_bound": one.over_bound,
                 "result_bytes": one.bytes.results,
                 "cache_bytes": 0 if found.shared else one.bytes.new,
                 "store_bytes": one.bytes.store,
@@ -93,6 +94,7 @@ def as_object(found: Plan, params: Params) -> dict[str, Any]:
             "seconds": round(found.seconds, 1),
             "dvc_seconds": round(found.overhead, 1),
             "peak_megabytes": max((one.megabytes for one in found.stages), default=0),
+            "over_bound": any(one.over_bound for one in found.stages),
             "result_bytes": kept.results,
             "cache_bytes": kept.new,
             "store_bytes": kept.store,
@@ -129,6 +131,8 @@ def _show(found: Plan, params: Params) -> None:
         params.runtime.workers > 1
     )
     say(f"{where}measured in {found.probe.seconds:.0f} s on {found.machine} ({found.probe.device})")
+    if any(one.over_bound for one in found.stages):
+        say(f"{OVER} more than runtime.memory, {params.runtime.memory:g} GB: these stages run all the same")
     for note in found.notes:
         say(note)
 
@@ -143,9 +147,10 @@ def _kept_twice(found: Plan, params: Params) -> int:
 
 def _row(one: Planned, found: Plan) -> tuple[str, ...]:
     kept = one.bytes.results + one.bytes.store + (0 if found.shared else one.bytes.new)
+    held = f"{one.megabytes:,}{OVER * one.over_bound}"
     time = UNKNOWN if one.seconds is None else duration(one.seconds)
     return (
-        one.stage, time, f"{one.megabytes:,}", _mb(kept), _count(one.tokens), _money(found.money(one.tokens))
+        one.stage, time, held, _mb(kept), _count(one.tokens), _money(found.money(one.tokens))
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipeline.core import parent, quick_imports, seal
+from pipeline.core import memory, parent, quick_imports, seal
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import report_user_errors
 from pipeline.core.machine import chosen, cpu, cpus, let_the_cpu_help
@@ -45,9 +45,11 @@ def main() -> None:
     except SystemExit as ended:
         if ended.code not in (None, 0):
             raise
+    peak = _peak()
+    memory.say_if_held(module, peak)
     took = {
         "seconds": round(time.monotonic() - started, 2),
-        "peak_megabytes": round(_peak() / MEGABYTE),
+        "peak_megabytes": round(peak / MEGABYTE),
         "machine": f"{cpu()}, {cpus()} cores",
         "precision": ", ".join(sorted(set(chosen.values()))),
         **({seal.DIGESTS: seal.kept} if seal.kept else {}),

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from pipeline.core import memory
 from pipeline.core.errors import UserError
 from pipeline.params import yaml_file
 from pipeline.params.augment import Augment
@@ -259,12 +260,14 @@ class Params(Block):
 
 
 def load(path: Path) -> Params:
-    """Read and check params.yaml as DVC reads it (YAML 1.2: `1e-4` is a number).
+    """Read and check params.yaml as DVC reads it (YAML 1.2: `1e-4` is a number), and keep to its `memory`.
 
     Raises:
         UserError: the file is missing, is not YAML, or any block is at fault; all faults are named.
     """
-    return check(yaml_file.read(path), path)
+    params = check(yaml_file.read(path), path)
+    memory.keep_to(params.runtime.memory)
+    return params
 
 
 def check(document: object, path: Path) -> Params:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from pipeline.core.memory import DEFAULT, LEAST
 from pipeline.params.base import Block, Count, Name, Positive, scheme_of
 
 
@@ -73,6 +74,14 @@ def _own_folder(cache: str) -> str:
     return cache
 
 
+def _enough(gigabytes: float) -> float:
+    if gigabytes < LEAST:
+        raise ValueError(
+            f"{gigabytes:g} GB is less than Python and its libraries take; give {LEAST:g} or more"
+        )
+    return gigabytes
+
+
 class Runtime(Block):
     """What changes speed, and results only in their last digits. No stage tracks it."""
 
@@ -83,6 +92,10 @@ class Runtime(Block):
     """Padded tokens that go through a model at a time."""
     cache: Annotated[str, AfterValidator(_own_folder)] = ".cache"
     """Folder of encoded vectors and unfinished trainings. Git and DVC ignore it."""
+    memory: Annotated[float, AfterValidator(_enough)] = DEFAULT
+    """Gigabytes that a process of a stage shall hold at most. A smaller bound means smaller blocks, and the
+    same results. What has to be in memory as a whole may take more, and is told: a model, a training step, an
+    index, the vectors of a task with classes or clusters."""
     checkpoint_seconds: Annotated[int, Field(ge=1)] = 30
     """A killed training loses at most this many seconds."""
     engine: Literal["local", "ray"] = "local"

@@ -92,7 +92,7 @@ def _lines(path: Path) -> tuple[int, list[bytes]]:
 
 
 def _parquet(path: Path, column: str | None) -> Head:
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, pre_buffer=False) as file:
         wanted = [column] if column else None
         batch = next(file.iter_batches(FIRST, columns=wanted), None)
         if column and column not in file.schema_arrow.names:

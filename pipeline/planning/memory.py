@@ -7,8 +7,9 @@ from pipeline.planning.work import ON_FLOAT32_BYTES, Work
 from pipeline.score.evaluation.searches.mapped import IN_MEMORY
 
 LIGHT, STARTED = 170, 700
-WORDNET, TRIPLETS = 650, 1100
-A_TEXT = 0.0005
+WORDNET, TRIPLETS = 600, 180
+A_TEXT, A_CORPUS_TEXT, A_NEW_TEXT = 0.0005, 0.0001, 0.00004
+"""Of one that is held; of one whose dev split, tasks and triplets are; of one whose ids are."""
 A_COPY = 5
 """Weights, gradients, moments and the best weights so far; buffers of a teacher that encodes."""
 STEP = {"static": 200, "bilstm": 250}
@@ -25,7 +26,7 @@ OF_CENTROID = 256
 """Vectors that faiss takes at most to find one."""
 
 OF_A_TUNED_TEACHER_THAT_IS_NOT, OF_A_STUDENT_PASSED_ON = 250, 370
-SUBSTITUTION = 350
+SUBSTITUTION, SUBSTITUTED_AT_A_TIME, A_SUBSTITUTED_TEXT = 400, 65_536, 0.0025
 
 
 def megabytes(address: str, work: Work) -> int:
@@ -36,12 +37,19 @@ def megabytes(address: str, work: Work) -> int:
 
 def _prepared(_item: str, work: Work) -> float:
     opens, triplets = work.reads_wordnet
-    return _texts("", work) + WORDNET * opens + TRIPLETS * triplets
+    held = A_CORPUS_TEXT * work.sizes.sets["corpus"].number
+    return LIGHT + held + WORDNET * opens + TRIPLETS * triplets
 
 
-def _texts(method: str, work: Work) -> float:
-    """Of a stage that holds the corpus' texts."""
-    return LIGHT + A_TEXT * work.sizes.sets["corpus"].number + SUBSTITUTION * (method == "wordnet")
+def _augmented(method: str, work: Work) -> float:
+    texts = work.sizes.sets["corpus"].number
+    if method == "wordnet":
+        return LIGHT + SUBSTITUTION + A_SUBSTITUTED_TEXT * min(texts, SUBSTITUTED_AT_A_TIME)
+    return LIGHT + A_TEXT * (texts if work.params.augment.methods[method].enabled else 0)
+
+
+def _gated(method: str, work: Work) -> float:
+    return LIGHT + A_NEW_TEXT * work.sizes.sets[method].number
 
 
 def _encoded(text_set: str, work: Work) -> float:
@@ -102,7 +110,8 @@ def _exported(name: str, work: Work) -> float:
 
 STAGES: dict[str, Callable[[str, Work], float]] = {
     "prepare": _prepared,
-    "augment": _texts,
+    "augment": _augmented,
+    "gate": _gated,
     "finetune_teacher": _tuned,
     "encode": _encoded,
     "teacher_parts": _of_teacher,

@@ -15,7 +15,7 @@ from pipeline.planning.work import Work
 from pipeline.report import timings
 from pipeline.train.students.shared.verdict import Possible, Refused
 
-A_MILLION = 1e6
+KILO, A_MILLION = 1e3, 1e6
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Planned:
     """None: nothing can be said of it."""
     megabytes: int
     """Of memory, the most that one process holds."""
+    over_bound: bool
+    """Whether that is more than `runtime.memory`."""
     bytes: disk.Bytes
     tokens: int
     """That are sent to an API."""
@@ -141,10 +143,12 @@ def stages(params: Params) -> list[str]:
 def _planned(address: str, work: Work) -> Planned:
     seconds = times.seconds(address, work)
     rounded = None if seconds is None else round(seconds, 1)
+    megabytes = memory.megabytes(address, work)
     return Planned(
         address,
         rounded,
-        memory.megabytes(address, work),
+        megabytes,
+        megabytes > KILO * work.params.runtime.memory,
         disk.stage_bytes(address, work),
         _tokens(address, work),
     )

@@ -118,7 +118,7 @@ def _filtered(name: str, data: Labelled, limit: int | None, held_out: pl.Series)
     table = keep("duplicate", _merged(table, sides))
     table = keep("evaluation_text", table.filter(~pl.any_horizontal(pl.col(sides).is_in(leaked))))
     before = _negatives(table)
-    table = table.with_columns(pl.col("negative_ids").list.filter(~pl.element().is_in(leaked)))
+    table = _with_negatives(table, sides, _singly(table, sides).filter(~pl.col("negative_ids").is_in(leaked)))
     dropped["negative_is_evaluation_text"] = before - _negatives(table)
     pair = pl.Series("pair", ranks(table["left_id"], "left") ^ ranks(table["right_id"], "right"))
     whole = table
@@ -150,9 +150,20 @@ def _with_known_positives(found: Labelled) -> Labelled:
 
 def _merged(table: pl.DataFrame, sides: tuple[str, str]) -> pl.DataFrame:
     """One row a pair, with the negatives of all its rows: files may have a row a negative."""
-    negatives = pl.col("negative_ids").explode().drop_nulls().unique(maintain_order=True)
-    others = pl.exclude("negative_ids").first()
-    return table.group_by(sides, maintain_order=True).agg(others, negatives).select(table.columns)
+    first = table.unique(sides, keep="first", maintain_order=True)
+    return _with_negatives(first, sides, _singly(table, sides).unique(maintain_order=True))
+
+
+def _singly(table: pl.DataFrame, sides: tuple[str, str]) -> pl.DataFrame:
+    """Each negative beside its pair."""
+    return table.select(*sides, "negative_ids").explode("negative_ids").drop_nulls("negative_ids")
+
+
+def _with_negatives(table: pl.DataFrame, sides: tuple[str, str], found: pl.DataFrame) -> pl.DataFrame:
+    """Different pairs with the negatives of `_singly`: an expression in lists takes kilobytes a list."""
+    negatives = found.group_by(sides).agg("negative_ids")
+    merged = table.drop("negative_ids").join(negatives, on=sides, how="left", maintain_order="left")
+    return merged.with_columns(pl.col("negative_ids").fill_null([])).select(table.columns)
 
 
 def _negatives(table: pl.DataFrame) -> int:

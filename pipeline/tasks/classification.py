@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.core import memory
 from pipeline.params.evaluate import Probe
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.heads import (
@@ -29,6 +30,9 @@ HEADS: dict[str, tuple[Head, tuple[float, ...]]] = {
     "linear": (linear, INVERSE_PENALTIES),
 }
 """Each with the settings that dev rows choose from."""
+
+COPIES = 2
+"""Of features, in float32: as they are, and scaled."""
 
 
 @dataclass(frozen=True)
@@ -219,8 +223,11 @@ def blocks(
         embeddings: vectors of their texts.
         concatenated: whether those of a pair are its two vectors alone.
     """
+    is_single = rows["right_id"].null_count() == len(rows)
+    size = len(rows) * embeddings.dim * (1 if is_single else 2 if concatenated else 4) * COPIES * 4
+    memory.say_if_more(f"the features of {len(rows):,} rows with a class take", size, "fewer rows take less")
     left = embeddings.of(rows["left_id"].to_numpy())
-    if rows["right_id"].null_count() == len(rows):
+    if is_single:
         return [left]
     right = embeddings.of(rows["right_id"].to_numpy())
     return [left, right] if concatenated else pair_features(left, right)

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.core import memory
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.heads import one_thread
 from pipeline.tasks.ranking import searchable
@@ -14,6 +15,8 @@ from pipeline.tasks.ranking import searchable
 HEADLINE = "nmi"
 SEEDS = 3
 """Clusterings whose scores are averaged: a single one depends on where it starts."""
+COPIES = 2
+"""Of the vectors, which k-means centres."""
 
 Numbers = NDArray[np.int64]
 
@@ -42,6 +45,11 @@ def clusters(pairs: pl.DataFrame, embeddings: Embeddings) -> Clusters:
     from sklearn.exceptions import ConvergenceWarning
 
     names, classes = np.unique(pairs["label"].to_numpy(), return_inverse=True)
+    memory.say_if_more(
+        f"clusters of {len(pairs):,} texts take",
+        COPIES * len(pairs) * embeddings.dim * 4,
+        "a task of fewer rows takes less",
+    )
     rows = searchable(embeddings, pairs["left_id"].to_numpy())
     with one_thread(), warnings.catch_warnings():
         # A collapsed model has fewer different vectors than there are classes: its score says it.

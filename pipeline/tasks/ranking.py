@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from pipeline.core import memory
 from pipeline.params.teacher import Similarity
 from pipeline.tasks.embeddings import Embeddings, Ids
 from pipeline.tasks.pairs import PASSED_OVER
@@ -150,8 +151,7 @@ def _units(rows: NDArray[np.floating]) -> Searchable:
     """Rows (n, d) at length 1, few of them at a time in float64."""
     units = np.empty(rows.shape, np.float32)
     for start in range(0, len(rows), UNITS_AT_A_TIME):
-        some = slice(start, start + UNITS_AT_A_TIME)
-        units[some] = normalised(rows[some])
+        units[start : start + UNITS_AT_A_TIME] = normalised(rows[start : start + UNITS_AT_A_TIME])
     return units
 
 
@@ -278,7 +278,7 @@ def by_query(
         names |= {f"ndcg@{depth}": nDCG @ depth, f"map@{depth}": AP @ depth}
     most = max(TOP, depth or 0, *recalls) + 1
     values: dict[tuple[object, str], float] = {}
-    size = max(1, FOUND_AT_A_TIME // most)
+    size = max(1, memory.at_a_time(FOUND_AT_A_TIME) // most)
     for start in range(0, len(task.query_names), size):
         some = slice(start, start + size)
         run = ranked(task, found, most, some)

@@ -7,6 +7,7 @@ from made_texts import new_texts
 from refusals import refuses
 
 from pipeline.augment.method import derived
+from pipeline.core import memory
 from pipeline.data.common.files import tables
 from pipeline.data.common.texts import AUGMENTED_SCHEMA, CORPUS_SCHEMA, LABELLED_SCHEMA, in_role, text_id
 from pipeline.params.gates import TextGates
@@ -228,6 +229,14 @@ def test_however_many_texts_are_in_memory_the_same_are_kept(monkeypatch):
     apart = judged(pairs, corpus=parents, kept_tokens=0.5)
     assert apart.texts.equals(whole.texts)
     assert (apart.dropped, apart.novelty) == (whole.dropped, pytest.approx(whole.novelty))
+    monkeypatch.setattr(tables, "RANGE_ROWS", 64)
+    bounds = []
+    for gigabytes in (memory.DEFAULT, memory.LEAST):
+        monkeypatch.setattr(memory, "_bound", gigabytes)
+        bounds.append(judged(pairs, corpus=parents, kept_tokens=0.5))
+        assert len(tables.ranges(200)) == 4 * tables.cuts() == (4 if gigabytes > 1 else 16)
+    assert bounds[0].texts.equals(bounds[1].texts)
+    assert bounds[0].novelty == bounds[1].novelty
 
 
 @pytest.mark.parametrize("made", [0, 1])

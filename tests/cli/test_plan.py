@@ -15,6 +15,7 @@ STAGE = {
     "stage": str,
     "seconds": float,
     "peak_megabytes": int,
+    "over_bound": bool,
     "result_bytes": int,
     "cache_bytes": int,
     "store_bytes": int,
@@ -61,6 +62,19 @@ def test_a_table_has_a_row_a_stage_and_the_total(checkout):
     assert lines[0] == ["stage", "time", "memory MB", "disk MB", "tokens", "money"]
     assert [line[0] for line in lines[-2:]] == ["dvc", "all"]
     assert "`pipeline cache share`, after the run, keeps up to 0 MB" in result.stderr
+
+
+def test_stages_over_the_bound_of_memory_are_marked(checkout):
+    with Path("params.yaml").open("w") as file:
+        YAML().dump(small_params(runtime={"memory": 0.5}), file)
+    result = called()
+    marked = {line.split("\t")[0]: line.split("\t")[2].endswith("*") for line in result.stdout.splitlines()}
+    assert marked["distill@tiny"]
+    assert marked["encode@corpus"]
+    assert not marked["prepare"]
+    assert not marked["all"]
+    assert "* more than runtime.memory, 0.5 GB" in result.stderr
+    assert json.loads(called("--json").stdout)["total"]["over_bound"]
 
 
 def test_faults_are_told_before_anything_is_measured(checkout):

@@ -1,5 +1,6 @@
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from refusals import refuses
 
@@ -122,3 +123,15 @@ def test_mixed_up_rows_are_not_written(tmp_path):
     with refuses(tmp_path / "x.parquet", "text_id of another text"):
         texts.write(swap("text")(frame("eval")), texts.LABELLED_SCHEMA, tmp_path / "x.parquet")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_read_of_a_text_set_does_not_stay_in_memory(tmp_path, monkeypatch):
+    path = tmp_path / "eval.parquet"
+    words = [f"{texts.text_id(str(number)):x}" for number in range(960_000)]
+    many = [" ".join(words[start : start + 16]) for start in range(0, len(words), 16)]
+    rows = pl.DataFrame({"text_id": texts.text_ids(many), "text": many})
+    texts.write(rows, texts.LABELLED_SCHEMA, path)
+    monkeypatch.setattr(texts, "ROWS_AT_A_TIME", 8192)
+    held = [pa.total_allocated_bytes() for _ in texts.parts(path, texts.LABELLED_SCHEMA)]
+    assert len(held) > 6
+    assert max(held) - pa.total_allocated_bytes() < path.stat().st_size

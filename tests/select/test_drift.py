@@ -73,13 +73,13 @@ def test_a_sample_is_spread_over_the_similarities_and_shows_what_was_dropped():
     )
     corpus = pl.DataFrame({"text_id": ids_of(parents), "text": parents})
     shuffled = table.sample(fraction=1, shuffle=True, seed=1)
-    chosen = sample(shuffled.drop("text"))
+    judged = shuffled.select("similarity", "dropped")
     # Texts and parents come some at a time, and most are of rows that are not in the sample.
-    found = beside_parents(chosen, shuffled.iter_slices(7), corpus.iter_slices(9))
+    found = beside_parents(judged, sample(judged), shuffled.iter_slices(7), corpus.iter_slices(9))
     assert list(found.columns) == list(SAMPLE_SCHEMA)
     assert found["similarity"].to_list() == [0.1, 0.3, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95]
     assert found["dropped"].to_list() == ["too_different"] * 2 + [None] * 6
     assert found["parent"].to_list() == [f"parent of {text}" for text in found["text"]]
     assert found["text"].to_list() == [f"text {round(100 * one)}" for one in found["similarity"]]
-    assert len(sample(table.tail(3))) == 3
-    assert beside_parents(sample(table.clear()), [], []).is_empty()
+    assert len(sample(judged.tail(3))) == 3
+    assert beside_parents(judged.clear(), sample(judged.clear()), [], []).is_empty()

@@ -11,6 +11,7 @@ import typer
 
 from pipeline.augment.method.derived import NewTexts, look_at
 from pipeline.augment.method.interface import Made, Resources
+from pipeline.core import memory
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import progress
@@ -75,7 +76,7 @@ def _together(corpus: Path, count: int, at_a_time: int | None, method: str) -> I
         return
     with progress(f"augment {method}", count, "texts") as advance:
         for part in parts:
-            for some in part.iter_slices(at_a_time):
+            for some in part.iter_slices(memory.at_a_time(at_a_time)):
                 yield some
                 advance(len(some))
 

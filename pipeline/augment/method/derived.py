@@ -7,7 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from pipeline.data.common.files.tables import Range, Spool, ranges
+from pipeline.core import memory
+from pipeline.data.common.files.tables import Range, Spool, cuts, ranges
 from pipeline.data.common.texts import AUGMENTED_SCHEMA, LABELLED_SCHEMA, WORD, fold
 from pipeline.params.gates import TextGates
 from pipeline.prepare.shared.cleaning import check_ids, ids, normalise, say_loss
@@ -95,7 +96,7 @@ class NewTexts:
             ValueError: a parent is none of these.
         """
         self.made += len(made)
-        for part in made.iter_slices(ROWS_AT_A_TIME):
+        for part in made.iter_slices(memory.at_a_time(ROWS_AT_A_TIME)):
             judged = _compared(part, parents).with_columns(self._reason.alias("reason"))
             reasons = judged["reason"].drop_nulls().value_counts()
             self._dropped.update(dict(reasons.iter_rows()))
@@ -111,7 +112,9 @@ class NewTexts:
         Raises:
             UserError: two different texts have one text_id.
         """
-        for among in ranges(max(self._spool.rows, self._corpus_texts)) if self._spool.rows else ():
+        chosen = ranges(max(self._spool.rows, self._corpus_texts)) if self._spool.rows else []
+        changed: list[pl.Series] = []
+        for number, among in enumerate(chosen, 1):
             table, known = self._spool.within(among), corpus(among)
             known = known.filter(pl.col("text_id").is_in(table["text_id"].implode()))
             is_known = pl.col("text_id").is_in(known["text_id"].implode())
@@ -122,7 +125,10 @@ class NewTexts:
             kept = new.unique("text_id", keep="first", maintain_order=True)
             self._dropped["duplicate"] += len(new) - len(kept)
             self.rows += len(kept)
-            self._changed += float(kept["changed"].sum())
+            changed.append(kept["changed"])
+            if number % cuts() == 0:  # so that the bound of memory does not change how numbers are rounded
+                self._changed += float(pl.concat(changed, rechunk=True).sum())
+                changed.clear()
             yield kept.with_columns(method=pl.lit(self._method)).select(list(AUGMENTED_SCHEMA))
         say_loss(self._method, self.made, self._dropped)
 

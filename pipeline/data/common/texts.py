@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
+from pipeline.core import memory
 from pipeline.core.errors import UserError
 from pipeline.data.common.files.tables import (
     Range,
@@ -165,8 +166,9 @@ def within(path: Path, among: Range) -> pl.DataFrame:
 def _stream(path: Path, schema: Schema, split: str | None, stage: str) -> Iterator[pa.RecordBatch]:
     """Some rows at a time of these columns."""
     check_table(path, schema, stage, exact=False)
-    with readable(path, stage), pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(ROWS_AT_A_TIME, columns=list(schema)):
+    # With the buffer, which is pyarrow's default, all row groups that were read stay in memory to the end.
+    with readable(path, stage), pq.ParquetFile(path, pre_buffer=False) as file:
+        for batch in file.iter_batches(memory.at_a_time(ROWS_AT_A_TIME), columns=list(schema)):
             yield batch if split is None else batch.filter(pc.equal(batch["split"], split))
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import polars as pl
 
+from pipeline.core import memory
 from pipeline.core.errors import UserError
 from pipeline.prepare.readers.quoting import is_quoted
 from pipeline.prepare.readers.rows import MisquotedError, lines, quoted_rows, tabbed_rows
@@ -111,7 +112,7 @@ def tables_of(
 
 def in_parts(rows: Iterator[Row]) -> Iterator[list[Row]]:
     """So many rows at a time that Python's objects take little memory."""
-    while part := list(islice(rows, LINES_AT_A_TIME)):
+    while part := list(islice(rows, memory.at_a_time(LINES_AT_A_TIME))):
         yield part
 
 

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.core import json_text
+from pipeline.core import json_text, memory
 from pipeline.core.errors import UserError
 from pipeline.data.common.files.tables import readable_or
 from pipeline.data.utf8 import check_regular, lines_of, read_json_lines
@@ -164,9 +164,10 @@ def _parquet(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
             raise empty(path)
         with path.open("rb") as file:  # a name with brackets is no pattern
             _check_there(pl.read_parquet_schema(file), columns, path)
-        with pq.ParquetFile(path) as opened:
+        with pq.ParquetFile(path, pre_buffer=False) as opened:
             schema, names = opened.schema_arrow, list(dict.fromkeys(columns))
-            batches = (batch.select(names) for batch in opened.iter_batches(LINES_AT_A_TIME, columns=names))
+            rows = memory.at_a_time(LINES_AT_A_TIME)
+            batches = (batch.select(names) for batch in opened.iter_batches(rows, columns=names))
             yield from _as_texts(
                 (pl.DataFrame(pl.from_arrow(batch)) for batch in batches), _classes(schema), path
             )

@@ -42,7 +42,7 @@ from pipeline.vectors.space import pca
 from pipeline.vectors.space.targets import left_out, reduction
 
 Tasks = Mapping[str, Task | Agreement]
-LOOKED_UP, LOOKED_UP_PLACES = 4096, 64
+LOOKED_UP, LOOKED_UP_PLACES = 4096, 8
 """Texts that are read where one is shown, and of how many places they are kept."""
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.core.atomic import disk_errors
 from pipeline.data.common.texts import SAMPLE_SCHEMA
-from pipeline.data.tokens.mapped import gather, map_file, read_ahead
+from pipeline.data.tokens.mapped import Rows, gather, map_file, read_ahead
 from pipeline.params.gates import SimilarityGate
 from pipeline.vectors.sets.published import VectorSet
 from pipeline.vectors.sets.shards import Half, Ids
@@ -25,7 +25,7 @@ def similarities(
     """The teacher's cosines (n,) of texts to their parents; 0 beside a vector of zeros.
 
     Both sets of vectors are read once, in the order of their ids: those of the parents go into a file, from
-    which they are read as their children come. No more is in memory than a shard has.
+    which they are read as their children come. In memory are a shard and the ids.
 
     Args:
         ids: of the texts (n,), ascending.
@@ -37,7 +37,8 @@ def similarities(
     Raises:
         UserError: a text has no vector, the vectors have no view `sentence`, or the disk is full.
     """
-    known = np.unique(parents)
+    known = np.sort(parents)  # np.unique takes several times the memory
+    known = known[np.append(known[1:] != known[:-1], True)]
     with disk_errors(scratch), scratch.open("wb") as file:
         for part in corpus_vectors.of(known, VIEW):
             file.write(np.ascontiguousarray(part).data)
@@ -62,39 +63,52 @@ def reasons(similarity: pl.Series, gate: SimilarityGate) -> pl.Series:
     return pl.DataFrame({"similarity": similarity}).select(similar.alias("dropped")).to_series()
 
 
-def sample(judged: pl.DataFrame) -> pl.DataFrame:
+def sample(judged: pl.DataFrame) -> Rows:
     """Some rows over the whole range of similarity, the least similar first.
 
     Args:
-        judged: columns `text_id`, `parent_id`, `similarity`, `dropped`.
+        judged: columns `similarity`, `dropped`.
 
     Returns:
         As many rows as `SAMPLED` has, of equally many texts each.
     """
-    parts = [judged.clear()]
+    similarity, chosen = judged["similarity"].to_numpy(), [np.empty(0, np.int64)]
     for reason, number in SAMPLED.items():
-        rows = judged.filter(pl.col("dropped").cast(pl.String).eq_missing(pl.lit(reason, pl.String)))
-        rows = rows.sort("similarity", "text_id")
+        rows = np.flatnonzero(judged["dropped"].eq_missing(reason))
+        rows = rows[np.argsort(similarity[rows], kind="stable")]
         middles = (np.arange(number) + 0.5) / number * len(rows)
-        parts.append(rows[np.unique(middles.astype(np.int64))] if len(rows) else rows)
-    return pl.concat(parts).sort("similarity", "text_id")
+        chosen.append(rows[np.unique(middles.astype(np.int64))] if len(rows) else rows)
+    found = np.sort(np.concatenate(chosen))
+    return found[np.argsort(similarity[found], kind="stable")]
 
 
 def beside_parents(
-    chosen: pl.DataFrame, texts: Iterable[pl.DataFrame], corpus: Iterable[pl.DataFrame]
+    judged: pl.DataFrame, chosen: Rows, texts: Iterable[pl.DataFrame], corpus: Iterable[pl.DataFrame]
 ) -> pl.DataFrame:
     """The rows of a sample with their texts and parents, `texts.SAMPLE_SCHEMA`.
 
     Args:
-        chosen: as `sample` gives them.
-        texts: columns `text_id` and `text`, of all texts, some at a time.
-        corpus: the same of the corpus.
+        judged: as `sample` takes them.
+        chosen: the rows, as `sample` gives them.
+        texts: columns `parent_id` and `text` of all rows, some at a time.
+        corpus: columns `text_id` and `text` of all texts, some at a time.
     """
-    own = _named(texts, chosen["text_id"]).select("text_id", "text")
-    parents = _named(corpus, chosen["parent_id"])
+    own = _at(texts, chosen)
+    parents = _named(corpus, own["parent_id"])
     named = parents.select(pl.col("text_id").alias("parent_id"), pl.col("text").alias("parent"))
-    beside = chosen.join(own, on="text_id", maintain_order="left")
+    beside = pl.concat([judged[chosen], own], how="horizontal")
     return beside.join(named, on="parent_id", maintain_order="left").select(list(SAMPLE_SCHEMA))
+
+
+def _at(texts: Iterable[pl.DataFrame], chosen: Rows) -> pl.DataFrame:
+    """parent_id and text of the few rows that are chosen, in their order."""
+    found, start = [pl.DataFrame(schema={"parent_id": pl.UInt64, "text": pl.String})], 0
+    ascending = np.sort(chosen)
+    for part in texts:
+        first, last = np.searchsorted(ascending, [start, start + len(part)])
+        found.append(part[ascending[first:last] - start].select("parent_id", "text"))
+        start += len(part)
+    return pl.concat(found)[np.searchsorted(ascending, chosen)]
 
 
 def _named(texts: Iterable[pl.DataFrame], ids: pl.Series) -> pl.DataFrame:

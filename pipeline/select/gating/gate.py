@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import polars as pl
 import typer
+from numpy.typing import NDArray
 
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError, report_user_errors
@@ -15,6 +17,7 @@ from pipeline.data.common.texts import fold
 from pipeline.params.load import load
 from pipeline.select.gating import drift
 from pipeline.vectors.sets import published
+from pipeline.vectors.sets.published import VectorSet
 
 REASON = pl.Enum(["evaluation_text", "too_different", "too_similar"])
 """Why a text is dropped; null for a kept one."""
@@ -39,42 +42,54 @@ def main(
     if method not in gates:
         raise UserError(f"there is no method {method!r}; `gate:` in {params_file} has {', '.join(gates)}")
     gate = gates[method]
-    numbers = _numbers(augmented)
-    similarity = pl.Series("similarity", [None] * len(numbers), dtype=pl.Float32)
-    if gate and len(numbers):
-        sets = [published.open_set(path, drift.VIEW) for path in (corpus_vectors, method_vectors)]
-        published.same_recipe(*sets)
-        with scratch_folder(Path(params.runtime.cache) / "gate" / method) as folder:
-            ids, parents = (numbers[name].to_numpy() for name in ("text_id", "parent_id"))
-            found = drift.similarities(ids, parents, sets[1], sets[0], folder / "parents.bin")
-        similarity = pl.Series("similarity", found)
+    found = None
+    if gate:
+        parents, own = (published.open_set(path, drift.VIEW) for path in (corpus_vectors, method_vectors))
+        found = _similarities(augmented, parents, own, Path(params.runtime.cache) / "gate" / method)
     held_out = fold(texts.read_labelled(eval_texts)["text"]).unique().implode()
     reasons, done = [pl.Series([], dtype=REASON)], 0
     with texts.writer(texts.GATED_SCHEMA, out) as put:
         for part in texts.parts(augmented, texts.AUGMENTED_SCHEMA):
-            near = similarity[done : done + len(part)]
+            near = _column(found, done, len(part))
             dropped = drift.reasons(near, gate) if gate else pl.lit(None, pl.String)
             evaluated = pl.when(fold(part["text"]).is_in(held_out)).then(pl.lit("evaluation_text"))
             judged_part = part.with_columns(near, pl.coalesce(evaluated, dropped).alias("dropped"))
             put(judged_part.filter(pl.col("dropped").is_null()))
             reasons.append(judged_part["dropped"].cast(REASON))
             done += len(part)
-    judged = numbers.with_columns(similarity, pl.concat(reasons).alias("dropped"))
-
-    files = (texts.parts(path, texts.IDENTITY) for path in (augmented, corpus))
-    write_table(drift.beside_parents(drift.sample(judged), *files), texts.SAMPLE_SCHEMA, sample)
-    metrics.write(_metrics(judged, judged.filter(pl.col("dropped").is_null())), metrics_file)
-
-
-def _numbers(augmented: Path) -> pl.DataFrame:
-    """Columns text_id and parent_id of the new texts, by rising id."""
-    columns = {"text_id": pl.UInt64, "parent_id": pl.UInt64}
-    rows = texts.parts(augmented, {**texts.IDENTITY, **columns})
-    return pl.concat([pl.DataFrame(schema=columns), *(part.select(*columns) for part in rows)])
+    judged = pl.DataFrame([_column(found, 0, done), pl.concat(reasons).alias("dropped")])
+    chosen = drift.sample(judged)
+    parts = (texts.parts(augmented, texts.AUGMENTED_SCHEMA), texts.parts(corpus, texts.IDENTITY))
+    write_table(drift.beside_parents(judged, chosen, *parts), texts.SAMPLE_SCHEMA, sample)
+    metrics.write(_metrics(judged), metrics_file)
 
 
-def _metrics(judged: pl.DataFrame, kept: pl.DataFrame) -> dict[str, Any]:
+def _similarities(
+    augmented: Path, corpus_vectors: VectorSet, vectors: VectorSet, scratch: Path
+) -> NDArray[np.float32]:
+    """The cosines (n,) of the new texts to their parents, by rising id."""
+    numbers = {"text_id": pl.UInt64, "parent_id": pl.UInt64}
+    rows = texts.parts(augmented, {**texts.IDENTITY, **numbers})
+    parts = [pl.DataFrame(schema=numbers), *(part.select(*numbers) for part in rows)]
+    ids, parents = (np.concatenate([part[name].to_numpy() for part in parts]) for name in numbers)
+    del parts
+    if not len(ids):
+        return np.empty(0, np.float32)
+    published.same_recipe(corpus_vectors, vectors)
+    with scratch_folder(scratch) as folder:
+        return drift.similarities(ids, parents, vectors, corpus_vectors, folder / "parents.bin")
+
+
+def _column(found: NDArray[np.float32] | None, start: int, rows: int) -> pl.Series:
+    """Similarities of some texts; null where none is asked for."""
+    if found is None:
+        return pl.repeat(None, rows, dtype=pl.Float32, eager=True).alias("similarity")
+    return pl.Series("similarity", found[start : start + rows])
+
+
+def _metrics(judged: pl.DataFrame) -> dict[str, Any]:
     """Rows and reasons; where similarity is known, its quantiles over all rows, and the mean of the kept."""
+    kept = judged.filter(pl.col("dropped").is_null())
     reasons = judged["dropped"].drop_nulls().value_counts().sort("dropped")
     counts = {"rows_in": len(judged), "rows_out": len(kept), "dropped": dict(reasons.iter_rows())}
     known = judged["similarity"].drop_nulls()

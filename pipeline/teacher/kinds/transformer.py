@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from pipeline.core import memory
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.progress import say
@@ -75,6 +76,12 @@ class Transformer:
         self.folders = (folder,)
         self._params = params
         self.module = load_model(folder, params, runtime.device)
+        memory.say_if_more(
+            f"the teacher {params.model} takes",
+            sum(weight.nbytes for weight in self.module.parameters()),
+            "a smaller one takes less",
+            runtime.memory,
+        )
         if params.precision != "float32":
             _tell_if_slower(params.precision, self.module)
         self.prompts = prompts.by_role(self.module.prompts, self.module.default_prompt_name, params.prompts)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from pipeline.core import memory
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
 from pipeline.train.loop.ahead import ReadAhead
@@ -155,6 +156,7 @@ def fit(
     Raises:
         UserError: the loss or the dev value is not finite.
     """
+    memory.say_of_training(settings.name, sum(weight.nbytes for weight in module.parameters()))
     run = _Run(module, losses or nn.Module(), settings)
     run.resume(checkpoint)
     if not world.agree(run.at.step):
@@ -173,6 +175,7 @@ def fit(
                 with run.averaging.shown() if run.averaging else nullcontext():
                     # One process' value decides, or rounding could part their rates and their ends.
                     run.evaluate(lambda: world.of_the_leader(dev_value()))
+                memory.give_back()
             if run.at.step >= settings.steps or run.out_of_patience():
                 break
             ahead.come_to(run.at.step)

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.core import seal
+from pipeline.core import memory, seal
 from pipeline.core.atomic import atomic_file, disk_errors
 from pipeline.core.errors import UserError
 
@@ -136,10 +136,15 @@ def _parquet_writer(rows: pl.DataFrame, schema: pa.Schema, path: Path) -> pq.Par
 
 
 def ranges(rows: int) -> list[Range]:
-    """The ranges, ascending, by which so many texts are looked at."""
-    count = max(1, -(-rows // RANGE_ROWS))
+    """The ranges, ascending, by which so many texts are looked at; a smaller bound of memory cuts each up."""
+    count = max(1, -(-rows // RANGE_ROWS)) * cuts()
     edges = [(number << ID_BITS) // count for number in range(count + 1)]
     return [(low, high - 1) for low, high in pairwise(edges)]
+
+
+def cuts() -> int:
+    """Of how many successive ranges one is made at the default bound of memory."""
+    return RANGE_ROWS // memory.at_a_time(RANGE_ROWS)
 
 
 class Spool:

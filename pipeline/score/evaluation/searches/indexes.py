@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
+from pipeline.core import memory
 from pipeline.params.search import FlatIndex, HnswIndex, Index, IvfIndex
 from pipeline.params.teacher import Similarity
 from pipeline.score.evaluation.searches import mapped
@@ -17,6 +18,8 @@ from pipeline.tasks.ranking import DEPTH, ROWS_AT_A_TIME, TOP, Collection, Found
 if TYPE_CHECKING:
     import faiss
 
+LISTS = 2
+"""How many times its vectors an index takes whose lists grow as they are filled."""
 LEAST_IN_A_LIST = 39
 """Vectors a centroid that faiss asks for."""
 
@@ -94,6 +97,11 @@ def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "fa
     import faiss
 
     dim, metric = documents.shape[1], ranking.metric(how)
+    memory.say_if_more(
+        f"an index {spec.kind} of {len(documents):,} documents takes",
+        documents.nbytes * (1 if isinstance(spec, FlatIndex) else LISTS),
+        "`evaluate.indexes: []` does without",
+    )
     index: Any
     match spec:
         case FlatIndex() if mapped.stays(documents):
