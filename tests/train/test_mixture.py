@@ -69,7 +69,7 @@ def test_another_seed_reads_other_rows():
 
 def test_a_step_knows_its_rows_without_those_before(tmp_path):
     chosen = settings(portions=(Portion(6), Portion(4, 0.5)), batch_size=3, epochs=4)
-    assert (chosen.rows, chosen.steps_per_epoch, chosen.steps) == (8, 3, 12)
+    assert (chosen.own.rows, chosen.own.steps_per_epoch, chosen.steps) == (8, 3, 12)
     run = Regression()
     curve = run.fit(chosen, tmp_path)
     assert [len(batch) for batch in run.batches] == [3, 3, 2] * 4
@@ -83,5 +83,5 @@ def test_a_step_knows_its_rows_without_those_before(tmp_path):
 def test_epochs_are_counted_by_what_they_read():
     for proportion, rows in ((0.5, 5), (2.0, 20)):
         chosen = settings(portions=(Portion(ROWS, proportion),))
-        assert chosen.rows == rows
+        assert chosen.own.rows == rows
         assert chosen.steps == 3 * math.ceil(rows / 4)
