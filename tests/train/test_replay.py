@@ -34,6 +34,7 @@ WEIGHT = 0.7
 TEXTS = ["a quiet sea", "dogs bark", "rain falls", "the cat and the dog slept"]
 DISTILLED = {"epochs": 1, "batch_size": 4, "lr": 0.01, "texts": {"corpus": 1, "wordnet": 0.5}}
 COSINE = {"kind": "cosine", "norm_penalty": 0.0}
+PLACES = Reread(*(Path("data") / name for name in ("corpus/corpus.parquet", "gated", "vectors", "pca")))
 
 
 def gradient_of_both(student, block) -> tuple[torch.Tensor, float, float]:
@@ -158,16 +159,25 @@ def test_too_few_texts_and_missing_vectors_are_told(folder, parts):
         finetune()
 
 
+def test_a_loss_with_weights_of_its_own_is_refused_of_whatever_kind(folder, parts):
+    write_replayed()
+    loss = {"kind": "infonce", "projection": "learned"}
+    block = block_of("transformer", loss=loss, texts=["corpus"])  # past `student_faults`
+    settings = Finetune.model_validate(finetune_params(replay={"weight": 1}))
+    found = Replayed.of("tiny", block, settings, {}, PLACES)
+    with refuses("students.tiny: finetune.replay", "of its own", "set replay to null"):
+        found.replay(student_of(block, parts), folder / "inputs", "cpu", bfloat16=False)
+
+
 def test_its_texts_have_the_prompts_that_the_student_ships(folder, parts):
     write_replayed()
     block = block_of("transformer", texts=["corpus", "wordnet"])
     settings = Finetune.model_validate(finetune_params(replay={"weight": 1, "texts": {"wordnet": 2}}))
-    places = Reread(*(Path("data") / name for name in ("corpus/corpus.parquet", "gated", "vectors", "pca")))
-    found = Replayed.of("tiny", block, settings, {"text": "say: "}, places)
+    found = Replayed.of("tiny", block, settings, {"text": "say: "}, PLACES)
     (source,) = found.corpus.train
     assert (source.texts, source.proportion) == (Path("data/gated/wordnet.parquet"), 2)
     replay = found.replay(student := student_of(block, parts), folder / "inputs", "cpu", bfloat16=False)
     assert replay.batches == Batches((Portion(5, 2),), 12, 0)
     prompted = student.tokenise([f"say: {text}" for text in sorted(SYNONYMS, key=text_id)])
     np.testing.assert_array_equal(replay._step.examples.tokens.ids, prompted.ids)
-    assert Replayed.of("tiny", block, settings.model_copy(update={"replay": None}), {}, places) is None
+    assert Replayed.of("tiny", block, settings.model_copy(update={"replay": None}), {}, PLACES) is None

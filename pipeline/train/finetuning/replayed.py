@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.core import fingerprint
-from pipeline.core.errors import under
+from pipeline.core.errors import UserError, under
 from pipeline.params.finetune import Finetune
 from pipeline.params.students import StudentBlock
 from pipeline.train.finetuning.shared.replay import Replay
@@ -76,7 +76,11 @@ class Replayed:
         }
 
     def replay(self, learner: Student, inputs: Path, device: str, *, bfloat16: bool) -> Replay:
-        """The texts' tokens and targets in files under `inputs`, and the loss of the student on them."""
+        """The texts' tokens and targets in files under `inputs`, and the loss of the student on them.
+
+        Raises:
+            UserError: the loss has something of its own that distillation has not kept, or the disk is full.
+        """
         asked = self.settings.replay
         assert asked is not None
         examples = materialise(self.corpus.train, self.corpus, learner.tokenise, inputs / "replay")
@@ -87,6 +91,11 @@ class Replayed:
         )
         with under(f"students.{self.name}"):
             objective = build_objective(self.block, context, asked.weight).to(device)
+            if kept := next(iter(objective.state_dict()), None):
+                raise UserError(
+                    f"finetune.replay: the loss has weights or a memory of its own ({kept}), dropped "
+                    "after distillation; set replay to null, or change loss"
+                )
         micro_batch = self.settings.micro_batch
         step = Step(learner, objective, examples, World(), micro_batch, bfloat16=bfloat16)
         portions = tuple(source.portion() for source in self.corpus.train)
