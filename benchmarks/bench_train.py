@@ -25,7 +25,6 @@ from torch.nn.functional import mse_loss
 
 from pipeline.data.common import texts
 from pipeline.params.students import BilstmStudent, StaticStudent, StudentBlock, TransformerStudent
-from pipeline.train.distillation.distillation import objective
 from pipeline.train.loop.data import Examples, materialise, open_corpus
 from pipeline.train.loop.loop import Settings
 from pipeline.train.loop.loss import LossContext
@@ -33,6 +32,7 @@ from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Step
 from pipeline.train.loop.optimizers import Optimizers, clip_gradients
 from pipeline.train.loop.world import World
+from pipeline.train.losses.building.objective import build_objective
 from pipeline.train.students.kinds import bilstm, static, transformer
 from pipeline.train.students.shared.base.interface import Student
 
@@ -175,7 +175,7 @@ def ours_steps(block: StudentBlock, student: Student, examples: Examples, steps:
     longest = int(examples.tokens.lengths.max())
     setting = LossContext(block.width, examples.targets.shape[1], len(examples), longest, PARTS, 0)
     bfloat16 = block.training.precision == "bfloat16"
-    step = Step(student, objective(block, setting), examples, World(), bfloat16=bfloat16)
+    step = Step(student, build_objective(block, setting), examples, World(), bfloat16=bfloat16)
     optimizers = Optimizers(student.module, block.training.lr, 0.0, sparse=block.training.sparse)
     order = batches(len(examples))
 

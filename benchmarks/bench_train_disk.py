@@ -23,7 +23,6 @@ from measuring import interleaved, report, speedup
 from pipeline.data.tokens.mapped import map_file
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.students import StaticStudent, StudentBlock, TransformerStudent
-from pipeline.train.distillation.distillation import objective
 from pipeline.train.loop.ahead import ReadAhead
 from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loop import Settings
@@ -32,6 +31,7 @@ from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Step
 from pipeline.train.loop.optimizers import Optimizers, clip_gradients
 from pipeline.train.loop.world import World
+from pipeline.train.losses.building.objective import build_objective
 from pipeline.train.students.kinds import static, transformer
 from pipeline.train.students.shared.base.interface import Student
 
@@ -119,7 +119,7 @@ def contenders_of(
     longest = int(examples.tokens.lengths.max())
     setting = LossContext(block.width, examples.targets.shape[1], len(examples), longest, PARTS, 0)
     bfloat16 = block.training.precision == "bfloat16"
-    step = Step(student, objective(block, setting), examples, World(), bfloat16=bfloat16)
+    step = Step(student, build_objective(block, setting), examples, World(), bfloat16=bfloat16)
     optimizers = Optimizers(student.module, block.training.lr, 0.0, sparse=block.training.sparse)
     settings = Settings("student", (Portion(len(examples)),), 1, BATCH, 1e-4, "linear", 0.0, 1, 0)
     rounds = count()
@@ -130,7 +130,7 @@ def contenders_of(
         settings.batch(first)  # the order of an epoch is no part of what is compared
         fetch = step.read_ahead if mode.endswith("read ahead") else None
         begun, busy = time.perf_counter(), time.process_time()
-        with ReadAhead(fetch, settings.batch, settings.steps_per_epoch) as ahead:
+        with ReadAhead(fetch, settings.batch, settings.own.steps_per_epoch) as ahead:
             for number in range(first, first + steps):
                 ahead.come_to(number)
                 optimizers.zero_grad()

@@ -9,10 +9,13 @@ from pathlib import Path
 import polars as pl
 import torch
 from ruamel.yaml import YAML
+from small_corpus import DEV as CORPUS_DEV
+from small_corpus import SYNONYMS, TRAIN, write_augmented, write_pca, write_texts, write_vectors
 from small_params import small_params
-from small_students import static_block, transformer_block, write_facts
+from small_students import bilstm_block, compact_block, static_block, transformer_block, write_facts
 
 from pipeline.core.errors import report_user_errors
+from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
@@ -22,11 +25,18 @@ from pipeline.tasks import pairs
 from pipeline.train.finetuning.finetune import main
 from pipeline.train.finetuning.shared.finetuning import Finetuning
 from pipeline.train.loop.objective import Step
-from pipeline.train.students.kinds import static, transformer
 
 ANIMALS = ["cat", "dog", "bird", "fish", "horse", "snake"]
 TRIPLETS = [(f"a {one} here", f"the {one}s there", f"a small {two}") for one in ANIMALS for two in ANIMALS]
 DEV = [(f"my {one}", f"your {two}", float(one == two)) for one in ANIMALS for two in ANIMALS]
+
+
+BLOCKS = {
+    "static": static_block,
+    "transformer": transformer_block,
+    "compact": compact_block,
+    "bilstm": bilstm_block,
+}
 
 
 def finetune_params(**changes: object) -> dict:
@@ -42,10 +52,10 @@ def write_inputs(
 
     `block` is its fine-tuning, `mine` that key of `finetune:`, `changes` are other keys of its block.
     """
-    distilled = {"static": static_block(), "transformer": transformer_block()}[kind]
-    module = {"static": static, "transformer": transformer}[kind]
+    distilled = BLOCKS[kind]()
+    built = implementation("train.students.kinds", kind).build(distilled, parts)
     write_facts(Path("facts.json"))
-    student_folder.write(module.build(distilled, parts), "distilled", Path("distilled"))
+    student_folder.write(built, "distilled", Path("distilled"))
     whole = distilled.model_dump(mode="json") | {"finetune": block, **changes}
     tasks = {
         "alike": {"kind": "sts", "path": "dev.tsv", "split": "dev"},
@@ -60,6 +70,18 @@ def write_inputs(
     texts.write(named_in(TRIPLETS), texts.LABELLED_SCHEMA, Path("finetune.parquet"))
     columns = ids_of(DEV) | {"score": [row[2] for row in DEV]}
     write_dev(pairs.make("alike", "dev", columns), named_in(DEV))
+
+
+def write_replayed(synonyms: list[str] = SYNONYMS) -> None:
+    """A corpus and new texts, with the teacher's vectors and a PCA, where the stage looks for them."""
+    corpus, gated, vectors, pca = (Path("data") / name for name in ("corpus", "gated", "vectors", "pca"))
+    for folder in (corpus, gated, pca):
+        folder.mkdir(parents=True)
+    write_texts(corpus, TRAIN, CORPUS_DEV)
+    write_augmented(gated, synonyms)
+    write_vectors(vectors / "corpus", TRAIN + CORPUS_DEV, recipe="one")
+    write_vectors(vectors / "wordnet", synonyms, recipe="one", cuts=())
+    write_pca(pca)
 
 
 def write_dev(table: pl.DataFrame, known: pl.DataFrame) -> None:

@@ -163,7 +163,8 @@ def trained(name: str) -> Document:
     )
     view = load(Path("params.yaml")).encode.views[0]
     corpus = {"corpus": Path("corpus.parquet"), "corpus_vectors": Path("vectors/corpus")}
-    finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1], **corpus, teacher_view=view)
+    reread = {"gated": Path("gated"), "vectors": Path("vectors"), "pca": Path("pca"), "teacher_view": view}
+    finetune.main(name, *inputs, out, made / "finetune.tsv", stages[1], **corpus, **reread)
     folders = (Path("pca"), made / "untrained", made / "distilled", out)
     outs = (stages[2], made / "examined")
     read = (tasks, texts, Path("vectors/eval"), view)

@@ -96,12 +96,14 @@ def test_an_import_that_no_dependency_covers_is_found_wherever_it_stands(copy):
     loss = copy / "pipeline/train/losses/mse.py"
     edit(loss, "    return", "    from pipeline.prepare.shared.cleaning import fold\n    return")
     found = dvc_contract.faults(copy)
-    assert [fault for fault in found if not fault.startswith("distill@")] == [
+    assert [fault for fault in found if not fault.startswith(("distill@", "finetune@"))] == [
         "fit_pca: pipeline/tasks/pairs.py is undeclared"
     ]
     for name in load(copy / "params.yaml").students:
         assert f"distill@{name}: pipeline/tasks/sts.py is undeclared" in found
         assert f"distill@{name}: pipeline/prepare/shared/cleaning.py is undeclared" in found
+        assert f"finetune@{name}: pipeline/prepare/shared/cleaning.py is undeclared" in found
+        assert f"finetune@{name}: pipeline/tasks/sts.py is undeclared" not in found
 
 
 def test_a_new_file_of_a_folder_that_its_stages_do_not_import_is_found(copy):

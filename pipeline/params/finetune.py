@@ -7,6 +7,7 @@ from pydantic import Field
 from pipeline.core.machine import Precision
 from pipeline.params.base import Block, Count, Fraction, Name, Positive, Seed
 from pipeline.params.losses import HsicLoss
+from pipeline.params.mixture import Texts
 
 
 class WeightedHsic(Block):
@@ -14,6 +15,17 @@ class WeightedHsic(Block):
 
     weight: Positive = 0.5
     loss: HsicLoss
+
+
+class Replay(Block):
+    """Distillation that goes on beside fine-tuning, so that labels cost less of what the student knew."""
+
+    weight: Positive
+    """Of the student's own `loss` on a batch of texts, which is added to the loss of the labelled batch."""
+    batch_size: Count | None = None
+    """Texts an optimizer step; null: as many as there are triplets."""
+    texts: Texts | None = Field(default=None, min_length=1)
+    """As `train.texts`, of which these are some or all; null: as they are there."""
 
 
 class Contrast(Block):
@@ -59,6 +71,8 @@ class Finetune(Contrast):
     projection: Count | None = None
     """Dimension that a linear layer, trained along and shipped, brings the vectors down to (IBKD eq. 11), and
     which ships even where no dev score rises; null: there is none."""
+    replay: Replay | None = None
+    """null: the labelled batches alone are trained on."""
     select: Literal["tasks", "agreement"] = "tasks"
     """What the dev score is: the mean over the dev tasks; or, without labels, the share of a dev text's ten
     nearest texts that are the teacher's too."""

@@ -215,12 +215,7 @@ class Params(Block):
                 f"{where}.loss: hidden_states reads the teacher's hidden states, and encode.hidden is null; "
                 "set encode.hidden to {}, or leave hidden_states out"
             )
-        texts = student.train.texts if student.train else {"corpus": 1.0}
-        if not any(text_set == "corpus" or getattr(self.augment, text_set).enabled for text_set in texts):
-            yield (
-                f"{where}.train.texts names {', '.join(texts)}, of which nothing is made; add corpus, or set "
-                f"augment.{next(iter(texts))}.enabled: true"
-            )
+        yield from self._lacks_texts(where, student)
         if {*(self.export.formats or ())} == {"model2vec"} and student.kind != "static":
             yield (
                 f"export.formats is model2vec, which {where} of kind {student.kind} does not have; add "
@@ -234,6 +229,19 @@ class Params(Block):
             )
         if student.finetune:
             yield from self._unknown_data(f"{where}.finetune", student.finetune)
+
+    def _lacks_texts(self, where: str, student: Student) -> Iterator[str]:
+        """Where a student names text sets of which nothing is made."""
+        read = {"train.texts": student.train.texts if student.train else {"corpus": 1.0}}
+        if student.finetune and student.finetune.replay and student.finetune.replay.texts:
+            read["finetune.replay.texts"] = student.finetune.replay.texts
+        for key, texts in read.items():
+            if any(text_set == "corpus" or getattr(self.augment, text_set).enabled for text_set in texts):
+                continue
+            yield (
+                f"{where}.{key} names {', '.join(texts)}, of which nothing is made; add corpus, or set "
+                f"augment.{next(iter(texts))}.enabled: true"
+            )
 
     def _misses_of_a_classifier(self, name: str, classifier: Classifier) -> Iterator[str]:
         """What a classifier needs that the other blocks do not have."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator
 
-from pipeline.params.finetune import Finetune, Whitening
-from pipeline.params.losses import Loss, hidden_states_of, terms_of
+from pipeline.params.finetune import Finetune, Replay, Whitening
+from pipeline.params.losses import InfonceLoss, Loss, hidden_states_of, terms_of
 from pipeline.params.students import (
     BilstmInit,
     BilstmStudent,
@@ -16,6 +16,13 @@ from pipeline.params.students import (
     TransformerStudent,
 )
 from pipeline.params.train import StaticTrain, Train
+
+NOT_REPLAYED = {
+    "crd": "its memory of the training texts is not kept after distillation",
+    "hidden_states": "fine-tuning does not read the teacher's hidden states",
+    "token_embedding": "fine-tuning does not read the teacher's layers",
+}
+"""Losses by kind, and why `finetune.replay` refuses them."""
 
 
 def student_faults(name: str, student: Student) -> list[str]:
@@ -145,6 +152,35 @@ def _finetune_faults(student: Student, tuned: Finetune) -> Iterator[str]:
         yield "finetune.temperature is of the contrast; remove it, or set finetune.loss: contrast"
     if static and tuned.hsic:
         yield "finetune: a static student is an embedding layer and no more; leave out hsic"
+    if tuned.replay:
+        yield from _replay_faults(student, tuned.replay, dim)
+
+
+def _replay_faults(student: Student, replay: Replay, projection: int | None) -> Iterator[str]:
+    """Why a distillation cannot go on beside fine-tuning."""
+    key = "finetune.replay"
+    if student.train is None or student.loss is None:
+        yield f"{key} goes on with a distillation, and there is none; set it to null, or give train and loss"
+        return
+    if projection:
+        yield f"{key}: the targets have no finetune.projection, {projection}; set one of the two to null"
+    for text_set in replay.texts or ():
+        if text_set not in student.train.texts:
+            yield (
+                f"{key}.texts names {text_set}, which the student is not distilled on; name some of "
+                f"train.texts ({', '.join(student.train.texts)}), or add it there"
+            )
+    terms = terms_of(student.loss)
+    refused = {term.kind: NOT_REPLAYED[term.kind] for term in terms if term.kind in NOT_REPLAYED}
+    if any(isinstance(term, InfonceLoss) and term.projection == "learned" for term in terms):
+        refused["infonce"] = "its learned projection is dropped after distillation"
+    for kind, why in refused.items():
+        yield f"{key}: {kind} cannot be replayed, since {why}; set replay to null, or change loss"
+    if isinstance(student, StaticStudent) and student.rotates and any(term.compares for term in terms):
+        yield (
+            f"{key}: train.regularise turns the table away from its targets; set regularise to null or to "
+            "{pca: false}, or replay to null"
+        )
 
 
 def _whitening_faults(student: Student, whitening: Whitening) -> Iterator[str]:

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipeline.params.search import IvfIndex
+from pipeline.params.students import Student
 from pipeline.planning.sizes import Texts
+from pipeline.planning.training import replayed
 from pipeline.planning.work import Work
 from pipeline.teacher.encoding.store.store import kept_as
 
@@ -78,7 +80,8 @@ def _finetuned(name: str, work: Work) -> Bytes:
         return Bytes()
     block, size = work.block(name), student_bytes(name, work)
     changed = block.finetune is not None or block.whitening is not None
-    return Bytes(size, size * changed, 0, 4 * size * (block.finetune is not None))
+    state = 4 * size * (block.finetune is not None)
+    return Bytes(size, size * changed, 0, state + _inputs(replayed(name, work), block, work))
 
 
 def _classified(name: str, work: Work) -> Bytes:
@@ -150,10 +153,14 @@ def _distilled(name: str, work: Work) -> Bytes:
     size, block = student_bytes(name, work), work.block(name)
     if block.train is None:
         return Bytes(2 * size, size)
-    texts = work.sizes.sets["corpus"]
     rows = work.sizes.train + sum(work.sizes.sets[key].number for key in ("wordnet", "back_translation"))
-    inputs = rows * (FLOAT * block.width + FLOAT * Texts(1, texts.characters).tokens + ID)
-    return Bytes(2 * size, 2 * size, 0, round(inputs) + 8 * size)
+    return Bytes(2 * size, 2 * size, 0, _inputs(rows, block, work) + 8 * size)
+
+
+def _inputs(rows: int, block: Student, work: Work) -> int:
+    """The tokens and targets of so many training texts."""
+    tokens = Texts(1, work.sizes.sets["corpus"].characters).tokens
+    return round(rows * (FLOAT * block.width + FLOAT * tokens + ID))
 
 
 def _scored(name: str, work: Work) -> Bytes:

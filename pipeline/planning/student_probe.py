@@ -48,12 +48,12 @@ def measure(
     """
     import torch
 
-    from pipeline.train.distillation.distillation import import_losses, objective
     from pipeline.train.loop.data import Examples
     from pipeline.train.loop.loss import LossContext
     from pipeline.train.loop.objective import Step, autocast
     from pipeline.train.loop.optimizers import Optimizers, clip_gradients
     from pipeline.train.loop.world import World
+    from pipeline.train.losses.building.objective import build_objective, import_losses
 
     kind = implementation("train.students.kinds", block.kind)
     source = folder / (VOCABULARY if block.reads_vocabulary else PARTS)
@@ -77,7 +77,7 @@ def measure(
             getattr(learner, "token_table", None), getattr(learner, "teacher_ids", None),
             getattr(learner, "layers", 0), getattr(learner, "width", 0), None,
         )  # fmt: skip
-        losses = objective(kept, context).to(world.device)
+        losses = build_objective(kept, context).to(world.device)
         everything = torch.nn.ModuleDict({"student": learner.module, "losses": losses})
         optimizers = Optimizers(everything, 1e-6, 0.0, sparse=block.train.sparse)
         step = Step(

@@ -45,6 +45,16 @@ def examples(name: str, work: Work) -> int:
     return round(sum(share * sets.get(key, 0) for key, share in block.train.texts.items()))
 
 
+def replayed(name: str, work: Work) -> int:
+    """Texts that a student's fine-tuning replays, each counted once."""
+    block = work.block(name)
+    replay = block.finetune and block.finetune.replay
+    if not replay or block.train is None:
+        return 0
+    sets = {**{key: texts.number for key, texts in work.sizes.sets.items()}, "corpus": work.sizes.train}
+    return sum(sets.get(key, 0) for key in replay.texts or block.train.texts)
+
+
 def distill(name: str, work: Work) -> float:
     """Steps by the epochs, and what is encoded for the dev values and the closed forms."""
     if name not in work.students:
@@ -80,6 +90,10 @@ def finetune(name: str, work: Work) -> float:
     asked = block.finetune
     triplets = sum(work.sizes.triplets.get(one, 0) for one in asked.data) * asked.epochs
     per_triplet = OF_A_TRIPLET * (speed.train or TRAIN_TO_FORWARD * speed.forward)
+    if asked.replay:
+        size = asked.replay.batch_size or asked.batch_size
+        per_triplet += size / asked.batch_size * length * speed.train
+        found += work.slower * A_TOKENISED_TEXT * replayed(name, work)
     dev = (asked.evaluations + 1) * (work.sizes.sets["eval"].tokens * DEV * speed.forward + A_DEV_SCORE)
     around = work.slower * TO_TRAIN.get(block.kind, TO_TRAIN_OTHERS) / 2
     return found + work.probe.start + around + triplets * per_triplet + dev

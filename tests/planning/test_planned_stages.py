@@ -23,6 +23,7 @@ from pipeline.planning.plan import Plan, plan, stages
 from pipeline.planning.probe import NOTHING, started
 from pipeline.planning.sizes import Sizes, Texts
 from pipeline.planning.student_probe import StudentSpeed
+from pipeline.planning.training import A_TOKENISED_TEXT
 from pipeline.planning.work import LIGHT, Work
 from pipeline.report import planned, timings
 from pipeline.teacher.encoding.store.store import VectorStore
@@ -71,6 +72,23 @@ def test_every_stage_has_its_time_and_more_texts_take_more():
     trained = times.seconds("distill@tiny", ten) - times.seconds("distill@tiny", one)
     steps, ridge, dev = 7200 * 12 * 3e-4, 7200 * 12 * 1e-4, 11 * 1800 * 12 * 1e-4
     assert trained == pytest.approx(steps + ridge + dev, rel=0.05)
+
+
+def test_a_replay_takes_the_steps_on_its_texts_and_keeps_their_inputs():
+    def planned(replay: dict | None) -> tuple[float, float]:
+        data = {"data": {"ours": {"kind": "triplets", "path": "triplets.tsv"}}, "mine": None}
+        tuned = {"data": ["ours"], "batch_size": 50, "select": "agreement", "replay": replay}
+        tiny = small_params()["students"]["tiny"] | {"finetune": tuned}
+        tiny["train"] |= {"regularise": None}
+        found = work(params(finetune=data, students={"tiny": tiny}))
+        found.sizes.triplets["ours"] = 2000
+        return times.seconds("finetune@tiny", found), disk.stage_bytes("finetune@tiny", found).scratch
+
+    none, same, large = planned(None), planned({"weight": 1}), planned({"weight": 1, "batch_size": 100})
+    tokenised = 800 * A_TOKENISED_TEXT * work(params()).slower
+    assert same[0] - none[0] == pytest.approx(2000 * 12 * 3e-4 + tokenised)  # 12 tokens a text
+    assert large[0] - none[0] == pytest.approx(2 * 2000 * 12 * 3e-4 + tokenised)
+    assert same[1] - none[1] == 800 * (4 * 8 + 4 * 12 + 8)
 
 
 def test_a_task_teacher_takes_its_rows_its_rates_and_its_weights(bert):

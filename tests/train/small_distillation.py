@@ -10,7 +10,6 @@ from torch import Tensor
 
 from pipeline.core.registry import implementation
 from pipeline.params.students import StudentBlock
-from pipeline.train.distillation import distillation
 from pipeline.train.distillation.distillation import Distillation
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.data import Examples
@@ -18,6 +17,7 @@ from pipeline.train.loop.loop import Point
 from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.objective import Objective
 from pipeline.train.loop.world import World
+from pipeline.train.losses.building.objective import build_objective
 from pipeline.train.students.shared.base.interface import Student
 
 DEV = ["a dog slept", "forty cats", "the quiet mat", "a cat", "dogs on a mat"]
@@ -69,7 +69,7 @@ def examples_of(student: Student, block: StudentBlock, texts: list[str]) -> Exam
 
 def objective_of(block: StudentBlock, parts: Path, rows: int, student: Student | None = None) -> Objective:
     target_dim, table = targets(["x"], block).shape[1], getattr(student, "token_table", None)
-    return distillation.objective(block, LossContext(block.dim, target_dim, rows, 9, parts, 1, table))
+    return build_objective(block, LossContext(block.dim, target_dim, rows, 9, parts, 1, table))
 
 
 def distillation_of(

@@ -20,11 +20,11 @@ from small_students import compact_block, own_vectors, transformer_block
 from pipeline.core import seal
 from pipeline.data.common.texts import text_id
 from pipeline.train.distillation import states
-from pipeline.train.distillation.distillation import objective
 from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.objective import Step
 from pipeline.train.loop.world import World
+from pipeline.train.losses.building.objective import build_objective
 from pipeline.train.students.kinds import compact, transformer
 from pipeline.train.students.shared.base.interface import HasLayers
 
@@ -125,7 +125,7 @@ def test_split_steps_have_equal_gradients(folder):
     for micro_batch in (None, 2, 5):
         learner = transformer.build(block, Path("teacher"))
         context = LossContext(8, 8, len(TRAIN), 60, Path("teacher"), 0, layers=1, width=32, hidden=teacher)
-        trained = objective(block, context)
+        trained = build_objective(block, context)
         examples = Examples(learner.tokenise(ordered), np.ones((len(TRAIN), 8), np.float32))
         Step(learner, trained, examples, World(), micro_batch).backward(rows)
         found.append(gradients(learner.module, trained))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_training import ROWS, Regression, settings
 
-from pipeline.train.loop.mixture import Portion, epoch_order
+from pipeline.train.loop.mixture import Batches, Portion, epoch_order
 
 MIXED = (Portion(10), Portion(7, 0.5), Portion(0, 3.0), Portion(4, 2.0), Portion(5, 0.3))
 
@@ -69,7 +69,7 @@ def test_another_seed_reads_other_rows():
 
 def test_a_step_knows_its_rows_without_those_before(tmp_path):
     chosen = settings(portions=(Portion(6), Portion(4, 0.5)), batch_size=3, epochs=4)
-    assert (chosen.rows, chosen.steps_per_epoch, chosen.steps) == (8, 3, 12)
+    assert (chosen.own.rows, chosen.own.steps_per_epoch, chosen.steps) == (8, 3, 12)
     run = Regression()
     curve = run.fit(chosen, tmp_path)
     assert [len(batch) for batch in run.batches] == [3, 3, 2] * 4
@@ -80,8 +80,24 @@ def test_a_step_knows_its_rows_without_those_before(tmp_path):
     assert set(epochs[0] + epochs[1]) == set(range(ROWS))
 
 
+def test_a_batch_of_other_examples_comes_beside_each_step_with_epochs_of_its_own():
+    beside = Batches((Portion(7), Portion(4, 0.5)), 2, 5)
+    chosen = settings(portions=(Portion(6),), batch_size=4, epochs=5, beside=beside)
+    assert (beside.rows, beside.steps_per_epoch, chosen.steps) == (9, 5, 10)
+    steps = [chosen.split(chosen.batch(step)) for step in range(chosen.steps)]
+    assert [len(own) for own, _ in steps] == [4, 2] * 5
+    for two in zip(steps[::2], steps[1::2], strict=True):
+        assert sorted(np.concatenate([own for own, _ in two])) == list(range(6))
+    first, second = (np.concatenate([rows for _, rows in steps[at : at + 5]]) for at in (0, 5))
+    assert sorted(first[first < 7]) == sorted(second[second < 7]) == list(range(7))
+    assert sorted({*first, *second}) == list(range(11))
+    assert first.tolist() != second.tolist()
+    alone = settings(portions=(Portion(6),), batch_size=4, epochs=5)
+    assert [own.tolist() for own, _ in steps] == [alone.batch(step).tolist() for step in range(10)]
+
+
 def test_epochs_are_counted_by_what_they_read():
     for proportion, rows in ((0.5, 5), (2.0, 20)):
         chosen = settings(portions=(Portion(ROWS, proportion),))
-        assert chosen.rows == rows
+        assert chosen.own.rows == rows
         assert chosen.steps == 3 * math.ceil(rows / 4)

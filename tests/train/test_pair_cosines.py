@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from finetune_runs import ANIMALS, TRIPLETS, finetune, finetune_params, write_inputs
+from finetune_runs import ANIMALS, TRIPLETS, finetune, finetune_params, write_inputs, write_replayed
 from published_sets import write_set
 from refusals import refuses
 from sentence_transformers import SentenceTransformer
@@ -135,6 +135,16 @@ def test_the_stage_brings_a_student_to_the_teachers_cosines(folder, parts, start
     assert gap("out", known) < 0.5 * gap("distilled", known)
     card = Path("out/README.md").read_text()
     assert "Then fine-tuned to the cosines that `a hashing teacher` gives pairs of texts: mine." in card
+
+
+def test_the_distillation_goes_on_beside_the_cosines(folder, parts):
+    distilled = {"epochs": 1, "batch_size": 4, "lr": 0.01, "texts": ["corpus", "wordnet"]}
+    known = write(parts, {"loss": "cosines", "replay": {"weight": 0.1, "batch_size": 5}}, train=distilled)
+    write_replayed()
+    finetune(finetune_vectors=Path("vectors/finetune"))
+    curve = pl.read_csv("curve.tsv", separator="\t")
+    assert curve["replay_loss"].to_list()[-1] < curve["replay_loss"].to_list()[1]
+    assert gap("out", known) < 0.5 * gap("distilled", known)
 
 
 def test_a_text_without_a_vector_names_the_stage(folder, parts):

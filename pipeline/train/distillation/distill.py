@@ -27,6 +27,7 @@ from pipeline.train.loop.data import materialise, open_corpus, teacher_sample
 from pipeline.train.loop.loss import LossContext
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
+from pipeline.train.losses.building.objective import build_objective, import_losses
 from pipeline.train.students.shared.base.interface import LearnsVocabulary
 from pipeline.train.students.shared.base.interface import Student as Learner
 from pipeline.train.students.shared.verdict import Refused, verdict
@@ -107,7 +108,7 @@ def main(
         "hidden": fingerprint.of_folder(hidden) if states else None,
         "start": of_tensors(learner.module.state_dict()),
     }
-    distillation.import_losses(block.loss)  # their code is part of what a checkpoint is told apart by
+    import_losses(block.loss)  # their code is part of what a checkpoint is told apart by
     checkpoint = Checkpoint.of(Path(params.runtime.cache), f"distill-{name}", **identity)
     if world.leads:
         checkpoint.hold()
@@ -130,7 +131,7 @@ def main(
     context = LossContext(block.width, opened.target_dim, rows, longest, teacher, seed, *of_tokens)
     learner.module.to(world.device)
     with under(f"students.{name}"):
-        objective = distillation.objective(block, context).to(world.device)
+        objective = build_objective(block, context).to(world.device)
     portions = tuple(source.portion() for source in opened.train)
     key = f"students.{name}.train.precision"
     bfloat16 = takes_bfloat16(block.train.precision, learner.module, world, checkpoint, key)

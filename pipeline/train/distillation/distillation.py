@@ -1,7 +1,6 @@
 """Distillation: bring a student to the cached targets, or with `train: null` leave it at its start."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from pipeline.core.errors import UserError, under
-from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.data.tokens.tokens import Tokens
-from pipeline.params.losses import Loss as LossParams
-from pipeline.params.losses import hidden_states_of, terms_of
+from pipeline.params.losses import hidden_states_of
 from pipeline.params.students import StudentBlock
 from pipeline.params.train import Train
 from pipeline.train.distillation import states
@@ -23,20 +20,14 @@ from pipeline.train.distillation.states import TeacherStates
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.data import MIN_TRAINING_TEXTS, Examples, Source, prompts_of, targets_of
 from pipeline.train.loop.loop import Point, Settings, fit
-from pipeline.train.loop.loss import Batch, LossContext
+from pipeline.train.loop.loss import Batch
 from pipeline.train.loop.mixture import Portion
-from pipeline.train.loop.objective import Objective, Step, Term, autocast
+from pipeline.train.loop.objective import Objective, Step, autocast
 from pipeline.train.loop.world import World
 from pipeline.train.students.shared.base.interface import LearnsVocabulary, Student
 from pipeline.vectors import collapse
 from pipeline.vectors.sets import published
 from pipeline.vectors.space.geometry import AGREEMENT_ROWS, agreement
-
-
-def import_losses(loss: LossParams) -> None:
-    """Import the code of every loss in a block."""
-    for params in (loss, *terms_of(loss)):
-        implementation("train.losses", params.kind)
 
 
 def teacher_states(
@@ -60,24 +51,6 @@ def teacher_states(
     first = sum(portion.rows for portion in portions[:place])
     own, all_rows = portions[place], sum(portion.an_epoch for portion in portions)
     return states.read(folder, texts.ids(corpus, "train"), first, own.an_epoch / own.rows / all_rows)
-
-
-def objective(block: StudentBlock, context: LossContext) -> Objective:
-    """The losses of a student's block: every term, on the whole vectors and on every Matryoshka prefix."""
-    assert block.loss is not None
-    prefixes = (*block.training.matryoshka, block.width)
-    terms, whole = [], None
-    for prefix in prefixes:
-        target_dim = context.target_dim if block.training.target == "full" else prefix
-        whole = implementation("train.losses", block.loss.kind).build(
-            block.loss, replace(context, dim=prefix, target_dim=target_dim)
-        )
-        for weight, loss in getattr(whole, "terms", [(1.0, whole)]):
-            if loss.of_vectors:
-                terms.append(Term(weight / len(prefixes), loss, prefix, target_dim))
-            elif prefix == block.width:
-                terms.append(Term(weight, loss, prefix, target_dim))
-    return Objective(terms, whole)
 
 
 class Distillation:

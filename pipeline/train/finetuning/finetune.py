@@ -28,6 +28,7 @@ from pipeline.tasks import agreement, pairs
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.finetuning.last_layer import append_projection, check_last_layer, whiten
 from pipeline.train.finetuning.pair_cosines import PairCosines
+from pipeline.train.finetuning.replayed import Replayed, Reread
 from pipeline.train.finetuning.shared.dev_score import DevScore, summary_of
 from pipeline.train.finetuning.shared.finetuning import Finetuning, chosen_triplets
 from pipeline.train.loop import curves
@@ -54,6 +55,9 @@ def main(
     corpus: Annotated[Path, typer.Option(help="corpus/corpus.parquet")] = Path("data/corpus/corpus.parquet"),
     corpus_vectors: Annotated[Path, typer.Option(help="vectors/corpus")] = Path("data/vectors/corpus"),
     finetune_vectors: Annotated[Path, typer.Option(help="vectors/finetune")] = Path("data/vectors/finetune"),
+    gated: Annotated[Path, typer.Option(help="Folder of METHOD.parquet")] = Path("data/gated"),
+    vectors: Annotated[Path, typer.Option(help="Folder of vector sets")] = Path("data/vectors"),
+    pca: Annotated[Path, typer.Option(help="Folder of one PCA a view")] = Path("data/pca"),
     teacher_view: Annotated[str, typer.Option(help="The first of encode.views")] = "sentence",
 ) -> None:
     """Fine-tune one student; the weights of the best dev score are kept, the distilled ones included.
@@ -89,6 +93,7 @@ def main(
             corpus,
             corpus_vectors / teacher_view,
             finetune_vectors / block.view,
+            Reread(corpus, gated, vectors, pca),
         )
         tuned = _tune(name, learner, block, block.finetune, params.runtime, world, places)
     # Both losses look at directions alone. Weights whose lengths it spoils lose on dev, and are not kept.
@@ -125,6 +130,8 @@ class Places(NamedTuple):
     """Of the view that stands for the teacher."""
     finetune_vectors: Path
     """Of the student's view."""
+    reread: Reread
+    """With `replay`."""
 
 
 class Tuned(NamedTuple):
@@ -177,11 +184,13 @@ def _tune(
                 f"{dev} has no dev task to select weights by; give a task under evaluate.tasks `split: dev`, "
                 f"or set students.{name}.finetune.select: agreement"
             )
+    replayed = Replayed.of(name, block, settings, prompts, places.reread)
     identity: dict[str, Any] = {
         "block": settings.model_dump(mode="json"),
         "distilled": fingerprint.of_folder(distilled),
         "dev": fingerprint.of_folder(dev),
-        "inputs": {path.name: fingerprint.of_file(path) for path in named},
+        "inputs": [fingerprint.of_file(path) for path in named],
+        "replay": replayed.identity() if replayed else {},
     }
     checkpoint = Checkpoint.of(Path(runtime.cache), f"finetune-{name}", **identity)
     checkpoint.hold()
@@ -192,12 +201,17 @@ def _tune(
     bfloat16 = takes_bfloat16(settings.precision, learner.module, world, checkpoint, key)
     similarity = student_folder.similarity(distilled)
     dev_score = DevScore(learner, dev_tasks, prompts, similarity, bfloat16=bfloat16)
+    replay = None
+    if replayed:
+        replay = replayed.replay(learner, checkpoint.inputs, world.device, bfloat16=bfloat16)
     if projection:
         before = dev_score()
         with under(f"students.{name}"):
             append_projection(learner, finetuning.tokens, projection)
     with under(f"students.{name}"):
-        points = finetuning.run(name, dev_score, checkpoint, runtime.checkpoint_seconds, bfloat16=bfloat16)
+        points = finetuning.run(
+            name, dev_score, checkpoint, runtime.checkpoint_seconds, bfloat16=bfloat16, replay=replay
+        )
     best = min(points, key=lambda point: point.dev_value)
     start = "distilled" if block.train else "untrained"
     summary = summary_of(points, best, before, settings, name, start)

@@ -89,9 +89,18 @@ class Examples:
 
 
 def open_corpus(
-    name: str, student: StudentBlock, corpus: Path, gated: Path, vectors_folder: Path, pca_folder: Path
+    name: str,
+    student: StudentBlock,
+    corpus: Path,
+    gated: Path,
+    vectors_folder: Path,
+    pca_folder: Path,
+    *,
+    key: str = "train.texts",
 ) -> Corpus:
     """The training and dev texts of a student; dev texts come from the corpus alone.
+
+    `key` says where in its block its `train.texts` were named, for messages.
 
     Raises:
         UserError: an artifact is missing or does not fit, or the student has more dimensions than its target.
@@ -117,7 +126,7 @@ def open_corpus(
         )
     if (found := sum(source.portion().rows for source in train)) < MIN_TRAINING_TEXTS:
         raise UserError(
-            f"students.{name}.train.texts: {', '.join(student.training.texts)} has {found} training texts, "
+            f"students.{name}.{key}: {', '.join(student.training.texts)} has {found} training texts, "
             f"{MIN_TRAINING_TEXTS} or more are needed; add corpus, enable `augment:` of a set that is named, "
             "or widen its gates"
         )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from pipeline.train.loop.ahead import ReadAhead
 from pipeline.train.loop.averaging import Averaging, Interpolation, MovingAverage
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.guard import check_finite
-from pipeline.train.loop.mixture import Portion, epoch_order
+from pipeline.train.loop.mixture import Batches, Portion
 from pipeline.train.loop.optimizers import Optimizers, clip_gradients
 from pipeline.train.loop.schedule import schedule_factor
 from pipeline.train.loop.world import World
@@ -59,33 +59,36 @@ class Settings:
     """Whether the products are of bfloat16: `backward` and `dev_value` see to it; here it is kept, for a
     resumed run and for the curve."""
 
-    @property
-    def rows(self) -> int:
-        """Rows that an epoch reads."""
-        return sum(portion.an_epoch for portion in self.portions)
+    beside: Batches | None = None
+    """Of other examples, of which every step reads a batch too."""
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches of an epoch, the last one smaller."""
-        return -(-self.rows // self.batch_size)
+    @cached_property
+    def own(self) -> Batches:
+        """The examples of which the epochs are."""
+        return Batches(self.portions, self.batch_size, self.seed)
 
     @property
     def steps(self) -> int:
         """Most optimizer steps."""
-        return max(1, round(self.epochs * self.steps_per_epoch))
+        return max(1, round(self.epochs * self.own.steps_per_epoch))
 
     def batch(self, step: int) -> Rows:
-        """The rows of a step: a new order every epoch, which depends on the seed and the epoch alone."""
-        epoch, number = divmod(step, self.steps_per_epoch)
-        order = _epoch_order(self.portions, self.seed, epoch)
-        return order[number * self.batch_size : (number + 1) * self.batch_size]
+        """The rows of a step; those of `beside` follow, numbered on from its own."""
+        own = self.own.batch(step)
+        return np.concatenate([own, self._first_beside + self.beside.batch(step)]) if self.beside else own
+
+    def split(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The rows of a step that are its own, and those of `beside` by their own numbers."""
+        are_own = rows < self._first_beside
+        return rows[are_own], rows[~are_own] - self._first_beside
+
+    @property
+    def _first_beside(self) -> int:
+        return sum(portion.rows for portion in self.portions)
 
     def evaluation_steps(self) -> set[int]:
         """After how many steps the dev value is taken, the start (0) and the end included."""
         return {round(self.steps * part / self.evaluations) for part in range(self.evaluations + 1)}
-
-
-_epoch_order = lru_cache(maxsize=1)(epoch_order)
 
 
 @dataclass
@@ -167,7 +170,7 @@ def fit(
     written = time.monotonic()
     with (
         progress(f"{settings.block} {settings.name}", settings.steps, "steps") as advance,
-        ReadAhead(read_ahead, settings.batch, settings.steps_per_epoch) as ahead,
+        ReadAhead(read_ahead, settings.batch, settings.own.steps_per_epoch) as ahead,
     ):
         advance(run.at.step)
         while True:
@@ -223,7 +226,7 @@ class _Run:
         at.count += 1
         for name, value in told.items():
             at.sums[name] = at.sums.get(name, 0.0) + value
-        self.seen += len(rows)
+        self.seen += len(settings.split(rows)[0])
 
     def learning_rate(self) -> float:
         settings = self.settings
@@ -237,8 +240,8 @@ class _Run:
         check_finite(value, "the dev value", at.step, self.settings.block)
         means = {name: total / at.count for name, total in at.sums.items()}
         loss = means.pop("loss", float("nan"))
-        epochs, batches = divmod(at.step, self.settings.steps_per_epoch)
-        examples = epochs * self.settings.rows + batches * self.settings.batch_size
+        epochs, batches = divmod(at.step, self.settings.own.steps_per_epoch)
+        examples = epochs * self.settings.own.rows + batches * self.settings.batch_size
         speed = self.seen / (now - self.since) if self.seen else float("nan")
         products = "bfloat16" if self.settings.bfloat16 else "float32"
         self.curve.append(Point(at.step, examples, self.learning_rate(), loss, value, means, products, speed))

@@ -1,7 +1,8 @@
 """Mixtures: how often an epoch reads the texts of each set."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,3 +53,36 @@ def _dealt(portion: Portion, seed: list[int], epoch: int) -> Rows:
         return np.tile(np.arange(portion.rows), len(packs))
     shuffled = (np.random.default_rng([*seed, pack, 1]).permutation(portion.rows) for pack in packs)
     return np.concatenate(list(shuffled))[cut]
+
+
+def _kept_order() -> Callable[[tuple[Portion, ...], int, int], Rows]:
+    return lru_cache(maxsize=1)(epoch_order)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The rows of every step: a new order every epoch, which depends on the seed and the epoch alone."""
+
+    portions: tuple[Portion, ...]
+    batch_size: int
+    seed: int
+    _order: Callable[[tuple[Portion, ...], int, int], Rows] = field(
+        default_factory=_kept_order, compare=False, repr=False
+    )
+    """One epoch's order is kept. Another stream of batches, in the same steps, keeps its own."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that an epoch reads."""
+        return sum(portion.an_epoch for portion in self.portions)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of an epoch, the last one smaller."""
+        return -(-self.rows // self.batch_size)
+
+    def batch(self, step: int) -> Rows:
+        """The rows of a step."""
+        epoch, number = divmod(step, self.steps_per_epoch)
+        order = self._order(self.portions, self.seed, epoch)
+        return order[number * self.batch_size : (number + 1) * self.batch_size]

@@ -1,8 +1,7 @@
 """Fine-tuning: supervised InfoNCE on triplets, the distilled weights kept unless dev improves."""
 
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import Tensor
 from pipeline.core.errors import UserError
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.finetune import Finetune
+from pipeline.train.finetuning.shared.replay import Replay
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.data import Examples
 from pipeline.train.loop.loop import Point, Rows, Settings, fit
@@ -73,8 +73,12 @@ class Finetuning:
         seconds: float,
         *,
         bfloat16: bool = False,
+        replay: Replay | None = None,
     ) -> list[Point]:
-        """Train and leave the student with the weights of the best dev score, those before included."""
+        """Train and leave the student with the weights of the best dev score, those before included.
+
+        With `replay`, the distillation goes on in every step.
+        """
         fields = {"epochs", "batch_size", "lr", "warmup", "evaluations", "seed", "interpolation"}
         settings = Settings(
             name=name,
@@ -84,10 +88,28 @@ class Finetuning:
             clip_norm=CLIP_NORM,
             sparse=bool(sparse_parameters(self._student.module)),
             bfloat16=bfloat16,
+            beside=replay.batches if replay else None,
             **self._params.model_dump(include=fields),
         )
-        backward = partial(self._backward, bfloat16=bfloat16)
-        return fit(self._student.module, backward, lambda: -dev_score(), settings, checkpoint, seconds)
+
+        def backward(rows: Rows) -> Mapping[str, float]:
+            own, replayed = settings.split(rows)
+            told = self._backward(own, bfloat16=bfloat16)
+            return replay.beside(told, replayed) if replay else told
+
+        def read_ahead(rows: Rows) -> None:
+            if replay:
+                replay.read_ahead(settings.split(rows)[1])
+
+        return fit(
+            self._student.module,
+            backward,
+            lambda: -dev_score(),
+            settings,
+            checkpoint,
+            seconds,
+            read_ahead=read_ahead if replay else None,
+        )
 
     def _backward(self, rows: Rows, *, bfloat16: bool) -> dict[str, float]:
         texts, left_out = self._batch(rows)
