@@ -56,9 +56,7 @@ class Settings:
     interpolation: float = 1.0
     """Share of the trained weights in those that the dev value is of, beside the weights at the start."""
     bfloat16: bool = False
-    """Whether the products are of bfloat16: `backward` and `dev_value` see to it; here it is kept, for a
-    resumed run and for the curve."""
-
+    """Whether the products are of bfloat16, as `backward` and `dev_value` see to; kept for a resumed run."""
     beside: Batches | None = None
     """Of other examples, of which every step reads a batch too."""
 
