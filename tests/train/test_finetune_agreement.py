@@ -15,8 +15,10 @@ from small_corpus import teacher_vectors, write_vectors
 
 from pipeline.core import seal
 from pipeline.data.common import texts
+from pipeline.train.loop.checkpoint import Checkpoint
 
 FOUND = [sentence(31 * number) for number in range(160)]
+of = Checkpoint.of
 INPUTS = {"corpus": Path("corpus.parquet"), "corpus_vectors": Path("vectors/corpus")}
 
 
@@ -62,3 +64,25 @@ def test_too_few_dev_texts_end_with_the_fix(prepared):
     write_corpus(30)
     with refuses("students.tiny.finetune.select", "30 texts", "corpus.dev_fraction"):
         finetune(**INPUTS)
+
+
+@pytest.mark.parametrize("changed", [Path("vectors/corpus"), Path("vectors/finetune")])
+def test_an_interrupted_run_goes_on_with_the_vectors_that_it_began_with(folder, parts, monkeypatch, changed):
+    """Each set of vectors has a manifest.json."""
+    write_inputs(
+        "transformer", finetune_params(select="agreement", loss="cosines"), parts, mine={"negatives": 0}
+    )
+    write_corpus(120)
+    labelled = texts.read_labelled(Path("finetune.parquet"))["text"].to_list()
+    write_vectors(Path("vectors/corpus"), FOUND, "a recipe", cuts=(50,))
+    write_vectors(Path("vectors/finetune"), labelled, "a recipe", cuts=())
+    begun = []
+    monkeypatch.setattr(
+        Checkpoint,
+        "of",
+        lambda cache, name, **identity: begun.append(identity) or of(cache, name, **identity),
+    )
+    for recipe in ("a recipe", "another"):
+        write_vectors(changed, FOUND if changed.name == "corpus" else labelled, recipe, cuts=())
+        finetune(**INPUTS, finetune_vectors=Path("vectors/finetune"))
+    assert begun[0] != begun[1]
