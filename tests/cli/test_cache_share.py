@@ -236,6 +236,55 @@ def test_int8_is_shared_and_float16_stays_beside_it_until_that_is_asked_for(proj
     assert len(files()) == 8 + len(VIEWS)
 
 
+def drop_float16():
+    return cache("share", "--vectors", "vectors", "--drop-float16")
+
+
+def test_float16_that_cannot_go_is_not_named(project):
+    round_published()
+    others = np.sort(np.array([texts.text_id(text) for text in (*TEXTS[:3], *"abcd")], np.uint64))
+    stored().add(others, "sentence", np.ones((7, 16), np.float16))
+    assert "bytes of float16 stay beside" in share().stderr
+    drop_float16()
+    assert folders() == {"sentence", "cls.int8", "sentence.int8"}
+    said = share().stderr
+    assert "stay beside" not in said
+    assert "0 bytes freed" in said
+
+
+def test_float16_of_a_set_that_is_published_so_stays(project):
+    shutil.copytree(OUT, "vectors/exact")
+    round_published()
+    for said in (drop_float16().stderr, share().stderr):
+        assert "16 files of the store are shared" in said
+        assert "stay beside" not in said
+        assert folders() == {*VIEWS, "cls.int8", "sentence.int8"}
+
+
+def test_float16_goes_from_no_store_whose_next_run_takes_it(project):
+    assert cache("share", "--vectors", "vectors", "--cache", ".cache", "--params", "none").exit_code == 0
+    with refuses("encoded again", "encode.storage in params.yaml is float16", "set it to int8"):
+        cache_share.share(vectors=Path("vectors"), drop_float16=True)
+    round_published()
+    member = {"teacher": {"kind": "hashing", "dim": 16}}
+    write_params(teacher={"kind": "ensemble", "members": [member, member]})
+    params = Path("params.yaml").read_text().replace("shard_rows: 64", "shard_rows: 64\n  storage: int8")
+    Path("params.yaml").write_text(params)
+    before = files()
+    with refuses("encoded again", "members of the ensemble in params.yaml"):
+        cache_share.share(vectors=Path("vectors"), drop_float16=True)
+    assert files() == before
+    assert "stay beside" not in share().stderr
+
+
+def test_that_there_is_no_int8_to_take_is_said(project):
+    params = Path("params.yaml").read_text().replace("shard_rows: 64", "shard_rows: 64\n  storage: int8")
+    Path("params.yaml").write_text(params)
+    said = drop_float16().stderr
+    assert "--drop-float16 removes nothing: no set is shared that is published in int8" in said
+    assert folders() == set(VIEWS)
+
+
 def test_a_store_of_int8_from_the_start_is_shared(project, capsys, monkeypatch):
     monkeypatch.setattr(filling, "PIECE_CHARACTERS", SMALL_PIECE)
     shutil.rmtree(".cache")
