@@ -277,6 +277,47 @@ def test_float16_goes_from_no_store_whose_next_run_takes_it(project):
     assert "stay beside" not in share().stderr
 
 
+KILLED_AS_IT_DROPS = """
+import os
+from pathlib import Path
+from pipeline.cli import cache_share
+
+removed, unlink = [], Path.unlink
+
+def counted(path, missing_ok=False):
+    removed.append(path)
+    return os._exit(9) if len(removed) == 3 else unlink(path, missing_ok=missing_ok)
+
+share = cache_share._remove_held
+def remove(store, *told):
+    if store.storage == "float16":
+        Path.unlink = counted
+    share(store, *told)
+
+cache_share._remove_held = remove
+cache_share.share(vectors=Path("vectors"), drop_float16=True)
+"""
+
+
+def test_a_drop_that_is_killed_loses_no_vector_and_the_next_one_ends_it(project):
+    round_published()
+    shards, others = published(), ["a", "b"]
+    some = np.sort(np.array([texts.text_id(text) for text in (*TEXTS[:9], *others)], np.uint64))
+    present, vectors = stored().load(some, "sentence")
+    vectors[~present] = np.arange(16)
+    stored().add(some, "sentence", vectors)  # goes but for the others'
+    assert subprocess.run([sys.executable, "-c", KILLED_AS_IT_DROPS]).returncode == 9
+    assert folders() > {"sentence.int8", "cls.int8"}
+    assert cache("verify").exit_code == 0
+    shutil.rmtree(OUT)
+    encode()
+    assert drop_float16().exit_code == 0
+    (left,) = [path for path in files() if ".int8" not in str(path)]
+    assert pq.read_metadata(left).num_rows == len(others)
+    np.testing.assert_array_equal(stored().load(some[~present], "sentence")[1], vectors[~present])
+    assert published() == shards
+
+
 def test_that_there_is_no_int8_to_take_is_said(project):
     params = Path("params.yaml").read_text().replace("shard_rows: 64", "shard_rows: 64\n  storage: int8")
     Path("params.yaml").write_text(params)
