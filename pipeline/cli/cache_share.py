@@ -7,7 +7,7 @@ files of either cache.
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +32,8 @@ from pipeline.core import fingerprint
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress, say
-from pipeline.teacher.encoding.store.store import VectorStore
+from pipeline.params.load import load
+from pipeline.teacher.encoding.store.store import Present, VectorStore, kept_as
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.shards import Ids, read_stored
 
@@ -71,6 +72,9 @@ def share(
     """
     folder = cache_folder(cache, params_file)
     check_vectors(vectors)
+    needed = _float16_needed(params_file)
+    if drop_float16 and needed:
+        raise UserError(f"--drop-float16 would have these vectors encoded again: {needed}")
     objects = dvc_cache.objects()
     if objects is None:
         raise UserError("this folder is no DVC project, so there is no cache to share with; run `dvc init`")
@@ -83,18 +87,22 @@ def share(
             found = linked.setdefault((store.fingerprint, store.view_folder(view)), Linked(store, view))
             absent += not _share(path, digest, view, store, objects, found)
             advance(1)
-    exact = 0
+    spared = {name for found in linked.values() for name in found.names}
+    exact, rounded = 0, False
     for found in linked.values():
-        _remove_held(found.store, found)
+        _remove_held(found.store, found, spared)
         if found.store.storage == "int8":
-            plain = VectorStore(folder, found.store.recipe)
+            plain, rounded = VectorStore(folder, found.store.recipe), True
             if drop_float16:
-                _remove_held(plain, found)
-            exact += sum(map(size, _own(plain, found)))
+                _remove_held(plain, found, spared)
+            else:
+                exact += sum(size(path) for path, _ in _held(plain, found, spared))
     if absent:
         fix = "`pipeline cache verify --drop` and then `dvc commit` put them there"
         say(f"{absent:,} shards are not in DVC's cache, or damaged there, and stay apart; {fix}")
-    if exact and not drop_float16:
+    if drop_float16 and not rounded:
+        say("--drop-float16 removes nothing: no set is shared that is published in int8")
+    if exact and not needed:
         say(f"{exact:,} bytes of float16 stay beside these in int8; --drop-float16 removes what int8 has too")
     shared, freed = sum(len(one.names) for one in linked.values()), before - _occupied(folder)
     say(f"{shared:,} files of the store are shared with DVC's cache; {freed:,} bytes freed")
@@ -173,13 +181,10 @@ def _link(source: Path, target: Path, store: VectorStore) -> None:
         (aside / target.name).replace(target)
 
 
-def _remove_held(store: VectorStore, found: Linked) -> None:
+def _remove_held(store: VectorStore, found: Linked, spared: Container[Path]) -> None:
     """Remove the store's own files whose vectors the links hold; what they lack of one is kept in another."""
-    ids, stored = np.unique(np.concatenate([NO_IDS, *found.ids])), StoredRecipe(store.folder)
-    for path in _own(store, found):
-        held = np.isin(_ids(path), ids)
-        if not len(held) or held.mean() < LEAST_SHARE:
-            continue
+    stored = StoredRecipe(store.folder)
+    for path, held in _held(store, found, spared):
         if not held.all():
             if not stored.is_intact(path):
                 continue
@@ -188,11 +193,33 @@ def _remove_held(store: VectorStore, found: Linked) -> None:
         path.unlink(missing_ok=True)
 
 
-def _own(store: VectorStore, found: Linked) -> list[Path]:
-    """The files in which a store keeps new vectors of the view, but for the links."""
-    place = store.folder / store.view_folder(found.view)
-    files = StoredRecipe(store.folder).files
-    return [path for path in files if place in path.parents and path not in found.names]
+def _held(store: VectorStore, found: Linked, spared: Container[Path]) -> list[tuple[Path, Present]]:
+    """The files in which a store keeps new vectors of the view, of which the links hold as much as counts.
+
+    Args:
+        store: of float16 or of int8.
+        found: the links.
+        spared: the links of all sets; they take no room.
+
+    Returns:
+        Each with which of its ids (n,) the links hold.
+    """
+    ids, place = np.unique(np.concatenate([NO_IDS, *found.ids])), store.folder / store.view_folder(found.view)
+    own = [path for path in StoredRecipe(store.folder).files if place in path.parents and path not in spared]
+    parts = ((path, np.isin(_ids(path), ids)) for path in own)
+    return [(path, held) for path, held in parts if len(held) and held.mean() >= LEAST_SHARE]
+
+
+def _float16_needed(params_file: Path) -> str:
+    """Why the next run would look for vectors in float16, and what to do; empty where it takes int8."""
+    if not params_file.exists():
+        return ""  # the cache was named
+    params = load(params_file)
+    if kept_as(params.teacher, params.encode) == "int8":
+        return ""
+    if params.encode.storage == "int8":
+        return f"the members of the ensemble in {params_file} are kept as float16; leave the option out"
+    return f"encode.storage in {params_file} is float16; set it to int8, or leave the option out"
 
 
 def _ids(path: Path) -> Ids:

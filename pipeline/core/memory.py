@@ -48,7 +48,10 @@ def give_back() -> None:
 def say_if_held(stage: str, peak: float) -> None:
     """Say where a stage has held more bytes than the bound."""
     if (held := peak / GIGABYTE) > _bound:
-        say(f"{stage} held {held:.2f} GB, more than runtime.memory, {_bound:g} GB")
+        say(
+            f"{stage} held {held:.2f} GB, more than runtime.memory, {_bound:g} GB; pages of mapped files, "
+            "which the system takes back as it needs them, are counted"
+        )
 
 
 def say_of_training(name: str, weights: int) -> None:
@@ -68,6 +71,6 @@ def say_if_more(what: str, size: float, fix: str, gigabytes: float | None = None
     most = _bound if gigabytes is None else gigabytes
     takes = size / GIGABYTE + LEAST
     message = f"{what} about {takes:.1f} GB, more than runtime.memory, {most:g} GB; {fix}"
-    if takes > most and message not in _said:
+    if round(takes, 1) > most and message not in _said:  # by what is said: beside little, that is no more
         _said.add(message)
         say(message)

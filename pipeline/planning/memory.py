@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from pipeline.params.search import HnswIndex, Index, IvfIndex
 from pipeline.planning.work import ON_FLOAT32_BYTES, Work
-from pipeline.score.evaluation.searches.mapped import IN_MEMORY
+from pipeline.score.evaluation.searches import mapped
 
 LIGHT, STARTED = 170, 700
 WORDNET, TRIPLETS = 600, 180
@@ -15,15 +14,11 @@ A_COPY = 5
 STEP = {"static": 200, "bilstm": 250}
 STEP_OF_ENCODER = 550
 A_NUMBER = 4e-6
+BYTES = 1e6
+"""Of a megabyte."""
 BLOCK, BLOCKS = 65_536, 4
 """Vectors that are compared at a time, and how many copies of them there are. Others lie in files, but for
 those of an index."""
-ROOM = 2
-"""An index' lists have room for more."""
-LINK, OF_NODE = 4, 12
-"""Bytes in a graph."""
-OF_CENTROID = 256
-"""Vectors that faiss takes at most to find one."""
 
 OF_A_TUNED_TEACHER_THAT_IS_NOT, OF_A_STUDENT_PASSED_ON = 250, 370
 SUBSTITUTION, SUBSTITUTED_AT_A_TIME, A_SUBSTITUTED_TEXT = 400, 65_536, 0.0025
@@ -90,18 +85,8 @@ def _classified(name: str, work: Work) -> float:
 def _scored(name: str, work: Work) -> float:
     weights = max((work.megabytes(one) for one in work.students if name in ("", one)), default=0.0)
     dim, texts = max(work.dims.values(), default=0), work.sizes.sets["eval"].number
-    index = max((_index(one, texts, dim) for one in work.params.evaluate.indexes), default=0.0)
-    return STARTED + 4 * weights + BLOCKS * min(texts, BLOCK) * dim * A_NUMBER + index
-
-
-def _index(spec: Index, texts: int, dim: int) -> float:
-    """What is in memory of an index, or while it is made."""
-    vectors = texts * dim * A_NUMBER
-    if isinstance(spec, HnswIndex):
-        return vectors + texts * (2 * spec.m * LINK + OF_NODE) / 1e6
-    if vectors * 1e6 <= IN_MEMORY:
-        return ROOM * vectors
-    return min(texts, OF_CENTROID * spec.nlist) * dim * A_NUMBER if isinstance(spec, IvfIndex) else 0.0
+    index = max((mapped.held(one, texts, dim) for one in work.params.evaluate.indexes), default=0)
+    return STARTED + 4 * weights + BLOCKS * min(texts, BLOCK) * dim * A_NUMBER + index / BYTES
 
 
 def _exported(name: str, work: Work) -> float:

@@ -236,6 +236,96 @@ def test_int8_is_shared_and_float16_stays_beside_it_until_that_is_asked_for(proj
     assert len(files()) == 8 + len(VIEWS)
 
 
+def drop_float16():
+    return cache("share", "--vectors", "vectors", "--drop-float16")
+
+
+def test_float16_that_cannot_go_is_not_named(project):
+    round_published()
+    others = np.sort(np.array([texts.text_id(text) for text in (*TEXTS[:3], *"abcd")], np.uint64))
+    stored().add(others, "sentence", np.ones((7, 16), np.float16))
+    assert "bytes of float16 stay beside" in share().stderr
+    drop_float16()
+    assert folders() == {"sentence", "cls.int8", "sentence.int8"}
+    said = share().stderr
+    assert "stay beside" not in said
+    assert "0 bytes freed" in said
+
+
+def test_float16_of_a_set_that_is_published_so_stays(project):
+    shutil.copytree(OUT, "vectors/exact")
+    round_published()
+    for said in (drop_float16().stderr, share().stderr):
+        assert "16 files of the store are shared" in said
+        assert "stay beside" not in said
+        assert folders() == {*VIEWS, "cls.int8", "sentence.int8"}
+
+
+def test_float16_goes_from_no_store_whose_next_run_takes_it(project):
+    assert cache("share", "--vectors", "vectors", "--cache", ".cache", "--params", "none").exit_code == 0
+    with refuses("encoded again", "encode.storage in params.yaml is float16", "set it to int8"):
+        cache_share.share(vectors=Path("vectors"), drop_float16=True)
+    round_published()
+    member = {"teacher": {"kind": "hashing", "dim": 16}}
+    write_params(teacher={"kind": "ensemble", "members": [member, member]})
+    params = Path("params.yaml").read_text().replace("shard_rows: 64", "shard_rows: 64\n  storage: int8")
+    Path("params.yaml").write_text(params)
+    before = files()
+    with refuses("encoded again", "members of the ensemble in params.yaml"):
+        cache_share.share(vectors=Path("vectors"), drop_float16=True)
+    assert files() == before
+    assert "stay beside" not in share().stderr
+
+
+KILLED_AS_IT_DROPS = """
+import os
+from pathlib import Path
+from pipeline.cli import cache_share
+
+removed, unlink = [], Path.unlink
+
+def counted(path, missing_ok=False):
+    removed.append(path)
+    return os._exit(9) if len(removed) == 3 else unlink(path, missing_ok=missing_ok)
+
+share = cache_share._remove_held
+def remove(store, *told):
+    if store.storage == "float16":
+        Path.unlink = counted
+    share(store, *told)
+
+cache_share._remove_held = remove
+cache_share.share(vectors=Path("vectors"), drop_float16=True)
+"""
+
+
+def test_a_drop_that_is_killed_loses_no_vector_and_the_next_one_ends_it(project):
+    round_published()
+    shards, others = published(), ["a", "b"]
+    some = np.sort(np.array([texts.text_id(text) for text in (*TEXTS[:9], *others)], np.uint64))
+    present, vectors = stored().load(some, "sentence")
+    vectors[~present] = np.arange(16)
+    stored().add(some, "sentence", vectors)  # goes but for the others'
+    assert subprocess.run([sys.executable, "-c", KILLED_AS_IT_DROPS]).returncode == 9
+    assert folders() > {"sentence.int8", "cls.int8"}
+    assert cache("verify").exit_code == 0
+    shutil.rmtree(OUT)
+    encode()
+    assert drop_float16().exit_code == 0
+    (left,) = [path for path in files() if ".int8" not in str(path)]
+    assert pq.read_metadata(left).num_rows == len(others)
+    np.testing.assert_array_equal(stored().load(some[~present], "sentence")[1], vectors[~present])
+    assert published() == shards
+
+
+def test_that_there_is_no_int8_to_take_is_said(project):
+    params = Path("params.yaml").read_text().replace("shard_rows: 64", "shard_rows: 64\n  storage: int8")
+    Path("params.yaml").write_text(params)
+    said = drop_float16().stderr
+    assert "--drop-float16 removes nothing: no set is shared that is published in int8" in said
+    assert folders() == set(VIEWS)
+
+
 def test_a_store_of_int8_from_the_start_is_shared(project, capsys, monkeypatch):
     monkeypatch.setattr(filling, "PIECE_CHARACTERS", SMALL_PIECE)
     shutil.rmtree(".cache")

@@ -39,8 +39,17 @@ def test_what_is_larger_than_the_bound_is_said_once(capsys):
 def test_a_stage_that_has_held_more_is_said(capsys):
     memory.say_if_held("pipeline.a.stage", 1.4e9)
     memory.say_if_held("pipeline.a.stage", 1.63e9)
-    said = "pipeline.a.stage held 1.63 GB, more than runtime.memory, 1.5 GB\n"
-    assert capsys.readouterr().err == said
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("pipeline.a.stage held 1.63 GB, more than runtime.memory, 1.5 GB; pages of mapped")
+
+
+@pytest.mark.parametrize("gigabytes", [0.5, 0.7])
+def test_nothing_is_said_of_what_is_little_beside_any_bound(gigabytes, capsys):
+    memory.keep_to(gigabytes)
+    memory.say_if_more("an index takes", 1e6 + (gigabytes - memory.LEAST) * 1e9, "do without")
+    assert capsys.readouterr().err == ""
+    memory.say_if_more("an index takes", 1e8 + (gigabytes - memory.LEAST) * 1e9, "do without")
+    assert f"about {gigabytes + 0.1:.1f} GB, more than" in capsys.readouterr().err
 
 
 def test_a_training_holds_its_weights_five_times(capsys):

@@ -128,6 +128,25 @@ def test_a_killed_build_leaves_what_the_next_run_removes(tmp_path):
         assert not left.exists()
 
 
+@pytest.mark.parametrize(
+    ("spec", "least", "held"),
+    [
+        (SPECS[0], 0, 0),
+        (SPECS[0], 1 << 30, DOCUMENTS * DIM * 4),
+        (IvfIndex(kind="ivf", nlist=8), 0, 8 * 256 * DIM * 4),
+        (IvfIndex(kind="ivf", nlist=8), 1 << 30, 2 * DOCUMENTS * DIM * 4),
+        (HnswIndex(kind="hnsw", m=16), 0, DOCUMENTS * (DIM * 4 + 140)),
+    ],
+)
+def test_what_is_said_of_memory_is_of_what_an_index_copies(spec, least, held, tmp_path, monkeypatch):
+    monkeypatch.setattr(mapped, "IN_MEMORY", least)
+    told = []
+    monkeypatch.setattr(indexes.memory, "say_if_more", lambda what, size, fix: told.append(size))
+    documents, _ = sides(tmp_path)
+    indexes.build(spec, documents)
+    assert told == [held] == [mapped.held(spec, *documents.shape)]
+
+
 @pytest.mark.parametrize(("least", "searches"), [(0, 2), (mapped.IN_MEMORY, 1)])
 def test_lists_in_a_file_are_searched_once_before_they_are_timed(least, searches, tmp_path, monkeypatch):
     monkeypatch.setattr(mapped, "IN_MEMORY", least)

@@ -100,6 +100,15 @@ def test_null_keeps_all_and_looks_at_no_vector(folder):
     assert metrics == {"rows_in": 5, "rows_out": 5, "dropped": {}, "seal": metrics["seal"]}
 
 
+def test_an_empty_set_needs_no_view_of_sentences(folder):
+    # Params allow that where the method is not enabled.
+    write_augmented(folder, [])
+    for text_set in ("corpus", "wordnet"):
+        (folder / text_set / "sentence").rename(folder / text_set / "cls")
+    kept, sample, metrics = gate(folder, min_similarity=0.5)
+    assert len(kept) == len(sample) == metrics["rows_out"] == 0
+
+
 def test_an_empty_set(folder):
     write_augmented(folder, [])
     write_vectors(folder / "wordnet", [], recipe="one", cuts=())

@@ -131,13 +131,42 @@ def test_float16_is_encoded_again_where_the_store_has_int8_and_that_is_said(fold
     write_texts([f"text {i}" for i in range(ROWS)])
     found = encode()
     *_, rounded, last = capsys.readouterr().err.splitlines()
-    said = "the store has 20 of these texts in int8, which is not taken for encode.storage: float16"
-    assert rounded == f"encode corpus: {said}"
+    said = "up to 20 of the texts that were encoded are in the store in int8, which is not taken for"
+    assert rounded == f"encode corpus: {said} encode.storage: float16"
     assert last == f"encode corpus: {ROWS} encoded, 0 taken from the store"
     encode()
     assert "in int8" not in capsys.readouterr().err
     shutil.rmtree(".cache")
     assert encode() == found
+
+
+def test_no_more_is_said_of_int8_than_was_encoded(folder, capsys):
+    write("int8")
+    write_texts(["text 0", "text 1", "text 2"])
+    encode()
+    write("float16")
+    encode()
+    write_texts(["text 0", "text 1", "text 2", "text 3"])
+    capsys.readouterr()
+    encode()
+    assert "up to 1 of the texts that were encoded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("storage", ["int8", "float16"])
+def test_that_the_members_of_an_ensemble_take_no_int8_is_said(storage, folder, capsys):
+    write("int8")
+    write_texts(["text 0", "text 1", "text 2"])
+    encode()
+    members = [{"teacher": {"kind": "hashing", "dim": dim}} for dim in (8, 16)]
+    write(storage, teacher={"kind": "ensemble", "members": members})
+    capsys.readouterr()
+    encode()
+    said = (
+        "up to 3 of the texts that were encoded are in the store in int8, which is not taken for the members"
+    )
+    assert said in capsys.readouterr().err
+    encode()
+    assert "in int8" not in capsys.readouterr().err
 
 
 def test_the_members_of_an_ensemble_are_kept_exact(folder):

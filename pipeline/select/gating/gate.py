@@ -17,7 +17,6 @@ from pipeline.data.common.texts import fold
 from pipeline.params.load import load
 from pipeline.select.gating import drift
 from pipeline.vectors.sets import published
-from pipeline.vectors.sets.published import VectorSet
 
 REASON = pl.Enum(["evaluation_text", "too_different", "too_similar"])
 """Why a text is dropped; null for a kept one."""
@@ -44,8 +43,8 @@ def main(
     gate = gates[method]
     found = None
     if gate:
-        parents, own = (published.open_set(path, drift.VIEW) for path in (corpus_vectors, method_vectors))
-        found = _similarities(augmented, parents, own, Path(params.runtime.cache) / "gate" / method)
+        scratch = Path(params.runtime.cache) / "gate" / method
+        found = _similarities(augmented, corpus_vectors, method_vectors, scratch)
     held_out = fold(texts.read_labelled(eval_texts)["text"]).unique().implode()
     reasons, done = [pl.Series([], dtype=REASON)], 0
     with texts.writer(texts.GATED_SCHEMA, out) as put:
@@ -65,9 +64,9 @@ def main(
 
 
 def _similarities(
-    augmented: Path, corpus_vectors: VectorSet, vectors: VectorSet, scratch: Path
+    augmented: Path, corpus_vectors: Path, method_vectors: Path, scratch: Path
 ) -> NDArray[np.float32]:
-    """The cosines (n,) of the new texts to their parents, by rising id."""
+    """The cosines (n,) of the new texts to their parents, by rising id; of none, no vectors are opened."""
     numbers = {"text_id": pl.UInt64, "parent_id": pl.UInt64}
     rows = texts.parts(augmented, {**texts.IDENTITY, **numbers})
     parts = [pl.DataFrame(schema=numbers), *(part.select(*numbers) for part in rows)]
@@ -75,9 +74,10 @@ def _similarities(
     del parts
     if not len(ids):
         return np.empty(0, np.float32)
-    published.same_recipe(corpus_vectors, vectors)
+    known, own = (published.open_set(path, drift.VIEW) for path in (corpus_vectors, method_vectors))
+    published.same_recipe(known, own)
     with scratch_folder(scratch) as folder:
-        return drift.similarities(ids, parents, vectors, corpus_vectors, folder / "parents.bin")
+        return drift.similarities(ids, parents, own, known, folder / "parents.bin")
 
 
 def _column(found: NDArray[np.float32] | None, start: int, rows: int) -> pl.Series:

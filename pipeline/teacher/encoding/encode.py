@@ -24,6 +24,7 @@ from pipeline.teacher.encoding.store.store import VectorStore, kept_as
 from pipeline.teacher.shared import composition
 from pipeline.teacher.shared.local.cut import NONE
 from pipeline.teacher.shared.local.described.tuned import TUNED
+from pipeline.teacher.shared.members import own_views
 from pipeline.vectors.sets import published
 from pipeline.vectors.sets.int8 import Packed
 from pipeline.vectors.sets.shards import Half, Ids, write_shard
@@ -171,18 +172,26 @@ def _stores(params: Params, filled: Filled) -> list[dict[str, VectorStore]]:
 
 
 def _say_rounded(texts_file: Path, ids: Ids, params: Params, filled: Filled, label: str) -> None:
-    """Say how many texts the store has in int8, none of which is published as float16."""
-    if params.encode.storage == "int8" or isinstance(params.teacher, EnsembleTeacher):
+    """Say how many of the texts that were encoded the store may have had, in int8, which was not taken."""
+    if kept_as(params.teacher, params.encode) == "int8":
         return
-    numbers, (stores,) = filling.role_numbers(texts_file, 0, len(ids)), _stores(params, filled)
-    rounded = sum(
-        int(np.any([stores[role].rounds(own, view) for view in params.encode.views], axis=0).sum())
-        for role, _, own in filling.by_role(numbers, Shard("", 0, len(ids)), ids)
+    is_ensemble = isinstance(params.teacher, EnsembleTeacher)
+    wanted = "the members of an ensemble" if is_ensemble else "encode.storage: float16"
+    numbers, views = (
+        filling.role_numbers(texts_file, 0, len(ids)),
+        own_views(params.teacher, params.encode.views),
     )
+    rounded = 0
+    for encoded, its_views, stores in zip(filled.encoded, views, _stores(params, filled), strict=True):
+        found = (
+            int(np.any([stores[role].rounds(own, view) for view in its_views], axis=0).sum())
+            for role, _, own in filling.by_role(numbers, Shard("", 0, len(ids)), ids)
+        )
+        rounded = max(rounded, min(encoded, sum(found) if encoded else 0))
     if rounded:
         say(
-            f"{label}: the store has {rounded:,} of these texts in int8, which is not taken for "
-            "encode.storage: float16"
+            f"{label}: up to {rounded:,} of the texts that were encoded are in the store in int8, which is "
+            f"not taken for {wanted}"
         )
 
 

@@ -18,8 +18,6 @@ from pipeline.tasks.ranking import DEPTH, ROWS_AT_A_TIME, TOP, Collection, Found
 if TYPE_CHECKING:
     import faiss
 
-LISTS = 2
-"""How many times its vectors an index takes whose lists grow as they are filled."""
 LEAST_IN_A_LIST = 39
 """Vectors a centroid that faiss asks for."""
 
@@ -99,7 +97,7 @@ def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "fa
     dim, metric = documents.shape[1], ranking.metric(how)
     memory.say_if_more(
         f"an index {spec.kind} of {len(documents):,} documents takes",
-        documents.nbytes * (1 if isinstance(spec, FlatIndex) else LISTS),
+        mapped.held(spec, *documents.shape, in_memory=not mapped.stays(documents)),
         "`evaluate.indexes: []` does without",
     )
     index: Any

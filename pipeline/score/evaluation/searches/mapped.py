@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from pipeline.core.atomic import disk_errors
+from pipeline.params.search import HnswIndex, Index, IvfIndex
 from pipeline.tasks.ranking import ROWS_AT_A_TIME, Rows, Searchable
 
 if TYPE_CHECKING:
@@ -17,12 +18,35 @@ if TYPE_CHECKING:
 
 IN_MEMORY = 1 << 28
 """Bytes of vectors that an index copies into memory; more of them stay in their file."""
-ID = 8
+ID, NUMBER = 8, 4
+ROOM = 2
+"""How many times their vectors lists in memory take, which grow as they are filled."""
+LINK, OF_NODE = 4, 12
+"""Bytes in a graph."""
+OF_CENTROID = 256
+"""Vectors that faiss takes at most to find one."""
 
 
 def stays(documents: Searchable) -> bool:
     """Whether an index leaves these vectors in a file."""
     return isinstance(documents, np.memmap) and documents.nbytes > IN_MEMORY
+
+
+def held(spec: Index, rows: int, dim: int, *, in_memory: bool | None = None) -> int:
+    """Bytes of memory that an index of documents (rows, dim) takes, or takes while it is made.
+
+    Args:
+        spec: the index.
+        rows: how many documents.
+        dim: of their vectors.
+        in_memory: whether it copies them where it can do without; as many as `IN_MEMORY`, if not told.
+    """
+    vectors = rows * dim * NUMBER
+    if isinstance(spec, HnswIndex):
+        return vectors + rows * (2 * spec.m * LINK + OF_NODE)
+    if vectors <= IN_MEMORY if in_memory is None else in_memory:
+        return vectors * (ROOM if isinstance(spec, IvfIndex) else 1)
+    return min(rows, OF_CENTROID * spec.nlist) * dim * NUMBER if isinstance(spec, IvfIndex) else 0
 
 
 class Flat:
