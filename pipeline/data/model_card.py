@@ -67,9 +67,9 @@ def model_card(
     )
     cosines = student.finetune is not None and student.finetune.loss == "cosines"
     on = f"to the cosines that `{origin}` gives pairs of texts" if cosines else "on triplets"
-    if student.finetune is not None and student.finetune.replay:
-        on += ", beside its distillation"
     then = f" Then fine-tuned {on}: {', '.join(finetuned)}." if finetuned else ""
+    if finetuned and student.finetune is not None and student.finetune.replay:
+        then += " Its distillation went on beside."
     if whitened:
         then += " Its last layer whitens its vectors, by their principal components."
     static = STATIC.format(name=name) if kind == "static" else ""

@@ -22,8 +22,9 @@ class Replay(Block):
 
     weight: Positive
     """Of the student's own `loss` on a batch of texts, which is added to the loss of the labelled batch."""
-    batch_size: Count | None = None
-    """Texts an optimizer step; null: as many as there are triplets."""
+    batch_size: Annotated[int, Field(ge=2)] | None = None
+    """Texts an optimizer step, two at least, since one has no other to be compared with; null: as many as
+    there are triplets."""
     texts: Texts | None = Field(default=None, min_length=1)
     """As `train.texts`, of which these are some or all; null: as they are there."""
 

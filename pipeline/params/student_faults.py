@@ -179,8 +179,15 @@ def _replay_faults(student: Student, replay: Replay, projection: int | None) -> 
     if isinstance(student, StaticStudent) and student.rotates and any(term.compares for term in terms):
         yield (
             f"{key}: train.regularise turns the table away from its targets; set regularise to null or to "
-            "{pca: false}, or replay to null"
+            "{pca: false, sif: null}, or replay to null"
         )
+    elif isinstance(student, StaticStudent) and student.train.regularise and student.train.regularise.sif:
+        # Weights of words shorten vectors manyfold, and a replay to the targets' lengths would undo them.
+        if lengths := [term.kind for term in terms if term.compares in ("vectors", "distributions")]:
+            yield (
+                f"{key}: {lengths[0]} teaches the targets' lengths, which train.regularise.sif takes from "
+                "the table; set sif to null, or replay to null"
+            )
 
 
 def _whitening_faults(student: Student, whitening: Whitening) -> Iterator[str]:

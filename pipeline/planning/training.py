@@ -91,7 +91,7 @@ def finetune(name: str, work: Work) -> float:
     triplets = sum(work.sizes.triplets.get(one, 0) for one in asked.data) * asked.epochs
     per_triplet = OF_A_TRIPLET * (speed.train or TRAIN_TO_FORWARD * speed.forward)
     if asked.replay:
-        size = asked.replay.batch_size or asked.batch_size
+        size = min(asked.replay.batch_size or asked.batch_size, replayed(name, work))
         per_triplet += size / asked.batch_size * length * speed.train
         found += work.slower * A_TOKENISED_TEXT * replayed(name, work)
     dev = (asked.evaluations + 1) * (work.sizes.sets["eval"].tokens * DEV * speed.forward + A_DEV_SCORE)

@@ -27,6 +27,7 @@ def test_mining_needs_the_view_that_it_compares():
         check(params, Path("params.yaml"))
 
 
+TABLE = {"kind": "static", "init": {}}
 LEARNED = {"kind": "infonce", "projection": "learned"}
 COSINE = {"weight": 1.0, "loss": {"kind": "cosine"}}
 
@@ -38,6 +39,7 @@ COSINE = {"weight": 1.0, "loss": {"kind": "cosine"}}
         ({}, {"texts": {"corpus": 0.5}, "batch_size": 3}, None),
         ({"loss": {"kind": "sum", "terms": [COSINE, {"weight": 0.1, "loss": {"kind": "hsic"}}]}}, {}, None),
         ({}, {"weight": 0.0}, ("finetune.replay.weight", " 0.0")),
+        ({}, {"batch_size": 1}, ("finetune.replay.batch_size", "2")),
         ({}, {"texts": []}, ("finetune.replay.texts",)),
         ({}, {"texts": ["corpus", "wordnet"]}, (".texts names wordnet", "train.texts (corpus)")),
         ({"train": None, "loss": None}, {}, ("goes on with a distillation", "set it to null")),
@@ -57,8 +59,24 @@ COSINE = {"weight": 1.0, "loss": {"kind": "cosine"}}
         (
             {"kind": "static", "init": {}},
             {},
-            ("train.regularise turns", "regularise to null", "{pca: false}"),
+            ("train.regularise turns", "regularise to null", "{pca: false, sif: null}"),
         ),
+        (
+            {**TABLE, "loss": {"kind": "mse"}, "regularise": {"pca": False}},
+            {},
+            ("mse teaches", "sif to null"),
+        ),
+        (
+            {
+                **TABLE,
+                "loss": {"kind": "sum", "terms": [COSINE, {"weight": 1, "loss": {"kind": "kl"}}]},
+                "regularise": {"pca": False, "sif": 1e-4},
+            },
+            {},
+            ("kl teaches the targets' lengths", "sif to null"),
+        ),
+        ({**TABLE, "loss": {"kind": "mse"}, "regularise": {"pca": False, "sif": None}}, {}, None),
+        ({**TABLE, "loss": {"kind": "cosine"}, "regularise": {"pca": False}}, {}, None),
         ({"kind": "static", "init": {}, "loss": {"kind": "relational"}}, {}, None),
     ],
 )
@@ -74,7 +92,9 @@ def test_what_is_replayed_is_what_distillation_did(student, tuned, named):
         "init": {"layers": [0]},
     }
     tiny["train"]["select"] = "agreement"
-    tiny |= {key: value for key, value in student.items() if key != "finetune"}
+    if "regularise" in student:
+        tiny["train"]["regularise"] = student["regularise"]
+    tiny |= {key: value for key, value in student.items() if key not in ("finetune", "regularise")}
     tiny["finetune"] = {"data": ["ours"], "replay": {"weight": 0.3, **tuned}, **student.get("finetune", {})}
     if named is None:
         check(params, Path("params.yaml"))

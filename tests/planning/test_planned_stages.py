@@ -89,6 +89,9 @@ def test_a_replay_takes_the_steps_on_its_texts_and_keeps_their_inputs():
     assert same[0] - none[0] == pytest.approx(2000 * 12 * 3e-4 + tokenised)  # 12 tokens a text
     assert large[0] - none[0] == pytest.approx(2 * 2000 * 12 * 3e-4 + tokenised)
     assert same[1] - none[1] == 800 * (4 * 8 + 4 * 12 + 8)
+    # A batch has no more texts than there are.
+    whole, huge = planned({"weight": 1, "batch_size": 800}), planned({"weight": 1, "batch_size": 5000})
+    assert huge == pytest.approx(whole)
 
 
 def test_a_task_teacher_takes_its_rows_its_rates_and_its_weights(bert):

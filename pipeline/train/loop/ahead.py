@@ -20,13 +20,14 @@ class ReadAhead:
     Args:
         fetch: has the disk read some rows; None: nothing is asked for.
         batch: the rows of a step.
-        steps_per_epoch: the order of another epoch is not looked at before its first step.
+        epochs: their lengths in steps, one of each set of examples that a batch has rows of. The order of
+            another epoch is not looked at before its first step.
     """
 
     def __init__(
-        self, fetch: Callable[[Rows], None] | None, batch: Callable[[int], Rows], steps_per_epoch: int
+        self, fetch: Callable[[Rows], None] | None, batch: Callable[[int], Rows], *epochs: int
     ) -> None:
-        self._fetch, self._batch, self._steps_per_epoch = fetch, batch, steps_per_epoch
+        self._fetch, self._batch, self._epochs = fetch, batch, epochs
         self._pool = ThreadPoolExecutor(1)
         self._asked: dict[int, Future[None]] = {}
 
@@ -45,7 +46,7 @@ class ReadAhead:
         """
         if self._fetch is None:
             return
-        next_epoch = (step // self._steps_per_epoch + 1) * self._steps_per_epoch
+        next_epoch = min((step // steps + 1) * steps for steps in self._epochs)
         for later in range(step, min(step + 1 + BATCHES, next_epoch)):
             if later not in self._asked:
                 self._asked[later] = self._pool.submit(self._fetch, self._batch(later))

@@ -18,7 +18,7 @@ from pipeline.train.loop.ahead import ReadAhead
 from pipeline.train.loop.averaging import Averaging, Interpolation, MovingAverage
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.guard import check_finite
-from pipeline.train.loop.mixture import Batches, Portion
+from pipeline.train.loop.mixture import Batches, Portion, epochs
 from pipeline.train.loop.optimizers import Optimizers, clip_gradients
 from pipeline.train.loop.schedule import schedule_factor
 from pipeline.train.loop.world import World
@@ -168,7 +168,7 @@ def fit(
     written = time.monotonic()
     with (
         progress(f"{settings.block} {settings.name}", settings.steps, "steps") as advance,
-        ReadAhead(read_ahead, settings.batch, settings.own.steps_per_epoch) as ahead,
+        ReadAhead(read_ahead, settings.batch, *epochs(settings.own, settings.beside)) as ahead,
     ):
         advance(run.at.step)
         while True:

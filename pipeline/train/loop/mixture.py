@@ -86,3 +86,8 @@ class Batches:
         epoch, number = divmod(step, self.steps_per_epoch)
         order = self._order(self.portions, self.seed, epoch)
         return order[number * self.batch_size : (number + 1) * self.batch_size]
+
+
+def epochs(*streams: Batches | None) -> list[int]:
+    """The steps of an epoch of each stream that there is."""
+    return [stream.steps_per_epoch for stream in streams if stream]
