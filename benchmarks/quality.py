@@ -14,6 +14,8 @@ too: of each task by its headline, `metric` in the file.
 Minutes are those of distillation and fine-tuning, steps those of distillation. With `--seeds`, and of
 students that differ in their seeds alone, they are means with standard deviations, by the first's name.
 Every row says which processor and how many threads it is of; the teacher has a row for each processor.
+With `--bfloat16` the teacher encodes in bfloat16 whatever the file says, and the rows say so; with
+`--teacher FOLDER` its weights are read from there, where there is no hub.
 Earlier rows stay in the results; those of other settings than the file's, and those from before settings
 were noted, are in no table. `--table` only prints the others that there are, in Markdown.
 Classifiers are trained by the seeds that the file gives them; theirs are `results/classifiers_NAME.json`.
@@ -39,6 +41,9 @@ from slices import SLICES, write_slices
 
 from pipeline.cli import model_folder
 
+ENCODED_TOO = ", the teacher's vectors too"
+"""Of a row's precision: what its student was trained in, the teacher encoded in."""
+
 HERE = Path(__file__).parent
 PROJECT = HERE.parent
 FILES = {path.stem: path for path in (*PROJECT.glob("recipes/*.yaml"), *HERE.glob("quality/*.yaml"))}
@@ -52,6 +57,10 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("name", choices=sorted(FILES), metavar="NAME", help=", ".join(sorted(FILES)))
     parser.add_argument("--students", nargs="+", default=[], help="only these; default: all of the file")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each student, by seeds 0, 1, ...")
+    parser.add_argument("--bfloat16", action="store_true", help="the teacher encodes in bfloat16")
+    parser.add_argument(
+        "--teacher", type=Path, metavar="FOLDER", help="the file's teacher, where it cannot be downloaded"
+    )
     parser.add_argument("--table", action="store_true", help="print the results, and run nothing")
     shared, raw = PROJECT.parent / "shared" / "data", PROJECT / "data" / "raw"
     parser.add_argument(
@@ -105,6 +114,10 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
         if students := {name: block for name, block in run["students"].items() if name in wanted}:
             classifiers = {k: one for k, one in run["classifiers"].items() if one["student"] in students}
             mine = {**run, "students": seeded(students, args.seeds), "classifiers": classifiers}
+            if args.bfloat16:
+                mine["teacher"] = {**mine["teacher"], "precision": "bfloat16"}
+            if args.teacher:
+                mine["teacher"] = {**mine["teacher"], "model": str(args.teacher.resolve())}
             lay_out(place, mine, args.data)
             reproduce(place, [f"evaluate@{name}" for name in mine["students"]])
             if classifiers:
@@ -112,11 +125,15 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
                 every = dict.fromkeys(name for one in runs for name in one["classifiers"])
                 report_classifiers(args.name, place, mine, every, f"python benchmarks/quality.py {args.name}")
             for found in over_seeds(rows(place, mine), mine["students"]):
-                seeds = f" --seeds {found['seeds']}" if found.get("seeds") else ""
-                command = f"python benchmarks/quality.py {args.name} --students {found['model']}{seeds}"
+                options = f" --seeds {found['seeds']}" if found.get("seeds") else ""
+                options += " --bfloat16" if args.bfloat16 else ""
+                options += " --teacher FOLDER" if args.teacher else ""
+                command = f"python benchmarks/quality.py {args.name} --students {found['model']}{options}"
                 trained = found["model"] in run["students"]  # the teacher's row comes with any of them
                 told = {"settings": settings(found["model"], run), "command": command if trained else None}
                 told["precision"] = trained_in(place, found["model"]) if trained else None
+                if trained and mine["teacher"].get("precision") == "bfloat16":
+                    told["precision"] += ENCODED_TOO
                 yield {**found, **told, **machine()}
 
 

@@ -129,6 +129,7 @@ def test_an_unknown_student_is_told(quality, monkeypatch, capsys):
 
 
 RUNS = """
+teacher: {kind: transformer, model: an/id}
 evaluate: {tasks: {stsb: {kind: sts}}}
 runtime: {}
 classifiers: {}
@@ -150,7 +151,8 @@ def sweep(quality, tmp_path, monkeypatch):
     path.write_text(RUNS)
     monkeypatch.setattr(quality, "FILES", {"sweep": path})
     monkeypatch.setattr(quality, "RESULTS", tmp_path)
-    monkeypatch.setattr(quality, "lay_out", lambda *_: None)
+    laid_out: list[dict] = []
+    monkeypatch.setattr(quality, "lay_out", lambda _, params, __: laid_out.append(params))
     monkeypatch.setattr(quality, "reproduce", lambda *_: None)
     monkeypatch.setattr(quality, "trained_in", lambda *_: "float32")
 
@@ -171,7 +173,24 @@ def sweep(quality, tmp_path, monkeypatch):
         quality.main()
         return json.loads((tmp_path / "quality_sweep.json").read_text())
 
+    run.laid_out = laid_out
     return run
+
+
+def test_the_teacher_of_this_machine_makes_rows_of_the_file_s_settings(quality, sweep, tmp_path, capsys):
+    sweep()
+    there = tmp_path / "a teacher"
+    told = sweep("--students", "a", "--bfloat16", "--teacher", str(there))
+    assert sweep.laid_out[-1]["teacher"] == {
+        "kind": "transformer",
+        "model": str(there),
+        "precision": "bfloat16",
+    }
+    assert sweep.laid_out[0]["teacher"] == {"kind": "transformer", "model": "an/id"}
+    assert "other settings" not in capsys.readouterr().err
+    _, a, b, _ = told["rows"]
+    assert a["command"] == "python benchmarks/quality.py sweep --students a --bfloat16 --teacher FOLDER"
+    assert (a["precision"], b["precision"]) == ("float32, the teacher's vectors too", "float32")
 
 
 def test_runs_share_one_table(sweep):
