@@ -131,9 +131,8 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
                 command = f"python benchmarks/quality.py {args.name} --students {found['model']}{options}"
                 trained = found["model"] in run["students"]  # the teacher's row comes with any of them
                 told = {"settings": settings(found["model"], run), "command": command if trained else None}
-                told["precision"] = trained_in(place, found["model"]) if trained else None
-                if trained and mine["teacher"].get("precision") == "bfloat16":
-                    told["precision"] += ENCODED_TOO
+                encoded = ENCODED_TOO if mine["teacher"].get("precision") == "bfloat16" else ""
+                told["precision"] = trained_in(place, found["model"]) + encoded if trained else None
                 yield {**found, **told, **machine()}
 
 

@@ -1,7 +1,7 @@
 """What the teacher leaves for students: tokenizer, config and weights; vocabulary vectors for some of them.
 
 teacher/            a transformers folder
-vocabulary/READER/  needed.json; where it says so, tokenizer.json and vocabulary.parquet
+vocabulary/READER/  needed.json; where it says so, the tokenizer's files and vocabulary.parquet
 """
 
 import json
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 VOCABULARY = "vocabulary.parquet"
 TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 ENCODER = ("config.json", "model.safetensors")
 NEEDED = "needed.json"
 NOBODY = {"needed": False}
@@ -50,7 +51,8 @@ def write_reader(vectors: NDArray[np.floating] | None, parts: Path, folder: Path
         json.dumps(NOBODY if vectors is None else {"needed": True}) + "\n", encoding="utf-8"
     )
     if vectors is not None:
-        shutil.copyfile(parts / TOKENIZER, folder / TOKENIZER)
+        for file in (TOKENIZER, TOKENIZER_CONFIG):
+            shutil.copyfile(parts / file, folder / file)
         write_vocabulary(vectors, folder)
     seal.write_folder(folder)
 

@@ -49,7 +49,7 @@ def _init_faults(student: Student) -> Iterator[str]:
         yield "init.path goes with `embeddings: file`, and the other way round"
     if isinstance(student, BilstmStudent) and student.init.embeddings == "file" and student.init.tokens:
         yield "init.tokens is of the teacher's vocabulary; set init.max_words for a file's, and remove it"
-    if isinstance(student, BilstmStudent) and student.init.embeddings == "teacher":
+    if isinstance(student, BilstmStudent) and student.init.embeddings != "file":
         for name in ("lowercase", "max_words"):
             if getattr(student.init, name) != BilstmInit.model_fields[name].default:
                 yield f"init.{name} is of a file of word vectors; set `embeddings: file`, or remove it"
@@ -104,6 +104,8 @@ def _loss_faults(student: Student, loss: Loss) -> Iterator[str]:
     foreign = getattr(student.init, "model", None) or getattr(student.init, "path", None)
     if foreign and "token_embedding" in found:
         yield f"loss: token_embedding needs the teacher's tokens, and {foreign} has its own"
+    if isinstance(student, BilstmStudent) and student.reads_vocabulary and "token_embedding" in found:
+        yield "loss: token_embedding needs the teacher's token table: set init.embeddings to teacher"
     if (hidden := getattr(student.init, "hidden", None)) and "token_embedding" in found:
         yield f"loss: token_embedding needs the teacher's width; leave it out, or init.hidden, {hidden}"
     if hidden_states_of(loss):

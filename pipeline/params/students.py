@@ -143,8 +143,9 @@ class BilstmInit(CutInit):
     pooling: Literal["max", "mean", "last"] = "max"
     """How the states become one vector: their maximum, their mean, or both directions' last states. Of a text
     that is cut, `last` has the backward direction's alone."""
-    embeddings: Literal["teacher", "file"] = "teacher"
-    """Where the word vectors start: the teacher's token table, or a text file (the paper's GloVe)."""
+    embeddings: Literal["teacher", "vocabulary", "file"] = "teacher"
+    """Where the word vectors start: the teacher's token table; its vectors of each token alone with Zipf
+    weights, as a static student's (model2vec); or a text file (the paper's GloVe)."""
     path: str | None = None
     """That file: a word and its numbers on a line (GloVe, word2vec text); .gz is read as such."""
     lowercase: bool = True
@@ -154,6 +155,10 @@ class BilstmInit(CutInit):
     tokens: Count | None = None
     """Most tokens of the teacher's vocabulary that are kept: the most frequent ones in the training texts,
     special ones, and all letters or bytes, of which rarer words are made. null: all."""
+    lstm: Literal["random", "identity"] = "random"
+    """`identity`: units start as copies of the word vectors, half of the dimensions in each direction: their
+    gates are open to a word and all but shut to those before it. So training starts near a mean of word
+    vectors. Units beyond that are random; with `random`, the paper's, all are."""
     projection: Literal["ridge", "random"] = "ridge"
     """`ridge` solves the output layer on a sample of cached texts; `random` is the paper's."""
     activation: Literal["none", "tanh"] = "tanh"
@@ -169,6 +174,11 @@ class BilstmStudent(StudentBlock):
 
     kind: Literal["bilstm"]
     init: BilstmInit
+
+    @property
+    def reads_vocabulary(self) -> bool:
+        """Whether its word vectors are the teacher's vocabulary vectors."""
+        return self.init.embeddings == "vocabulary"
 
 
 class StaticInit(StudentInit):

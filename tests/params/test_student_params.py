@@ -48,6 +48,11 @@ def test_settings_that_a_student_cannot_follow(kind, train, named):
         ("bilstm", {"max_words": 10}, ("init.max_words", "set `embeddings: file`")),
         ("bilstm", {"lowercase": False}, ("init.lowercase", "set `embeddings: file`")),
         (
+            "bilstm",
+            {"embeddings": "vocabulary", "max_words": 10},
+            ("init.max_words", "set `embeddings: file`"),
+        ),
+        (
             "transformer",
             {"layers": [0], "revision": "v1"},
             ("init.revision", "init.model", "remove revision"),
@@ -69,6 +74,19 @@ def test_an_option_that_would_do_nothing(kind, init, named):
     params["students"]["tiny"] |= {"kind": kind, "init": init}
     with refuses("params.yaml", "students.tiny", *named):
         check(params, Path("params.yaml"))
+
+
+def test_vectors_of_single_tokens_are_no_token_table():
+    params = small_params()
+    loss = {
+        "kind": "sum",
+        "terms": [{"weight": 1.0, "loss": {"kind": one}} for one in ("mse", "token_embedding")],
+    }
+    params["students"]["tiny"] |= {"kind": "bilstm", "init": {"embeddings": "vocabulary"}, "loss": loss}
+    with refuses("params.yaml", "students.tiny", "token_embedding", "set init.embeddings to teacher"):
+        check(params, Path("params.yaml"))
+    params["students"]["tiny"]["init"] = {"embeddings": "teacher"}
+    check(params, Path("params.yaml"))
 
 
 def test_a_mean_that_the_pca_leaves_out_cannot_be_subtracted():

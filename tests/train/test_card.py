@@ -66,6 +66,9 @@ STARTS = {
     "the word vectors of `glove.txt`": static_block(init={"path": "/data/glove.txt", **PLAIN}),
     f"the word vectors of `glove.txt`{FITTED}": static_block(init={"path": "/data/glove.txt"}),
     f"`owner/big`, with a random LSTM{FITTED}": bilstm_block(),
+    f"the vectors of single tokens of `owner/big`, with an LSTM that copies them{FITTED}": bilstm_block(
+        init={"embeddings": "vocabulary", "lstm": "identity"}
+    ),
     "the word vectors of `glove.txt`, with a random LSTM and a random projection": bilstm_block(
         init={"embeddings": "file", "path": "/data/glove.txt", "projection": "random"}
     ),

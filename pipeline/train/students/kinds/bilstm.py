@@ -23,14 +23,11 @@ from pipeline.params.students import BilstmInit, BilstmStudent
 from pipeline.train.students.shared import vocabulary
 from pipeline.train.students.shared.base.interface import Encoded
 from pipeline.train.students.shared.base.settings import write_tokenizer_config
+from pipeline.train.students.shared.near_identity import copy_words
 from pipeline.train.students.shared.ridge import ridge
+from pipeline.train.students.shared.starting_words import starting_words
 from pipeline.train.students.shared.teacher_layers import numbers_of
-from pipeline.train.students.shared.word_vectors import (
-    SPECIAL,
-    read_word_vectors,
-    table_of,
-    word_tokenizer,
-)
+from pipeline.train.students.shared.word_vectors import SPECIAL, read_word_vectors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -45,16 +42,22 @@ Lengths = NDArray[np.int64]
 
 
 def build(params: BilstmStudent, teacher_folder: Path) -> "Bilstm":
-    """The student before training: word vectors, an LSTM and an output layer of random weights.
+    """The student before training: word vectors, an LSTM and an output layer, which start as `init` says.
+
+    Args:
+        params: its block.
+        teacher_folder: the teacher's parts; its vocabulary's where `params.reads_vocabulary`.
 
     Raises:
         UserError: the file of word vectors cannot be read, or the tokenizer has no token for an empty text.
     """
     init = params.init
-    tokenizer, table = _words(init, teacher_folder)
+    tokenizer, table = starting_words(init, teacher_folder)
     ends = tokenizer("")["input_ids"]
     _check_ends(init, len(ends))
     lstm, output = _trained_from_scratch(params, table.shape[1])
+    if init.lstm == "identity":
+        copy_words(lstm.encoder, torch.from_numpy(table), params.seed)
     width = lstm.get_embedding_dimension()
     words = _word_embeddings(init, tokenizer, torch.from_numpy(table))
     pooling = [Pooling(width, "max" if init.pooling == "max" else "mean")]
@@ -73,6 +76,9 @@ def weigh(params: BilstmStudent, teacher: TeacherFacts) -> int:
     if init.path:
         _, vectors = read_word_vectors(Path(init.path), 1, lowercase=init.lowercase)
         rows, dim = init.max_words + len(SPECIAL), vectors.shape[1]
+    elif params.reads_vocabulary:
+        rows, dim = teacher.tokens, teacher.token_dim
+        _check_ends(init, teacher.ends)
     else:
         rows, dim = cast(
             "nn.Embedding", teacher_parts.empty_encoder(teacher.config).get_input_embeddings()
@@ -256,20 +262,6 @@ def _leaving(kept: list[int], rows: int) -> WordWeights:
     """A module that leaves out all tokens but these; it takes the rows' names and never looks at them."""
     names = [str(row) for row in range(rows)]
     return WordWeights(names, {names[row]: 1.0 for row in kept}, unknown_word_weight=0.0)
-
-
-def _words(init: BilstmInit, teacher_folder: Path) -> tuple["PreTrainedTokenizerBase", NDArray[np.float32]]:
-    """A tokenizer and the vectors (V, d) of its tokens."""
-    from transformers import AutoTokenizer
-
-    if init.path:
-        words, vectors = read_word_vectors(Path(init.path), init.max_words, lowercase=init.lowercase)
-        return word_tokenizer(words, lowercase=init.lowercase), table_of(vectors)
-    table = cast("nn.Embedding", teacher_parts.read_encoder(teacher_folder).get_input_embeddings())
-    tokenizer = AutoTokenizer.from_pretrained(teacher_folder)
-    tokenizer.backend_tokenizer.no_padding()
-    tokenizer.backend_tokenizer.no_truncation()
-    return tokenizer, table.weight.detach().numpy()
 
 
 def _first(tokens: Tokens, most: int) -> Tokens:
