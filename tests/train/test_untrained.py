@@ -31,12 +31,17 @@ STARTS = {
     "orthogonal": {"kind": "transformer", "init": {**LAYERS, "projection": "orthogonal"}},
     "compact": {"kind": "compact", "init": {"table_dim": 8, "layers": [0], "projection": "random"}},
     "bilstm": {"kind": "bilstm", "init": {"units": 4}},
+    "bilstm of tokens": {
+        "kind": "bilstm",
+        "init": {"units": 4, "embeddings": "vocabulary", "lstm": "identity"},
+    },
 }
 FITTED = {
     "table of words",
     "table of a file, fitted",
     "table of a list alone",
     "bilstm",
+    "bilstm of tokens",
     "ridge",
     "orthogonal",
 }

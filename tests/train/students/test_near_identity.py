@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import torch
 from model2vec.distill.inference import compute_weights
-from small_students import TEXTS, bilstm_block, own_vectors, write_encoder
+from small_students import TEXTS, bilstm_block, own_vectors, teacher, write_encoder
 from torch import nn
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from pipeline.data import teacher_parts
+from pipeline.teacher.kinds import hashing
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.kinds import bilstm
 from pipeline.train.students.shared.near_identity import copy_words
@@ -90,6 +91,13 @@ def test_vocabulary_vectors_are_model2vecs_weighted_ones(parts):
     np.testing.assert_allclose(student.module[0].emb_layer.weight.detach(), expected, atol=1e-6)
     ids = AutoTokenizer.from_pretrained(parts)(TEXTS[0])["input_ids"]
     assert student.tokenise(TEXTS[:1]).ids.tolist() == ids
+
+
+@pytest.mark.parametrize("embeddings", ["vocabulary", "teacher"])
+def test_its_numbers_are_counted_before_it_is_built(parts, embeddings):
+    block = bilstm_block(init=STARTED | {"embeddings": embeddings})
+    built = sum(one.numel() for one in bilstm.build(block, parts).module.parameters())
+    assert bilstm.weigh(block, hashing.look(teacher().params)) == built
 
 
 @pytest.mark.parametrize("lstm", ["identity", "random"])
