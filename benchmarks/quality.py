@@ -41,9 +41,6 @@ from slices import SLICES, write_slices
 
 from pipeline.cli import model_folder
 
-ENCODED_TOO = ", the teacher's vectors too"
-"""Of a row's precision: what its student was trained in, the teacher encoded in."""
-
 HERE = Path(__file__).parent
 PROJECT = HERE.parent
 FILES = {path.stem: path for path in (*PROJECT.glob("recipes/*.yaml"), *HERE.glob("quality/*.yaml"))}
@@ -114,10 +111,9 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
         if students := {name: block for name, block in run["students"].items() if name in wanted}:
             classifiers = {k: one for k, one in run["classifiers"].items() if one["student"] in students}
             mine = {**run, "students": seeded(students, args.seeds), "classifiers": classifiers}
-            if args.bfloat16:
-                mine["teacher"] = {**mine["teacher"], "precision": "bfloat16"}
-            if args.teacher:
-                mine["teacher"] = {**mine["teacher"], "model": str(args.teacher.resolve())}
+            given = {"precision": "bfloat16"} if args.bfloat16 else {}
+            given |= {"model": str(args.teacher.resolve())} if args.teacher else {}
+            mine["teacher"] = {**run["teacher"], **given}
             lay_out(place, mine, args.data)
             reproduce(place, [f"evaluate@{name}" for name in mine["students"]])
             if classifiers:
@@ -131,7 +127,9 @@ def measured(runs: list[Row], folder: Path, args: argparse.Namespace) -> Iterato
                 command = f"python benchmarks/quality.py {args.name} --students {found['model']}{options}"
                 trained = found["model"] in run["students"]  # the teacher's row comes with any of them
                 told = {"settings": settings(found["model"], run), "command": command if trained else None}
-                encoded = ENCODED_TOO if mine["teacher"].get("precision") == "bfloat16" else ""
+                encoded = (
+                    ", the teacher's vectors too" if mine["teacher"].get("precision") == "bfloat16" else ""
+                )
                 told["precision"] = trained_in(place, found["model"]) + encoded if trained else None
                 yield {**found, **told, **machine()}
 
