@@ -44,9 +44,11 @@ test: setup
 	"$(BIN)/python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # What multiplies matrices, trains and exports, once more as on an x86 processor without AVX-512. onnxruntime does not
-# know these switches: what it computes there is the concern of tests/export and benchmarks/bench_int8.py.
+# know these switches: what it computes there is the concern of tests/export and benchmarks/bench_int8.py. What is left
+# out kills processes and fills disks.
 AVX2_TESTS := tests/core/test_machine.py tests/cli/test_embed.py tests/cli/test_encoders.py tests/encoders tests/export \
-  tests/score tests/select tests/teacher tests/train
+  tests/score tests/select tests/teacher tests/train \
+  $(patsubst %,--ignore-glob='*_%.py',killed workers disk ray faults)
 test-avx2: export ONEDNN_MAX_CPU_ISA := AVX2
 test-avx2: export ATEN_CPU_CAPABILITY := avx2
 test-avx2: setup

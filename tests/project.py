@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import warm_python
 from ruamel.yaml import YAML
 
 PARAMS = {
@@ -64,16 +65,23 @@ def sentence(number: int) -> str:
 
 
 class Project:
-    """The copy."""
+    """The copy.
 
-    def __init__(self, root: Path) -> None:
+    Attributes:
+        root: its folder.
+        params: what params.yaml will say.
+        warm: whether `dvc` and the stages start at once, see `warm_python`; else as a user's do.
+    """
+
+    def __init__(self, root: Path, *, warm: bool = True) -> None:
         self.root = root
+        self.warm = warm
         self.params = json.loads(json.dumps(PARAMS))
 
     @classmethod
-    def start(cls, repository: Path, root: Path) -> "Project":
+    def start(cls, repository: Path, root: Path, *, warm: bool = True) -> "Project":
         """A new one in an empty folder, in which nothing has run."""
-        made = cls(root)
+        made = cls(root, warm=warm)
         for name in ("dvc.yaml", ".dvcignore", ".gitignore", "README.md"):
             shutil.copy(repository / name, root / name)
         without = shutil.ignore_patterns("__pycache__")
@@ -92,7 +100,13 @@ class Project:
 
     def shell(self, command: str) -> str:
         """Run a command in the copy, which must succeed; all that it printed."""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        path = os.pathsep.join(
+            [
+                *([str(warm_python.folder())] if self.warm else []),
+                str(Path(sys.executable).parent),
+                os.environ["PATH"],
+            ]
+        )
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],
             cwd=self.root,

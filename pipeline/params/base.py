@@ -17,11 +17,12 @@ from pydantic_core import PydanticCustomError
 
 
 class Block(BaseModel):
-    """A strict, frozen block of params.yaml: an unknown key or wrong type is an error, nothing is coerced."""
+    """A strict, frozen block of params.yaml: an unknown key or wrong type is an error, nothing is coerced.
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    A class is built when it is first used, as a part of another most often: every process imports them all.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True, allow_inf_nan=False)
 
 
 Role = Literal["text", "query", "document"]
