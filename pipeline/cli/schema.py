@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core.core_schema import ModelSchema
 
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
@@ -44,7 +45,7 @@ class _Described(GenerateJsonSchema):
     pydantic would read these (`use_attribute_docstrings`) while the classes are imported: in every stage.
     """
 
-    def model_schema(self, schema: Any) -> dict[str, Any]:
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
         """The schema of a class of params."""
         made = super().model_schema(schema)
         for name, said in _said(schema["cls"]).items():

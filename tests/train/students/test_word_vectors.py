@@ -135,6 +135,15 @@ def test_bad_lines(tmp_path, content, named):
         read(path)
 
 
+@pytest.mark.parametrize("content", ["cat 0 0\ndog 0 0\n", "2 2\ncat 0.0 -0.0\ndog 0 0\n"])
+def test_zeros_alone_are_no_vectors(tmp_path, content):
+    path = write(tmp_path, content)
+    with refuses("zeros alone", path, "init.path"):
+        read(path)
+    write(tmp_path, f"{content}cow 0 1\n".replace("2 2\n", "3 2\n"))
+    assert read(path)[0] == ["cat", "dog", "cow"]
+
+
 def test_a_file_that_is_not_there_or_not_gzip(tmp_path):
     with refuses("init.path", tmp_path / "glove.txt", "params.yaml"):
         read(tmp_path / "glove.txt")

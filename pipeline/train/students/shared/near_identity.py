@@ -6,8 +6,10 @@ from torch import Tensor, nn
 
 OPEN = 2.0
 """Bias of a gate that starts open; the negative of it: all but shut."""
+STARTS = (OPEN, -OPEN, 0.0, OPEN)
+"""The biases in PyTorch's order: input, forget, cell and output."""
 CELL = 2
-"""The cell's place among an LSTM's weights: PyTorch has input, forget, cell and output."""
+"""The cell's place among them."""
 
 
 @torch.no_grad()
@@ -33,9 +35,7 @@ def copy_words(lstm: nn.LSTM, words: Tensor, seed: int) -> None:
     for suffix, part in zip(("", "_reverse"), rows.tensor_split(2), strict=True):
         into, within = (getattr(lstm, f"weight_{kind}_l0{suffix}") for kind in ("ih", "hh"))
         bias, other = (getattr(lstm, f"bias_{kind}_l0{suffix}") for kind in ("ih", "hh"))
-        for gate, start in enumerate(
-            (OPEN, -OPEN, 0.0, OPEN)
-        ):  # PyTorch's order: input, forget, cell, output
+        for gate, start in enumerate(STARTS):
             some = slice(gate * units, gate * units + len(part))
             into[some], within[some] = part if gate == CELL else 0.0, 0.0
             bias[some], other[some] = start, 0.0

@@ -29,7 +29,7 @@ def read_word_vectors(path: Path, most: int, *, lowercase: bool) -> tuple[list[s
         lowercase: lowercase the words; of those that become equal, the first counts.
 
     Raises:
-        UserError: the file is empty, or as `rows_of`.
+        UserError: the file is empty or holds zeros alone, or as `rows_of`.
     """
     vectors: dict[str, NDArray[np.float32]] = {}
     for word, vector in rows_of(path):
@@ -40,6 +40,8 @@ def read_word_vectors(path: Path, most: int, *, lowercase: bool) -> tuple[list[s
             break
     if not vectors:
         raise UserError(f"{path} holds no word vectors; correct init.path")
+    if most > 1 and not any(vector.any() for vector in vectors.values()):  # one may be of padding
+        raise UserError(f"{path} holds zeros alone; correct init.path")
     return list(vectors), np.stack(list(vectors.values()))
 
 
