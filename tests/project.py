@@ -70,12 +70,12 @@ class Project:
     Attributes:
         root: its folder.
         params: what params.yaml will say.
-        warm: whether `dvc` and the stages start at once, see `warm_python`; else as a user's do.
+        warm: whether `dvc` and the stages start at once, see `warm_python` (Linux); else as a user's do.
     """
 
     def __init__(self, root: Path, *, warm: bool = True) -> None:
         self.root = root
-        self.warm = warm
+        self.warm = warm and sys.platform == "linux"
         self.params = json.loads(json.dumps(PARAMS))
 
     @classmethod

@@ -24,19 +24,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-LIBRARIES = (
-    *(
-        "sentence_transformers transformers.models.bert.modeling_bert tokenizers safetensors.torch datasets"
-    ).split(),
-    *(
-        "faiss polars pyarrow.parquet pyarrow.dataset scipy.stats sklearn.metrics sympy onnxruntime xxhash"
-    ).split(),
-    *(
-        "altair vl_convert jinja2 jsonschema ruamel.yaml pydantic typer rich.markdown typer.rich_utils"
-    ).split(),
-    *("torch._dynamo torch.export._trace torch.onnx._internal.exporter._core onnxscript onnx").split(),
-    *("dvc.cli dvc.commands.repro dvc.repo dvc.stage.cache dvc.output dvc.utils.serialize._yaml").split(),
-)
+LIBRARIES = """
+    altair datasets faiss jinja2 jsonschema onnx onnxruntime onnxscript polars pyarrow.dataset
+    pyarrow.parquet pydantic rich.markdown ruamel.yaml safetensors.torch scipy.stats sentence_transformers
+    sklearn.metrics sympy tokenizers torch._dynamo torch.export._trace torch.onnx._internal.exporter._core
+    transformers.models.bert.modeling_bert typer typer.rich_utils vl_convert xxhash dvc.cli
+    dvc.commands.repro dvc.output dvc.repo dvc.stage.cache dvc.utils.serialize._yaml
+"""
 UNREAD = {"PWD", "OLDPWD", "SHLVL", "_", "PATH", "PYTEST_CURRENT_TEST", "PIPELINE_CACHE"}
 """Environment variables that nothing reads while it is imported; nor those whose names begin with DVC_."""
 SCRIPT = '#!/bin/sh\nexec "{python}" -IS "{file}" "{address}" "{python}" {module} "$@"\n'
@@ -66,10 +60,9 @@ def folder() -> Path:
 
 
 def ask(address: str, python: str, *arguments: str) -> None:
-    """Run `python ARGUMENTS` in a fork; this process then ends as that does."""
-    if arguments[:1] == ("-m",):
-        with socket.socket(socket.AF_UNIX) as asked:
-            asked.connect(address)
+    """Run `python ARGUMENTS` in a fork; this process then ends as that does. Without a server, run Python."""
+    with socket.socket(socket.AF_UNIX) as asked:
+        if arguments[:1] == ("-m",) and not asked.connect_ex(address):
             asked_for = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode()
             socket.send_fds(asked, [len(asked_for).to_bytes(8, "big")], [0, 1, 2])
             asked.sendall(asked_for)
@@ -88,7 +81,7 @@ def serve(listening: socket.socket) -> None:
 
     before = dict(os.environ)
     quick_imports.install()
-    for name in LIBRARIES:
+    for name in LIBRARIES.split():
         import_module(name)
     for name in [name for name in sys.modules if name.partition(".")[0] == "pipeline"]:
         del sys.modules[name]
