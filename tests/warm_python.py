@@ -163,7 +163,8 @@ def run(module: str, arguments: list[str]) -> NoReturn:
             status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         threading._shutdown()
         atexit._run_exitfuncs()
-        sys.stdout.flush()
+        if not sys.stdout.closed:
+            sys.stdout.flush()
     except BaseException:
         traceback.print_exc()
     finally:
