@@ -16,6 +16,7 @@ from pipeline.core.atomic import is_untouched, remove_abandoned, remove_folder
 from pipeline.core.errors import UserError
 from pipeline.core.printable import printable
 from pipeline.core.progress import progress, say
+from pipeline.core.unfinished import Unfinished
 from pipeline.params.load import load
 from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS
@@ -24,7 +25,7 @@ from pipeline.teacher.shared.local.described.tuned import tuned_name
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "shared", "used by")
 NUMBERS = ("texts", "bytes", "shared")
 NONE = "-"
-TRAINING, INDEX, HIDDEN = "unfinished training", "search index", "hidden states"
+UNFINISHED, INDEX, HIDDEN = "unfinished run", "search index", "hidden states"
 FETCHED, TASK_TEACHER = "fetched file", "task teacher"
 
 
@@ -34,7 +35,7 @@ def list_recipes(
     vectors: Vectors = VECTORS,
     students: Students = STUDENTS,
 ) -> None:
-    """List the recipes with what uses them, unfinished trainings, and what killed runs left half-written.
+    """List the recipes with what uses them, unfinished runs, and what killed ones left half-written.
 
     `shared` are the bytes of a recipe that lie in files which other folders have too, as hard links.
 
@@ -53,7 +54,7 @@ def list_recipes(
         )
     for name, paths in store_files.trainings(folder).items():
         size = str(sum(map(store_files.size, paths)))
-        rows.append((name, TRAINING, NONE, NONE, size, NONE, NONE))
+        rows.append((name, UNFINISHED, NONE, NONE, size, NONE, NONE))
     for what, paths in {**_remade(folder), TASK_TEACHER: store_files.task_teachers(folder)}.items():
         for path in paths:
             rows.append((path.name, what, NONE, NONE, str(store_files.size(path)), NONE, NONE))
@@ -120,10 +121,10 @@ def prune(
 
     Without names the indexes of `pipeline search` go too, which the next search makes anew, the hidden states
     of teachers, of which data/hidden has a copy, the files of addresses, which `prepare` fetches again, and
-    trainings of students that the params do not name, untouched for a day. An API's vectors, which were paid
-    for, those whose recipe is lost, and translations, task teachers and the results of `pipeline mteb`, which
-    take longest to make, go by name alone. What killed runs left half-written goes in any case. Where several
-    checkouts share a cache, only what this one uses is known: name what is to go.
+    unfinished runs of students that the params do not name, untouched for a day. An API's vectors, which were
+    paid for, those whose recipe is lost, and translations, task teachers and the results of `pipeline mteb`,
+    which take longest to make, go by name alone. What killed runs left half-written goes in any case. Where
+    several checkouts share a cache, only what this one uses is known: name what is to go.
     """
     folder = options.cache_folder(cache, params_file)
     recipes = store_files.recipes(folder)
@@ -136,7 +137,7 @@ def prune(
         known = {"mteb results": results}
         known |= {what: {path.name: [path] for path in paths} for what, paths in _remade(folder).items()}
         known[TASK_TEACHER] = {path.name: [path] for path in store_files.task_teachers(folder)}
-        known[TRAINING] = store_files.trainings(folder)
+        known[UNFINISHED] = store_files.trainings(folder)
         listed = [*stored_as, *(name for of in known.values() for name in of)]
         names = dict.fromkeys(_find(letters, listed) for letters in fingerprints)
         chosen = [stored_as[name] for name in names if name in stored_as]
@@ -149,7 +150,7 @@ def prune(
         others += [(path.name, what, [path]) for what, paths in _remade(folder).items() for path in paths]
         params = load(params_file)
         others += [
-            (name, TRAINING, paths)
+            (name, UNFINISHED, paths)
             for name, paths in store_files.trainings(folder).items()
             if not store_files.is_named(name, params) and all(map(is_untouched, paths))
         ]
@@ -163,7 +164,7 @@ def prune(
     for name, what, paths in others:
         size = sum(map(store_files.size, paths))
         if not _remove(what, paths, dry_run=dry_run):
-            say(f"{name} stays: it is being trained, or is another user's")
+            say(f"{name} stays: it is at work, or is another user's")
             continue
         tabular.lines([[done, name, what, str(size)]])
         freed += size
@@ -194,17 +195,15 @@ def _remade(folder: Path) -> dict[str, list[Path]]:
 
 
 def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
-    """Whether files and folders are gone now, or would be: those of a training that runs stay."""
-    from pipeline.train.loop.checkpoint import Checkpoint
-
+    """Whether files and folders are gone now, or would be: those of a run that is at work stay."""
     if what == TASK_TEACHER:
-        if any(Checkpoint(state).is_held() for state in store_files.asking(paths[0])):
+        if any(Unfinished(state).is_held() for state in store_files.asking(paths[0])):
             return False
-    if what == TRAINING:
-        checkpoint = Checkpoint(store_files.training_state(paths[0]))
+    if what == UNFINISHED:
+        unfinished = Unfinished(store_files.training_state(paths[0]))
         if dry_run:
-            return not checkpoint.is_held()
-        checkpoint.clear()
+            return not unfinished.is_held()
+        unfinished.clear()
         return not any(path.exists() for path in paths)
     for path in () if dry_run else paths:
         remove_folder(path) if path.is_dir() else path.unlink()

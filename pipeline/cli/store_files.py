@@ -11,6 +11,7 @@ from pipeline.augment.back_translation import translations
 from pipeline.augment.back_translation.ctranslate2 import CONVERTED
 from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import PARTIAL, is_abandoned, remove_folder
+from pipeline.core.unfinished import BEFORE, LOCK, STATE
 from pipeline.params.load import Params
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.vectors.sets import published
@@ -25,14 +26,8 @@ MTEB_OWNER = "distillation"
 """The owner that we give to our models: mteb keeps results in a folder OWNER__MODEL."""
 MTEB_LETTERS = 16
 """How many letters of the model's fingerprint that name holds."""
-STATE = ".safetensors"
-"""Suffix of a training's state file. Its inputs lie in the folder of the same name without the suffix."""
-BEFORE = ".before.safetensors"
-"""Suffix of the state before the last one."""
 ASKING = "task-teacher-"
 """With what the names of a task teacher's trainings and locks begin."""
-LOCK = ".lock"
-"""Suffix of the file that a running training locks."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +124,7 @@ def recipes(cache: Path) -> list[StoredRecipe]:
 
 
 def trainings(cache: Path) -> dict[str, list[Path]]:
-    """Unfinished trainings, STAGE-STUDENT-HASH: states, the folder of inputs, the lock, or some of it."""
+    """What killed runs go on from, STAGE-STUDENT-HASH: states, the folder, the lock, or some of it."""
     found: dict[str, list[Path]] = {}
     for path in sorted((cache / "training").glob("[!.]*")):
         found.setdefault(training_state(path).stem, []).append(path)

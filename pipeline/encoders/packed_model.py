@@ -164,12 +164,13 @@ class PackedModel:
         return features
 
 
-def windows(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where stretches of texts begin and end that are held as tokens together."""
+def windows(texts: Sequence[str], most: int | None = None) -> Iterator[tuple[int, int]]:
+    """Where stretches of texts begin and end, of `most` characters; by default as they are held in tokens."""
     start = characters = 0
+    most = most or CHARACTERS_AT_A_TIME
     for row, text in enumerate(texts):
         characters += len(text)
-        if row > start and (row - start == TEXTS_AT_A_TIME or characters > CHARACTERS_AT_A_TIME):
+        if row > start and (row - start == TEXTS_AT_A_TIME or characters > most):
             yield start, row
             start, characters = row, len(text)
     if start < len(texts):

@@ -91,13 +91,13 @@ class Runtime(Block):
     tokens_per_batch: Count = 4096
     """Padded tokens that go through a model at a time."""
     cache: Annotated[str, AfterValidator(_own_folder)] = ".cache"
-    """Folder of encoded vectors and unfinished trainings. Git and DVC ignore it."""
+    """Folder of encoded vectors and unfinished runs. Git and DVC ignore it."""
     memory: Annotated[float, AfterValidator(_enough)] = DEFAULT
     """Gigabytes that a process of a stage shall hold at most. A smaller bound means smaller blocks, and the
     same results. What has to be in memory as a whole may take more, and is told: a model, a training step, an
     index, the vectors of a task with classes or clusters."""
     checkpoint_seconds: Annotated[int, Field(ge=1)] = 30
-    """A killed training loses at most this many seconds."""
+    """A killed training loses at most this many seconds, and so does the scoring of a student."""
     engine: Literal["local", "ray"] = "local"
     """Where the teacher's workers run: `local`, on this machine; `ray`, on the cluster of RAY_ADDRESS or else
     this machine (`pip install ray`), with the same files at the same paths."""

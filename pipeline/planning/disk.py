@@ -26,9 +26,9 @@ OF_CORPUS_ROW = 23
 """Its ids and where it comes from."""
 INT8 = {"static": 0.24, "bilstm": 0.32}
 EXPORTED_INT8 = 0.26
-OF_A_STUDENT_SCORED = 6
-"""Files of vectors: the teacher's, its targets, two students', documents of an index and of the queries of a
-student among the teacher's, before which an index' lists lie there."""
+OF_A_STUDENT_SCORED = 7
+"""Files of vectors: the teacher's, its targets, the student's three, documents of an index and those for a
+student's queries among the teacher's, before which an index' lists lie there."""
 REPORT, REPORT_OF_A_STUDENT = 150_000, 350_000
 SMALL = 5_000
 """Of metrics, timing and curve."""
@@ -167,7 +167,7 @@ def _scored(name: str, work: Work) -> Bytes:
     """`evaluate` of one student, or the times of all students' searches: vectors of all texts in files."""
     texts, dim = work.sizes.sets["eval"], max(work.dims.values(), default=0)
     lists = any(isinstance(one, IvfIndex) for one in work.params.evaluate.indexes)
-    files = OF_A_STUDENT_SCORED if name else 2 + len(work.students) + lists
+    files = OF_A_STUDENT_SCORED if name else 2 + 2 * len(work.students) + lists
     scratch = files * texts.number * dim * FLOAT + COMPRESSED * texts.bytes
     return Bytes(SMALL, SMALL, 0, round(scratch))
 

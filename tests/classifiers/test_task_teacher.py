@@ -163,7 +163,7 @@ def test_whoever_comes_second_waits_and_trains_it_no_more(tmp_path, capfd):
     steps = []
     second = threading.Thread(target=lambda: steps.append(steps_of(tmp_path / "two")))
     second.start()
-    while "is being trained by another process" not in capfd.readouterr().err:
+    while "is at work in another process" not in capfd.readouterr().err:
         time.sleep(0.01)
     shutil.copytree(tmp_path / "one/cache/task_teachers", tmp_path / "two/cache/task_teachers")
     lock.clear()

@@ -23,12 +23,12 @@ def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(st
         (folder / name / "rows.npy").write_bytes(b"123")
         (folder / f"{name}.safetensors").write_bytes(b"12345")
         (folder / f"{name}.before.safetensors").write_bytes(b"12")
-    told = ["unfinished training", "-", "-", "10", "-", "-"]
+    told = ["unfinished run", "-", "-", "10", "-", "-"]
     assert lines(cache("list"))[-5:] == [[name, *told] for name in sorted(kept | gone)]
     assert lines(cache("prune")) == []
     for path in folder.rglob("*"):
         os.utime(path, (1e9, 1e9))
-    assert lines(cache("prune")) == [["removed", name, "unfinished training", "10"] for name in sorted(gone)]
+    assert lines(cache("prune")) == [["removed", name, "unfinished run", "10"] for name in sorted(gone)]
     left = {f"{name}{suffix}" for name in kept for suffix in ("", ".safetensors", ".before.safetensors")}
     assert {path.name for path in folder.iterdir()} == left
 
@@ -39,8 +39,8 @@ def test_both_states_and_the_lock_of_a_training_are_listed_as_one(stores):
     for step in (1, 2):
         checkpoint.save({}, {}, {}, {"step": step})
     size = sum(path.stat().st_size for path in checkpoint.path.parent.iterdir())
-    told = [row for row in lines(cache("list")) if "unfinished training" in row]
-    assert told == [[checkpoint.path.stem, "unfinished training", "-", "-", f"{size:,}", "-", "-"]]
+    told = [row for row in lines(cache("list")) if "unfinished run" in row]
+    assert told == [[checkpoint.path.stem, "unfinished run", "-", "-", f"{size:,}", "-", "-"]]
     checkpoint.clear()
 
 
@@ -70,7 +70,7 @@ def test_a_task_teacher_and_its_trainings_stay_while_they_are_wanted(stores):
     for path in (gone, kept):
         path.write_bytes(b"12345")
         os.utime(path, (1e9, 1e9))
-    assert lines(cache("prune")) == [["removed", gone.stem, "unfinished training", "5"]]
+    assert lines(cache("prune")) == [["removed", gone.stem, "unfinished run", "5"]]
     assert kept.exists()
     trained = Path(".cache/task_teachers/0123456789abcdef/trained")
     trained.mkdir(parents=True)
@@ -97,7 +97,7 @@ def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
     running.hold()
     for dry_run in (["--dry-run"], []):
         result = cache("prune", name, *dry_run)
-        assert (lines(result), f"{name} stays: it is being trained" in result.stderr) == ([], True)
+        assert (lines(result), f"{name} stays: it is at work" in result.stderr) == ([], True)
     assert state.exists()
     os.close(running._held)  # as the system does when the process ends
     for done, dry_run in (("would remove", ["--dry-run"]), ("removed", [])):
@@ -106,7 +106,7 @@ def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
             [done, index.name, "search index", "3"],
             [done, "4567", "hidden states", "3"],
             [done, copy.name, "fetched file", "3"],
-            [done, name, "unfinished training", str(8 + 16)],  # the lock says which checkout it is of
+            [done, name, "unfinished run", str(8 + 16)],  # the lock says which checkout it is of
         ]
     assert not index.exists()
     assert not shard.parent.exists()

@@ -1,10 +1,14 @@
 """Indexes, student queries among teacher documents, and fewer bytes: evaluate and search_speed on files."""
 
 import json
+import shutil
+from collections import Counter
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from evaluate_runs import prepare_and_encode
 from project import sentence
 from refusals import refuses
@@ -16,8 +20,9 @@ from small_students import TEACHER_DIM, static_block, teacher
 from pipeline.core import seal
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
-from pipeline.score.evaluation import evaluate
-from pipeline.score.search import search_speed
+from pipeline.score.evaluation import evaluate, items
+from pipeline.score.evaluation.searches import kept
+from pipeline.score.search import search_speed, search_times
 from pipeline.tasks import pairs, retrieval
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.train.students.kinds import static
@@ -59,11 +64,11 @@ def write_params(train=None, *, find=True, **evaluate_block):
     YAML().dump(document, Path("params.yaml"))
 
 
-def run():
+def run(states=(Path("students/tiny"),) * 3):
     inputs = [Path(name) for name in ("tasks.parquet", "eval.parquet", "vectors")]
-    folders = [Path("pca"), *[Path("students/tiny")] * 3]
     outs = (Path("out.json"), Path("examined"))
-    evaluate.main("tiny", *inputs, "sentence", *folders, *outs, corpus=Path("corpus.parquet"))
+    told = (*inputs, "sentence", Path("pca"), *states, *outs)
+    evaluate.main("tiny", *told, corpus=Path("corpus.parquet"))
     return json.loads(Path("out.json").read_text())
 
 
@@ -160,11 +165,13 @@ def test_a_student_that_is_missing_ends_with_one_message(prepared):
 
 
 @pytest.mark.parametrize("stage", [run, time])
-def test_vectors_lie_in_the_cache_until_the_stage_ends_on_a_full_disk_too(prepared, stage):
+def test_vectors_lie_in_the_cache_until_the_stage_ends(prepared, stage):
     stage()
     assert [*Path(".cache/training").iterdir()] == []
     with refuses(".cache/training/.partial-", ".bin cannot be written (File too large)"), disk_of(9000):
         stage()
+    assert [*Path(".cache/training").glob(".partial-*")] == []
+    stage()
     assert [*Path(".cache/training").iterdir()] == []
 
 
@@ -182,3 +189,94 @@ def test_a_teachers_own_similarity_scores_it_and_is_in_the_metrics(prepared, how
     alike = [one["scores"]["teacher"]["alike"]["spearman"] for one in (before, metrics)]
     assert alike[1] == pytest.approx(alike[0], abs=1e-2)  # float16 breaks ties
     assert {row["model"] for row in time()["searches"]} == {"teacher", "tiny"}
+
+
+class Killed(BaseException):
+    """A kill, after which files alone are left."""
+
+
+def whole(*outs):
+    """The content of files and folders."""
+    files = [file for out in map(Path, outs) for file in (out, *out.rglob("*")) if file.is_file()]
+    return {str(file): file.read_bytes() for file in sorted(files)}
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How many texts students encode, by the file that their vectors go to."""
+    texts_of, encoded = Counter(), kept.encoded
+
+    def counting(label, file, ids, blocks, encode, *told):
+        def count(block):
+            texts_of[file.stem] += len(block)
+            return encode(block)
+
+        return encoded(label, file, ids, blocks, count, *told)
+
+    monkeypatch.setattr(kept, "encoded", counting)
+    return texts_of
+
+
+def killed(run, call, at, monkeypatch):
+    """Run, and be killed by the `at`-th call of a module's function."""
+    module, name = call
+    calls, function = count(1), getattr(module, name)
+
+    def killing(*args, **named):
+        if next(calls) == at:
+            raise Killed
+        return function(*args, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, killing)
+        with pytest.raises(Killed):
+            run()
+
+
+def write_student(folder, parts, scale):
+    learner = static.build(static_block(dim=DIM), parts)
+    with torch.no_grad():
+        for weights in learner.module.parameters():
+            weights.mul_(scale)
+    student_folder.write(learner, "tiny", folder)
+
+
+@pytest.mark.parametrize(("at", "left"), [(3, {"distilled", "untrained"}), (5, set())])
+def test_evaluate_encodes_no_student_again_that_a_killed_run_has_encoded(
+    prepared, parts, monkeypatch, counted, at, left
+):
+    states = [Path("untrained/tiny"), Path("distilled/tiny"), Path("students/tiny")]
+    for scale, folder in enumerate(states, 2):
+        write_student(folder, parts, scale)
+    run(states)
+    expected, all_texts = whole("out.json", "examined"), dict(counted)
+    assert set(all_texts) == {"untrained", "distilled", "finetuned"}
+    # Scored are the teacher, its principal components, then the students.
+    killed(lambda: run(states), (items, "score_tasks"), at, monkeypatch)
+    shutil.rmtree("examined")
+    counted.clear()
+    run(states)
+    assert dict(counted) == {state: all_texts[state] for state in left}
+    assert whole("out.json", "examined") == expected
+    assert list(Path(".cache/training").iterdir()) == []
+
+
+def test_search_speed_encodes_no_student_again_that_a_killed_run_has_encoded(prepared, monkeypatch, counted):
+    killed(time, (search_times, "_time"), 1, monkeypatch)
+    assert counted.pop("tiny") > 0
+    found = time()
+    assert not counted
+    assert {row["model"] for row in found["searches"]} == {"teacher", "tiny"}
+    assert list(Path(".cache/training").iterdir()) == []
+
+
+@pytest.mark.parametrize("stage", [run, time])
+def test_vectors_of_another_student_are_not_taken(prepared, parts, monkeypatch, counted, stage):
+    call = (items, "score_tasks") if stage is run else (search_times, "_time")
+    killed(stage, call, 1, monkeypatch)
+    before = dict(counted)
+    write_student(Path("students/tiny"), parts, 2)
+    counted.clear()
+    stage()
+    assert dict(counted) == before
+    assert list(Path(".cache/training").iterdir()) == []

@@ -222,7 +222,7 @@ def test_a_second_run_of_the_same_training_waits_for_the_first(tmp_path, capsys)
     first.clear()
     waiting.join(30)
     assert not waiting.is_alive()
-    assert "is being trained by another process" in capsys.readouterr().err
+    assert "is at work in another process" in capsys.readouterr().err
     Checkpoint(first.path).clear()
     assert [path.suffix for path in (tmp_path / "training").iterdir()] == [".lock"]
 

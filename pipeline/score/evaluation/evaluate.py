@@ -28,8 +28,7 @@ from pipeline.score.evaluation import (
     examples,
     items,
 )
-from pipeline.score.evaluation.searches import indexes
-from pipeline.score.evaluation.searches.shipped import embeddings, write_texts
+from pipeline.score.evaluation.searches import indexes, shipped
 from pipeline.score.evaluation.teacher_vectors import Sources, TeacherVectors, changed
 from pipeline.score.statistics import examined
 from pipeline.tasks import agreement, pairs
@@ -85,17 +84,24 @@ def main(
     sources = _sources(
         eval_vectors, evaluation.text_ids(test), corpus_vectors, ids, (teacher_view, block.view)
     )
-    with scratch_folder(Path(params.runtime.cache) / "training" / f"evaluate-{name}") as scratch:
+    states = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
+    files = {state: fingerprint.of_folder(folder) for state, folder in states.items()}
+    with (
+        shipped.unfinished(params, f"evaluate-{name}", files, ids) as kept,
+        scratch_folder(kept) as scratch,
+    ):
         table = scratch / "texts.parquet"
-        write_texts(eval_texts, compared.texts, ids, table)
+        shipped.write_texts(eval_texts, compared.texts, ids, table)
 
-        def encoded(folder: Path, wrote: str, file: str) -> Embeddings:
-            return embeddings(folder, wrote, table, precision, params.runtime, scratch / file)
+        def encoded(state: str) -> Embeddings:
+            wrote = f"{'finetune' if state == 'finetuned' else 'distill'}@{name}"
+            file = kept / f"{state}.bin"
+            return shipped.embeddings(states[state], wrote, table, precision, params.runtime, file)
 
-        shipped = encoded(finetuned, f"finetune@{name}", "shipped.bin")
+        student = encoded("finetuned")
         cached = TeacherVectors(sources, ids, scratch)
         teacher = cached.of(teacher_view)
-        target = cached.target(block.view, shipped.dim, pca_folder)
+        target = cached.target(block.view, student.dim, pca_folder)
         specs: dict[str, Task | Agreement] = {**params.evaluate.tasks}
         if params.evaluate.agreement and len(compared.texts):
             own = compared.texts["text_id"].to_numpy()
@@ -107,23 +113,22 @@ def main(
         def scored(one: Embeddings) -> Scored:
             return Scored(one.dim, *items.score_tasks(test, scoring, one, depths))
 
-        models = {"teacher": teacher, "finetuned": shipped}  # of the others nothing is kept but their scores
+        models = {"teacher": teacher, "finetuned": student}  # of the others nothing is kept but their scores
         by_model = {"teacher": scored(teacher)}
         by_model["teacher_pca"] = by_model["teacher"] if target is teacher else scored(target)
         targets = collapse.describe(target.vectors)
         # A student that is not fine-tuned is the distilled one again, and is scored once.
-        by_files = {fingerprint.of_folder(finetuned): scored(shipped)}
-        for stage, folder in (("untrained", untrained), ("distilled", distilled), ("finetuned", finetuned)):
-            files = fingerprint.of_folder(folder)
-            if files not in by_files:
-                by_files[files] = scored(encoded(folder, f"distill@{name}", "other.bin"))
-            by_model[stage] = by_files[files]
+        by_files = {files["finetuned"]: scored(student)}
+        for state in states:
+            if files[state] not in by_files:
+                by_files[files[state]] = scored(encoded(state))
+            by_model[state] = by_files[files[state]]
         block = block.model_copy(update={"dim": by_model["distilled"].dim})
         summary = _summary({model: found.scores for model, found in by_model.items()}, specs)
         summary["geometry"] = _geometry(models, test, scoring)
         summary["agreement"] = {"left_out": compared.left_out, "groups": []}
         if AGREEMENT in test:
-            found = agreement_groups.groups(test[AGREEMENT], shipped, compared.texts, teacher_parts)
+            found = agreement_groups.groups(test[AGREEMENT], student, compared.texts, teacher_parts)
             summary["agreement"]["groups"] = found
         fix = _fix(name, block)
         collapse.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix, targets)
@@ -243,9 +248,9 @@ def _search(
     scratch: Path,
 ) -> dict[str, Any]:
     """Retrieval by the indexes, and by a student's queries among the teacher's documents."""
-    shipped = models["finetuned"]
+    student = models["finetuned"]
     tasks = {name: rows for name, rows in test.items() if scoring[name] == "retrieval"}
-    shown = {"teacher": models["teacher"], "finetuned": shipped}
+    shown = {"teacher": models["teacher"], "finetuned": student}
     found: dict[str, Any] = {"indexes": indexes.score_tasks(tasks, shown, params.indexes, scratch)}
     fitted = pca.read(pca_folder, block.view)
     why = left_out(block, fitted.dim, teacher_view)
@@ -254,7 +259,7 @@ def _search(
     elif tasks:
         change = reduction(block, fitted)
         documents = changed(cached.of(block.view), change, scratch / "learnt.bin", "cosine")
-        found["asymmetric"] = asymmetric.score_tasks(tasks, shipped, documents)
+        found["asymmetric"] = asymmetric.score_tasks(tasks, student, documents)
     return {"asymmetric": {}, **found, "asymmetric_left_out": why}
 
 

@@ -7,18 +7,19 @@ from typing import Annotated
 import polars as pl
 import typer
 
+from pipeline.core import fingerprint
 from pipeline.core.atomic import scratch_folder
 from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import texts
 from pipeline.data.common.files import metrics
 from pipeline.data.student import student_folder
-from pipeline.params.load import Params, load
-from pipeline.score.evaluation.searches.shipped import embeddings, write_texts
+from pipeline.params.load import load
+from pipeline.score.evaluation.searches import shipped
 from pipeline.score.search.search_times import Plan, measure
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
-from pipeline.tasks.embeddings import Embeddings, Ids, in_file
+from pipeline.tasks.embeddings import Embeddings, in_file
 from pipeline.tasks.subtasks import spelled_out
 from pipeline.vectors.sets import published
 
@@ -42,28 +43,29 @@ def main(
     rows = []
     if retrieval and params.evaluate.indexes:
         ids = evaluation.text_ids(retrieval)
-        with scratch_folder(Path(params.runtime.cache) / "training" / "search_speed") as folder:
-            write_texts(eval_texts, pl.DataFrame(schema=texts.LABELLED_SCHEMA), ids, folder / "texts.parquet")
-            models = _models(params, ids, folder, eval_vectors, teacher_view, students)
-            rows = measure(retrieval, models, params.evaluate.indexes, plan, folder)
+        shown = [name for name in params.students if not student_folder.refusal(students / name)]
+        files = {name: fingerprint.of_folder(students / name) for name in shown}
+        with (
+            shipped.unfinished(params, "search_speed", files, ids) as kept,
+            scratch_folder(kept) as folder,
+        ):
+            table = folder / "texts.parquet"
+            shipped.write_texts(eval_texts, pl.DataFrame(schema=texts.LABELLED_SCHEMA), ids, table)
+
+            def models() -> Iterator[tuple[str, Embeddings]]:
+                teacher = published.open_set(eval_vectors, teacher_view)
+                blocks, compared = teacher.of(ids, teacher_view), teacher.similarity(teacher_view)
+                yield "teacher", in_file(folder / "teacher.bin", ids, blocks, compared)
+                for name in shown:
+                    how, file = params.evaluate.precision, kept / f"{name}.bin"
+                    wrote = f"finetune@{name}"
+                    yield name, shipped.embeddings(students / name, wrote, table, how, params.runtime, file)
+
+            rows = measure(retrieval, models(), params.evaluate.indexes, plan, folder)
     else:
         why = "evaluate.indexes is empty" if retrieval else "no test task is a retrieval task"
         say(f"search_speed: {why}; nothing is measured")
     metrics.write({"rounds": plan.rounds, "threads": plan.threads, "searches": rows}, out)
-
-
-def _models(
-    params: Params, ids: Ids, folder: Path, eval_vectors: Path, teacher_view: str, students: Path
-) -> Iterator[tuple[str, Embeddings]]:
-    """The texts' vectors of the teacher, then of each student, in one file in turn."""
-    teacher, file = published.open_set(eval_vectors, teacher_view), folder / "model.bin"
-    how = teacher.similarity(teacher_view)
-    yield "teacher", in_file(file, ids, teacher.of(ids, teacher_view), how)
-    for name in params.students:
-        if student_folder.refusal(students / name):
-            continue
-        told = (folder / "texts.parquet", params.evaluate.precision, params.runtime, file)
-        yield name, embeddings(students / name, f"finetune@{name}", *told)
 
 
 if __name__ == "__main__":

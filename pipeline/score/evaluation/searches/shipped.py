@@ -1,27 +1,63 @@
 """A trained student's vectors, as its users get them but for rounding."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from pipeline.core import machine
+from pipeline.core import fingerprint, machine
+from pipeline.core.atomic import disk_errors
+from pipeline.core.unfinished import Unfinished
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
+from pipeline.params.load import Params
 from pipeline.params.runtime import Runtime
-from pipeline.tasks.embeddings import Embeddings, Ids, in_file
+from pipeline.score.evaluation.searches import kept
+from pipeline.tasks.embeddings import Embeddings, Ids
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 BATCH_SIZE = 64
+CHARACTERS_AT_A_TIME = 1 << 19
+"""Of texts that are encoded before the next ones are cut: some ten seconds of a small transformer."""
 
-Encode = Callable[[Sequence[str]], NDArray[np.floating]]
-"""Texts to vectors (n, dim)."""
+
+@contextmanager
+def unfinished(params: Params, name: str, students: dict[str, str], ids: Ids) -> Iterator[Path]:
+    """Yield the folder for the vectors of a stage, with what a killed run of it has left; it goes at the end.
+
+    Args:
+        params: `runtime`, and `evaluate.precision`.
+        name: of the stage.
+        students: fingerprints of the students by what their vectors are named.
+        ids: of the texts, ascending.
+
+    Raises:
+        UserError: the cache cannot be written; torch sees no such device.
+    """
+    import pipeline.encoders.packed_model  # its code is part of what decides the vectors  # noqa: F401
+
+    runtime = params.runtime
+    how = {
+        "precision": params.evaluate.precision,
+        "device": machine.find_device(runtime.device),
+        "tokens_per_batch": runtime.tokens_per_batch,
+    }
+    texts_digest = fingerprint.of_bytes(ids.tobytes())
+    found = Unfinished.of(Path(runtime.cache), name, students=students, texts=texts_digest, how=how)
+    found.hold()
+    try:
+        with disk_errors(found.inputs):
+            found.inputs.mkdir(exist_ok=True)
+        yield found.inputs
+        found.clear()
+    finally:
+        found.let_go()
 
 
 def write_texts(eval_texts: Path, more: pl.DataFrame, wanted: Ids, out: Path) -> None:
@@ -53,39 +89,42 @@ def embeddings(
     """Texts in their roles by the student that `stage` wrote; transformers without padding.
 
     Texts are read, encoded and written some at a time: memory does not grow with their number but by their
-    ids.
+    ids. What a killed run has left in the file is not encoded again.
 
     Args:
         folder: the student.
         stage: what wrote it, for messages.
         table: a text set, as `write_texts` writes it.
         precision: `evaluate.precision`.
-        runtime: on which device, and how many tokens at a time.
-        file: where the vectors lie.
+        runtime: on which device, how many tokens at a time, and how often the file is fit to go on from.
+        file: where the vectors lie; that of another student, or of other texts, must not be there.
 
     Raises:
         UserError: there is none, or it is damaged; torch sees no such device.
     """
     model = student_folder.read(folder, stage).eval().to(machine.find_device(runtime.device))
-    blocks: Iterable[list[str]] = texts.stream(table, None, student_folder.prompts(folder))
-    if encode := packed(model, precision, "evaluate.precision", runtime.tokens_per_batch):
-        blocks = _as_windows(blocks)
-    else:
-        encode = partial(
-            model.encode, prompt="", batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
-        )
-    similarity = student_folder.similarity(folder)
-    return in_file(file, texts.ids(table, None), map(encode, blocks), similarity)
+    encode = packed(model, precision, "evaluate.precision", runtime.tokens_per_batch) or partial(
+        model.encode, prompt="", batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
+    )
+    return kept.encoded(
+        f"{folder.parent.name} {folder.name}",
+        file,
+        texts.ids(table, None),
+        _cut(texts.stream(table, None, student_folder.prompts(folder))),
+        encode,
+        student_folder.similarity(folder),
+        runtime.checkpoint_seconds,
+    )
 
 
-def _as_windows(blocks: Iterable[list[str]]) -> Iterator[list[str]]:
-    """The same texts, cut where a packed model cuts all of them: no vector depends on the blocks."""
+def _cut(blocks: Iterable[list[str]]) -> Iterator[list[str]]:
+    """The same texts, cut alike however they are read: no vector depends on the blocks."""
     from pipeline.encoders.packed_model import windows
 
     waiting: list[str] = []
     for block in blocks:
         waiting += block
-        *whole, (last, _) = windows(waiting)
+        *whole, (last, _) = windows(waiting, CHARACTERS_AT_A_TIME)
         yield from (waiting[start:stop] for start, stop in whole)
         waiting = waiting[last:]
     yield waiting
@@ -93,7 +132,7 @@ def _as_windows(blocks: Iterable[list[str]]) -> Iterator[list[str]]:
 
 def packed(
     model: "SentenceTransformer", precision: machine.Precision, key: str, tokens_per_batch: int | None = None
-) -> Encode | None:
+) -> kept.Encode | None:
     """What encodes with a transformer that can be packed; None for other models, which have float32 alone.
 
     Args:

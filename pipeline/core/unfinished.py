@@ -1,0 +1,165 @@
+"""What a stage has done so far and keeps in the cache, so that a killed run goes on from there."""
+
+import errno
+import fcntl
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from pipeline.core import fingerprint
+from pipeline.core.atomic import PARTIAL, disk_errors, is_untouched, remove_abandoned, remove_folder
+from pipeline.core.errors import UserError
+from pipeline.core.progress import say
+
+HASH_LETTERS = 16
+LOCK = ".lock"
+STATE = ".safetensors"
+BEFORE = ".before.safetensors"
+"""Suffix of the state before the last one, which is taken where the last one is damaged."""
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+"""What file systems say that have no locks: there runs that share a cache are not kept apart."""
+
+
+@dataclass
+class Unfinished:
+    """What one run of a stage has done, in files that are gone once the stage is over.
+
+    Runs may share a cache: what a running one holds no other removes.
+    """
+
+    path: Path
+    """CACHE/training/NAME-HASH.safetensors: a training's state. What is not trained has the folder alone."""
+    _held: int | None = field(default=None, compare=False, repr=False)
+    """Descriptor of the lock file while the stage runs; the system lets go of it when the process ends."""
+
+    @classmethod
+    def of(cls, cache: Path, name: str, **identity: str | dict[str, Any]) -> Self:
+        """That of a stage: another block, input, starting point or code is another file.
+
+        What an earlier, abandoned run of the same name left in this checkout is removed; that of others,
+        which may go on, once it is untouched for a day. What killed ones left half-written goes in any case.
+        """
+        whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
+        path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}{STATE}"
+        remove_abandoned(path.parent.glob(f"{PARTIAL}*"))
+        # Any of the four may be there alone; a longer name is another run's.
+        parts = [
+            part
+            for suffix in (STATE, BEFORE, LOCK, "")
+            for part in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}")
+        ]
+        owned: dict[str, list[Path]] = {}
+        for part in parts:
+            owned.setdefault(part.name[: len(path.stem)], []).append(part)
+        for stem in owned.keys() - {path.stem}:
+            other = cls(path.with_stem(stem))
+            if other._is_of_this_checkout() or all(map(is_untouched, owned[stem])):
+                other.clear()
+        return cls(path)
+
+    @classmethod
+    def clear_all(cls, cache: Path, beginning: str) -> None:
+        """Remove what runs of this checkout whose names begin so have left, whatever they were."""
+        left = {path.name.removesuffix(LOCK) for path in (cache / "training").glob(f"{beginning}*{LOCK}")}
+        for stem in left:
+            one = cls(cache / "training" / f"{stem}{STATE}")
+            if one._is_of_this_checkout():
+                one.clear()
+
+    def hold(self) -> None:
+        """Keep others from removing the state and the folder until `clear`; one run at a time.
+
+        Raises:
+            UserError: the cache cannot be written.
+        """
+        with disk_errors(self._lock):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._acquire(wait=True)
+            self._lock.write_text(_checkout(), encoding="ascii")
+
+    def _acquire(self, *, wait: bool) -> bool:
+        """Whether the lock is ours now."""
+        while self._held is None:
+            held = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not wait:
+                    os.close(held)
+                    return False
+                say(f"{self.path.stem} is at work in another process, which is waited for")
+                fcntl.flock(held, fcntl.LOCK_EX)
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+            if self._is_at_its_place(held):
+                self._held = held
+            else:  # whoever held it has removed it
+                os.close(held)
+        return True
+
+    def _is_of_this_checkout(self) -> bool:
+        try:
+            return self._lock.read_text(encoding="ascii") == _checkout()
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def _is_at_its_place(self, held: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(held), self._lock.stat())
+        except FileNotFoundError:
+            return False
+
+    @property
+    def _lock(self) -> Path:
+        return self.path.with_suffix(LOCK)
+
+    @property
+    def before(self) -> Path:
+        """File of the state before the last one."""
+        return self.path.with_suffix(BEFORE)
+
+    @property
+    def inputs(self) -> Path:
+        """Folder of what the run has made for itself, which goes when the state goes."""
+        return self.path.with_suffix("")
+
+    def is_held(self) -> bool:
+        """Whether another process goes on from it, or may: another user's lock cannot be tried."""
+        if self._held is not None or not self._lock.exists():
+            return False
+        try:
+            free = self._acquire(wait=False)
+        except PermissionError:
+            return True
+        self.let_go()
+        return not free
+
+    def clear(self) -> None:
+        """Remove the states and the folder, unless another process holds them."""
+        if not self.path.parent.exists():
+            return
+        try:
+            if not self._acquire(wait=False):
+                return
+        except PermissionError:  # another user's
+            return
+        for path in (self.path, self.before):
+            path.unlink(missing_ok=True)
+        with suppress(UserError):  # they cost room alone
+            remove_folder(self.inputs)
+        self._lock.unlink(missing_ok=True)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let others have what is there, if it is held."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+
+def _checkout() -> str:
+    """The folder that the run is of, and its machine."""
+    return fingerprint.of_bytes(f"{os.uname().nodename} {Path.cwd()}".encode())[:HASH_LETTERS]

@@ -1,0 +1,129 @@
+"""Vectors of a killed evaluation: what is encoded again, and what the files hold then."""
+
+import json
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from refusals import refuses
+from small_disk import disk_of
+
+from pipeline.score.evaluation.searches import kept
+
+IDS = np.arange(60, dtype=np.uint64)
+BLOCKS = [[f"text {row}" for row in range(start, start + 10)] for start in range(0, 60, 10)]
+DIM = 5
+
+
+class Killed(BaseException):
+    """What a kill is to a process that is not there any more: nothing but files is left."""
+
+
+class Model:
+    """Encodes blocks, and is killed before one of them."""
+
+    def __init__(self, killed_at=None):
+        self.asked, self.killed_at = [], killed_at
+
+    def encode(self, block):
+        if len(self.asked) == self.killed_at:
+            raise Killed
+        self.asked.append(block)
+        return np.array([[hash_of(text) + column for column in range(DIM)] for text in block])
+
+
+def hash_of(text):
+    return int(text.split()[1]) / 7
+
+
+def run(file, model, seconds=0.0, blocks=BLOCKS):
+    with suppress(Killed):
+        return kept.encoded("a student", file, IDS, iter(blocks), model.encode, "cosine", seconds)
+
+
+EXPECTED = np.array([[row / 7 + column for column in range(DIM)] for row in range(60)], np.float32)
+
+
+@pytest.mark.parametrize("done", [0, 1, 4, 6])
+def test_a_killed_run_goes_on_after_the_last_block_that_was_told(tmp_path, done):
+    file = tmp_path / "finetuned.bin"
+    run(file, Model(killed_at=done))
+    later = Model()
+    found = run(file, later)
+    assert later.asked == BLOCKS[done:]
+    assert found.ids.tolist() == IDS.tolist()
+    np.testing.assert_array_equal(found.vectors, EXPECTED)
+    assert file.read_bytes() == EXPECTED.tobytes()
+
+
+def test_what_was_not_told_yet_is_encoded_again(tmp_path):
+    file = tmp_path / "finetuned.bin"
+    run(file, Model(killed_at=2))
+    run(file, Model(killed_at=3), seconds=1e6)
+    assert file.stat().st_size > 2 * 10 * DIM * 4
+    later = Model()
+    run(file, later)
+    assert later.asked == BLOCKS[2:]
+    assert file.read_bytes() == EXPECTED.tobytes()
+
+
+def flip(file, record):
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def cut(file, record):
+    file.write_bytes(file.read_bytes()[:-3])
+
+
+def tell(content):
+    def write(file, record):
+        record.write_text(content)
+
+    return write
+
+
+DAMAGE = {
+    "a bit of a vector": flip,
+    "a file that is cut": cut,
+    "a record that is cut": tell('{"blocks": 3'),
+    "a record of another kind": tell("[]"),
+    "a record without a key": tell('{"blocks": 3, "rows": 30, "dim": 5}'),
+    "a record with a word for a number": tell('{"blocks": 3, "rows": "x", "dim": 5, "sha256": ""}'),
+    "a record in other letters": lambda file, record: record.write_bytes(b"\xff\xfe{}"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_told_and_all_is_encoded_again(tmp_path, damage, capsys):
+    file = tmp_path / "finetuned.bin"
+    run(file, Model(killed_at=3))
+    DAMAGE[damage](file, file.with_suffix(".json"))
+    later = Model()
+    run(file, later)
+    assert f"{file} is damaged: its texts are encoded again" in capsys.readouterr().err
+    assert later.asked == BLOCKS
+    assert file.read_bytes() == EXPECTED.tobytes()
+
+
+@pytest.mark.parametrize("missing", ["finetuned.bin", "finetuned.json"])
+def test_either_file_alone_is_no_state(tmp_path, missing, capsys):
+    file = tmp_path / "finetuned.bin"
+    run(file, Model(killed_at=3))
+    (tmp_path / missing).unlink()
+    later = Model()
+    run(file, later)
+    assert later.asked == BLOCKS
+    assert "damaged" not in capsys.readouterr().err
+    assert json.loads(file.with_suffix(".json").read_text())["rows"] == 60
+
+
+def test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room(tmp_path):
+    file = tmp_path / "finetuned.bin"
+    with disk_of(3 * 10 * DIM * 4 + 50), refuses("finetuned.bin cannot be written"):
+        run(file, Model())
+    later = Model()
+    run(file, later)
+    assert later.asked == BLOCKS[3:]
+    assert file.read_bytes() == EXPECTED.tobytes()
