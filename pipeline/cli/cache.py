@@ -16,7 +16,7 @@ from pipeline.core.atomic import is_untouched, remove_abandoned, remove_folder
 from pipeline.core.errors import UserError
 from pipeline.core.printable import printable
 from pipeline.core.progress import progress, say
-from pipeline.core.unfinished import Unfinished
+from pipeline.core.resumable import Resumable
 from pipeline.params.load import load
 from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS
@@ -52,7 +52,7 @@ def list_recipes(
         rows.append(
             (stored.fingerprint, _model(stored), *cells, ",".join(used.get(stored.fingerprint, [])) or NONE)
         )
-    for name, paths in store_files.trainings(folder).items():
+    for name, paths in store_files.unfinished(folder).items():
         size = str(sum(map(store_files.size, paths)))
         rows.append((name, UNFINISHED, NONE, NONE, size, NONE, NONE))
     for what, paths in {**_remade(folder), TASK_TEACHER: store_files.task_teachers(folder)}.items():
@@ -137,7 +137,7 @@ def prune(
         known = {"mteb results": results}
         known |= {what: {path.name: [path] for path in paths} for what, paths in _remade(folder).items()}
         known[TASK_TEACHER] = {path.name: [path] for path in store_files.task_teachers(folder)}
-        known[UNFINISHED] = store_files.trainings(folder)
+        known[UNFINISHED] = store_files.unfinished(folder)
         listed = [*stored_as, *(name for of in known.values() for name in of)]
         names = dict.fromkeys(_find(letters, listed) for letters in fingerprints)
         chosen = [stored_as[name] for name in names if name in stored_as]
@@ -151,7 +151,7 @@ def prune(
         params = load(params_file)
         others += [
             (name, UNFINISHED, paths)
-            for name, paths in store_files.trainings(folder).items()
+            for name, paths in store_files.unfinished(folder).items()
             if not store_files.is_named(name, params) and all(map(is_untouched, paths))
         ]
     freed = 0
@@ -197,10 +197,10 @@ def _remade(folder: Path) -> dict[str, list[Path]]:
 def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
     """Whether files and folders are gone now, or would be: those of a run that is at work stay."""
     if what == TASK_TEACHER:
-        if any(Unfinished(state).is_held() for state in store_files.asking(paths[0])):
+        if any(Resumable(state).is_held() for state in store_files.asking(paths[0])):
             return False
     if what == UNFINISHED:
-        unfinished = Unfinished(store_files.training_state(paths[0]))
+        unfinished = Resumable(store_files.state_of(paths[0]))
         if dry_run:
             return not unfinished.is_held()
         unfinished.clear()

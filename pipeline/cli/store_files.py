@@ -11,7 +11,7 @@ from pipeline.augment.back_translation import translations
 from pipeline.augment.back_translation.ctranslate2 import CONVERTED
 from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import PARTIAL, is_abandoned, remove_folder
-from pipeline.core.unfinished import BEFORE, LOCK, STATE
+from pipeline.core.resumable import BEFORE, LOCK, STATE
 from pipeline.params.load import Params
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.vectors.sets import published
@@ -28,6 +28,8 @@ MTEB_LETTERS = 16
 """How many letters of the model's fingerprint that name holds."""
 ASKING = "task-teacher-"
 """With what the names of a task teacher's trainings and locks begin."""
+OF_NO_STUDENT = (ASKING, "finetune-teacher-", "search_speed-")
+"""As `ASKING`, of all runs that are of no student."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +125,16 @@ def recipes(cache: Path) -> list[StoredRecipe]:
     return [StoredRecipe(folder) for folder in folders]
 
 
-def trainings(cache: Path) -> dict[str, list[Path]]:
+def unfinished(cache: Path) -> dict[str, list[Path]]:
     """What killed runs go on from, STAGE-STUDENT-HASH: states, the folder, the lock, or some of it."""
     found: dict[str, list[Path]] = {}
     for path in sorted((cache / "training").glob("[!.]*")):
-        found.setdefault(training_state(path).stem, []).append(path)
+        found.setdefault(state_of(path).stem, []).append(path)
     return found
 
 
-def training_state(path: Path) -> Path:
-    """Where the state of an unfinished training lies of which this is a part."""
+def state_of(path: Path) -> Path:
+    """Where the state of an unfinished run lies, or would, of which this is a part."""
     name = path.name
     for suffix in (BEFORE, STATE, LOCK):
         name = name.removesuffix(suffix)
@@ -162,15 +164,17 @@ def task_teachers(cache: Path) -> list[Path]:
 def asking(teacher: Path) -> list[Path]:
     """The states by whose locks a task teacher is held while it is trained or asked."""
     locks = (teacher.parent.parent / "training").glob(f"{ASKING}*-{teacher.name}{LOCK}")
-    return [training_state(lock) for lock in locks]
+    return [state_of(lock) for lock in locks]
 
 
-def is_named(training: str, params: Params) -> bool:
-    """Whether params name what is trained; a task teacher, which several classifiers share, goes by name."""
-    stage, _, rest = training.partition("-")
+def is_named(unfinished: str, params: Params) -> bool:
+    """Whether params name what the run is of; a task teacher, which classifiers share, goes by name alone."""
+    if unfinished.startswith(OF_NO_STUDENT):
+        return True
+    stage, _, rest = unfinished.partition("-")
     if stage == "classify":
         return rest.rpartition("@")[0] in params.classifiers
-    return rest.rpartition("-")[0] in params.students or training.startswith(ASKING)
+    return rest.rpartition("-")[0] in params.students
 
 
 def sealed(cache: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,8 @@ from pipeline.core.printable import printable
 
 PLAIN_SECONDS = 15.0
 """Between two plain lines, if nothing else is asked for."""
+LATE_SECONDS, MARKS = 120.0, 8
+"""Over how long a rate is taken, and how many times are kept of it."""
 
 Advance = Callable[[int], None]
 
@@ -22,7 +25,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def progress(
-    label: str, total: int | None, unit: str, plain_seconds: float | None = None
+    label: str, total: int | None, unit: str, plain_seconds: float | None = None, *, done: int = 0
 ) -> Iterator[Advance]:
     """Yield `advance(count)`; show rate and time left while it is called.
 
@@ -31,60 +34,84 @@ def progress(
         total: how many units there are; None: nobody knows.
         unit: what is counted, in the plural.
         plain_seconds: at least so long passes between two plain lines; None: `PLAIN_SECONDS`.
+        done: how many an earlier run has done, which are in no rate.
     """
     if sys.stderr.isatty():
-        with _bar(printable(label), total, unit) as advance:
+        with _bar(printable(label), total, unit, done) as advance:
             yield advance
     else:
         every = PLAIN_SECONDS if plain_seconds is None else plain_seconds
-        with _lines(label, total, unit, every) as advance:
+        with _lines(label, total, unit, every, done) as advance:
             yield advance
 
 
 @contextmanager
-def _bar(label: str, total: int | None, unit: str) -> Iterator[Advance]:
+def _bar(label: str, total: int | None, unit: str, before: int) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    rate = TextColumn("{task.fields[rate]:>9} " + unit + "/s")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        rate,
+        TextColumn("{task.fields[rate]:>9} " + unit + "/s"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=total, rate="")
-        started = time.monotonic()
-        done = 0
+        task = bar.add_task(label, total=total, rate="", completed=before)
+        pace = _Pace(before)
 
         def advance(count: int) -> None:
-            nonlocal done
-            done += count
-            bar.update(task, advance=count, rate=_figure(done / max(time.monotonic() - started, 1e-9)))
+            pace.done += count
+            bar.update(task, advance=count, rate=_figure(pace.of_late()))
 
         yield advance
 
 
 @contextmanager
-def _lines(label: str, total: int | None, unit: str, every: float) -> Iterator[Advance]:
+def _lines(label: str, total: int | None, unit: str, every: float, before: int) -> Iterator[Advance]:
+    pace = _Pace(before)
     started = last = time.monotonic()
-    done, of = 0, "" if total is None else f" of {total:,}"
+    of = "" if total is None else f" of {total:,}"
 
     def advance(count: int) -> None:
-        nonlocal last, done
-        done += count
+        nonlocal last
+        pace.done += count
         now = time.monotonic()
         if now - last >= every:
             last = now
-            rate = done / (now - started)
-            left = "" if total is None else f", {(total - done) / rate if rate else math.inf:,.0f} s left"
-            say(f"{label}: {done:,}{of} {unit}, {_figure(rate)}/s{left}")
+            rate = pace.of_late()
+            left = (
+                "" if total is None else f", {(total - pace.done) / rate if rate else math.inf:,.0f} s left"
+            )
+            say(f"{label}: {pace.done:,}{of} {unit}, {_figure(rate)}/s{left}")
 
     yield advance
     seconds = time.monotonic() - started
-    say(f"{label}: {done:,}{of} {unit} in {seconds:,.1f} s, {_figure(done / max(seconds, 1e-9))}/s")
+    rate = _figure((pace.done - before) / max(seconds, 1e-9))
+    say(f"{label}: {pace.done:,}{of} {unit} in {seconds:,.1f} s, {rate}/s")
+
+
+class _Pace:
+    """How fast units are done of late: what a cache gave at once tells nothing of the rest.
+
+    Args:
+        done: how many are done before it begins.
+    """
+
+    def __init__(self, done: int) -> None:
+        self.done = done
+        self._marks = deque([(time.monotonic(), done)])
+
+    def of_late(self) -> float:
+        """Units a second since the last mark that is old enough, or since the start."""
+        now = time.monotonic()
+        while len(self._marks) > 1 and now - self._marks[1][0] >= LATE_SECONDS:
+            self._marks.popleft()
+        since, before = self._marks[0]
+        if now - self._marks[-1][0] >= LATE_SECONDS / MARKS:
+            self._marks.append((now, self.done))
+        return (self.done - before) / max(now - since, 1e-9)
 
 
 def _figure(rate: float) -> str:

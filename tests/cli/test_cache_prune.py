@@ -13,18 +13,20 @@ from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.train.loop.checkpoint import Checkpoint
 
 
-def test_unfinished_trainings_are_listed_and_pruned_of_students_that_are_gone(stores):
+def test_unfinished_runs_are_listed_and_pruned_of_students_that_are_gone(stores):
     cache("prune")
     folder = Path(".cache/training")
-    kept = {f"{stage}-tiny-0123456789abcdef" for stage in ("distill", "finetune")}
+    of_tiny = [f"{stage}-tiny" for stage in ("distill", "finetune", "evaluate")]
+    kept = {f"{name}-0123456789abcdef" for name in (*of_tiny, "search_speed", "finetune-teacher")}
     gone = {f"distill-{name}-0123456789abcdef" for name in ("tin", "tiny-er", "hpd")}
+    gone |= {"evaluate-hpd-0123456789abcdef"}
     for name in kept | gone:
         (folder / name).mkdir(parents=True)
         (folder / name / "rows.npy").write_bytes(b"123")
         (folder / f"{name}.safetensors").write_bytes(b"12345")
         (folder / f"{name}.before.safetensors").write_bytes(b"12")
     told = ["unfinished run", "-", "-", "10", "-", "-"]
-    assert lines(cache("list"))[-5:] == [[name, *told] for name in sorted(kept | gone)]
+    assert lines(cache("list"))[-9:] == [[name, *told] for name in sorted(kept | gone)]
     assert lines(cache("prune")) == []
     for path in folder.rglob("*"):
         os.utime(path, (1e9, 1e9))

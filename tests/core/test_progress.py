@@ -62,3 +62,40 @@ def test_work_may_be_told_more_often(capsys):
         advance(1)
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(",")[0] for line in lines[:-1]] == ["embed: 3 texts", "embed: 4 texts"]
+
+
+def test_what_an_earlier_run_has_done_is_in_no_rate(capsys, monkeypatch):
+    now = clock(monkeypatch)
+    with progress("train tiny", 1100, "steps", plain_seconds=0.0, done=1000) as advance:
+        now[0] += 10
+        advance(50)
+        now[0] += 10
+        advance(50)
+    assert capsys.readouterr().err.splitlines() == [
+        "train tiny: 1,050 of 1,100 steps, 5.0/s, 10 s left",
+        "train tiny: 1,100 of 1,100 steps, 5.0/s, 0 s left",
+        "train tiny: 1,100 of 1,100 steps in 20.0 s, 5.0/s",
+    ]
+
+
+def test_the_time_left_is_that_of_the_pace_of_late(capsys, monkeypatch):
+    """A store gives 10,000 vectors at once; the teacher makes 20 a second of the others."""
+    now = clock(monkeypatch)
+    with progress("encode corpus", 20_000, "texts", plain_seconds=15.0) as advance:
+        advance(10_000)
+        for _ in range(20):
+            now[0] += 15
+            advance(300)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("10,300 of 20,000 texts, 687/s, 14 s left")
+    assert lines[10:20] == [
+        f"encode corpus: {10_000 + 300 * done:,} of 20,000 texts, 20/s, {500 - 15 * done} s left"
+        for done in range(11, 21)
+    ]
+
+
+def clock(monkeypatch):
+    """A clock that stands still but for what is added to its one entry."""
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now

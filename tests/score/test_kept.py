@@ -36,9 +36,10 @@ def hash_of(text):
     return int(text.split()[1]) / 7
 
 
-def run(file, model, seconds=0.0, blocks=BLOCKS):
+def run(file, model, seconds=0.0, precision="float32"):
     with suppress(Killed):
-        return kept.encoded("a student", file, IDS, iter(blocks), model.encode, "cosine", seconds)
+        told = (model.encode, precision, "cosine", seconds)
+        return kept.encoded("a student", file, IDS, iter(BLOCKS), *told)
 
 
 EXPECTED = np.array([[row / 7 + column for column in range(DIM)] for row in range(60)], np.float32)
@@ -91,6 +92,9 @@ DAMAGE = {
     "a record of another kind": tell("[]"),
     "a record without a key": tell('{"blocks": 3, "rows": 30, "dim": 5}'),
     "a record with a word for a number": tell('{"blocks": 3, "rows": "x", "dim": 5, "sha256": ""}'),
+    "a record of fewer blocks": lambda file, record: record.write_text(
+        record.read_text().replace('"blocks": 3', '"blocks": 2')
+    ),
     "a record in other letters": lambda file, record: record.write_bytes(b"\xff\xfe{}"),
 }
 
@@ -102,7 +106,7 @@ def test_damage_is_told_and_all_is_encoded_again(tmp_path, damage, capsys):
     DAMAGE[damage](file, file.with_suffix(".json"))
     later = Model()
     run(file, later)
-    assert f"{file} is damaged: its texts are encoded again" in capsys.readouterr().err
+    assert f"{file} is damaged" in capsys.readouterr().err
     assert later.asked == BLOCKS
     assert file.read_bytes() == EXPECTED.tobytes()
 
@@ -127,3 +131,12 @@ def test_a_full_disk_is_told_and_the_run_goes_on_once_there_is_room(tmp_path):
     run(file, later)
     assert later.asked == BLOCKS[3:]
     assert file.read_bytes() == EXPECTED.tobytes()
+
+
+def test_vectors_of_another_precision_are_made_again(tmp_path, capsys):
+    file = tmp_path / "finetuned.bin"
+    run(file, Model(killed_at=3), precision="bfloat16")
+    later = Model()
+    run(file, later)
+    assert later.asked == BLOCKS
+    assert "of another precision" in capsys.readouterr().err

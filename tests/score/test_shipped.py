@@ -1,6 +1,10 @@
 """Students as the evaluation encodes with them."""
 
+import errno
+import json
 import tempfile
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +12,19 @@ import polars as pl
 import pytest
 from refusals import refuses
 from sentence_transformers import SentenceTransformer
+from small_params import small_params
 from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
 
+from pipeline.core import resumable
+from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.encoders import packed_model
+from pipeline.params.load import Params
 from pipeline.params.runtime import Runtime
-from pipeline.score.evaluation.searches.shipped import embeddings
+from pipeline.score.evaluation.searches import kept
+from pipeline.score.evaluation.searches.shipped import embeddings, kept_folder
 
 BLOCKS = {
     "static": static_block(),
@@ -95,3 +104,88 @@ def test_bfloat16_is_of_transformers_and_near_by(parts, tmp_path, kind):
     most = 0.02 * np.abs(exact).max() if kind in ("transformer", "compact") else 1e-12
     assert 0 <= np.abs(near - exact).max() < most
     assert (near == exact).all() == (kind in ("static", "bilstm"))
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_a_kill_between_two_blocks_changes_no_byte(parts, tmp_path, kind, monkeypatch):
+    learner = implementation("train.students.kinds", kind).build(BLOCKS[kind], parts)
+    student_folder.write(learner, "a card", tmp_path / kind)
+    ids = np.sort(texts.text_ids(WANTED))
+    by_id = dict(zip(texts.text_ids(WANTED).tolist(), WANTED, strict=True))
+    table = pl.DataFrame({"text_id": ids, "text": [by_id[one] for one in ids.tolist()]})
+    texts.write(table, texts.LABELLED_SCHEMA, tmp_path / "texts.parquet")
+    runtime = Runtime(tokens_per_batch=4, checkpoint_seconds=1)
+    told = (tmp_path / kind, "distill@x", tmp_path / "texts.parquet", "float32", runtime)
+    expected = embeddings(*told, tmp_path / "whole.bin")
+
+    seconds, add, blocks = count(0, 2), kept._Whole.add, []
+
+    def killed(self, vectors):
+        blocks.append(len(vectors))
+        if len(blocks) == 3:
+            raise KeyboardInterrupt
+        add(self, vectors)
+
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(kept.time, "monotonic", lambda: next(seconds))
+        patched.setattr(kept._Whole, "add", killed)
+        embeddings(*told, tmp_path / "killed.bin")
+    assert len(blocks) == 3
+    assert json.loads((tmp_path / "killed.json").read_text())["rows"] == sum(blocks[:2])
+    found = embeddings(*told, tmp_path / "killed.bin")
+    assert (tmp_path / "killed.bin").read_bytes() == (tmp_path / "whole.bin").read_bytes()
+    np.testing.assert_array_equal(found.vectors, expected.vectors)
+
+
+def asked(ids=(1, 2), **changes):
+    """The folder that a killed stage leaves, by what is asked."""
+    told = (small_params_of(**changes), "evaluate-tiny", np.array(ids, np.uint64))
+    with suppress(KeyboardInterrupt), kept_folder(*told) as folder:
+        (folder / "x.bin").write_bytes(b"x")
+        kill()
+    return folder
+
+
+def kill():
+    raise KeyboardInterrupt
+
+
+def small_params_of(**runtime):
+    return Params.model_validate(small_params(runtime={"cache": "cache", "device": "cpu", **runtime}))
+
+
+def test_a_folder_is_of_the_texts_and_of_how_they_are_encoded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = asked()
+    assert asked(checkpoint_seconds=7, memory=1.0) == first
+    for other in ({"ids": (1, 3)}, {"tokens_per_batch": 100}):
+        assert asked(**other) != first
+        assert not first.exists()  # what this checkout left of the same stage before
+        first = asked(**other)
+
+
+def test_a_mistake_leaves_no_vectors_and_the_end_none_either(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ids = np.array([1, 2], np.uint64)
+    for error in (UserError("a fault"), None):
+        with suppress(UserError), kept_folder(small_params_of(), "evaluate-tiny", ids) as folder:
+            (folder / "x.bin").write_bytes(b"x")
+            if error:
+                raise error
+        assert list(Path("cache/training").iterdir()) == []
+
+
+def test_without_locks_each_run_has_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(resumable.fcntl, "flock", no_locks)
+    ids = np.array([1, 2], np.uint64)
+    with kept_folder(small_params_of(), "evaluate-tiny", ids) as one:
+        with kept_folder(small_params_of(), "evaluate-tiny", ids) as other:
+            assert one != other
+            (one / "x.bin").write_bytes(b"x")
+        assert (one / "x.bin").exists()
+    assert not one.exists()

@@ -67,9 +67,8 @@ def test_the_texts_that_are_scored_come_from_both_files(tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", [1, 7, 16, 500])
 def test_windows_do_not_depend_on_the_blocks(monkeypatch, size):
     monkeypatch.setattr(packed_model, "TEXTS_AT_A_TIME", 16)
-    monkeypatch.setattr(packed_model, "CHARACTERS_AT_A_TIME", 200)
     lengths = np.random.default_rng(0).integers(1, 60, 150)
     given = ["x" * length for length in lengths.tolist()]
-    whole = [given[start:stop] for start, stop in packed_model.windows(given)]
+    whole = [given[start:stop] for start, stop in packed_model.windows(given, 200)]
     blocks = [given[start : start + size] for start in range(0, len(given), size)]
-    assert [*shipped._as_windows(blocks)] == whole
+    assert [*shipped._cut(blocks, 200)] == whole

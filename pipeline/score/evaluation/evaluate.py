@@ -86,16 +86,13 @@ def main(
     )
     states = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
     files = {state: fingerprint.of_folder(folder) for state, folder in states.items()}
-    with (
-        shipped.unfinished(params, f"evaluate-{name}", files, ids) as kept,
-        scratch_folder(kept) as scratch,
-    ):
+    with shipped.kept_folder(params, f"evaluate-{name}", ids) as kept, scratch_folder(kept) as scratch:
         table = scratch / "texts.parquet"
         shipped.write_texts(eval_texts, compared.texts, ids, table)
 
         def encoded(state: str) -> Embeddings:
             wrote = f"{'finetune' if state == 'finetuned' else 'distill'}@{name}"
-            file = kept / f"{state}.bin"
+            file = kept / f"{files[state]}.bin"
             return shipped.embeddings(states[state], wrote, table, precision, params.runtime, file)
 
         student = encoded("finetuned")

@@ -45,10 +45,7 @@ def main(
         ids = evaluation.text_ids(retrieval)
         shown = [name for name in params.students if not student_folder.refusal(students / name)]
         files = {name: fingerprint.of_folder(students / name) for name in shown}
-        with (
-            shipped.unfinished(params, "search_speed", files, ids) as kept,
-            scratch_folder(kept) as folder,
-        ):
+        with shipped.kept_folder(params, "search_speed", ids) as kept, scratch_folder(kept) as folder:
             table = folder / "texts.parquet"
             shipped.write_texts(eval_texts, pl.DataFrame(schema=texts.LABELLED_SCHEMA), ids, table)
 
@@ -57,7 +54,7 @@ def main(
                 blocks, compared = teacher.of(ids, teacher_view), teacher.similarity(teacher_view)
                 yield "teacher", in_file(folder / "teacher.bin", ids, blocks, compared)
                 for name in shown:
-                    how, file = params.evaluate.precision, kept / f"{name}.bin"
+                    how, file = params.evaluate.precision, kept / f"{files[name]}.bin"
                     wrote = f"finetune@{name}"
                     yield name, shipped.embeddings(students / name, wrote, table, how, params.runtime, file)
 

@@ -1,4 +1,4 @@
-"""Unfinished trainings: everything the loop needs to go on, as safetensors (no pickles)."""
+"""Resumable trainings: everything the loop needs to go on, as safetensors (no pickles)."""
 
 import json
 import os
@@ -14,10 +14,10 @@ from torch import Tensor
 from pipeline.core import fingerprint, json_text, seal
 from pipeline.core.atomic import atomic_file
 from pipeline.core.progress import say
-from pipeline.core.unfinished import Unfinished
+from pipeline.core.resumable import Resumable
 
 
-class Checkpoint(Unfinished):
+class Checkpoint(Resumable):
     """The state of one training, and the one before it; its prepared inputs lie in the folder."""
 
     def save(

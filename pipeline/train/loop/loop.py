@@ -167,10 +167,9 @@ def fit(
     evaluations = settings.evaluation_steps()
     written = time.monotonic()
     with (
-        progress(f"{settings.block} {settings.name}", settings.steps, "steps") as advance,
+        progress(f"{settings.block} {settings.name}", settings.steps, "steps", done=run.at.step) as advance,
         ReadAhead(read_ahead, settings.batch, *epochs(settings.own, settings.beside)) as ahead,
     ):
-        advance(run.at.step)
         while True:
             if run.at.step in evaluations and (not run.curve or run.curve[-1].step < run.at.step):
                 with run.averaging.shown() if run.averaging else nullcontext():

@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from pipeline.core import fingerprint, machine
-from pipeline.core.atomic import disk_errors
-from pipeline.core.unfinished import Unfinished
+from pipeline.core.atomic import disk_errors, scratch_folder
+from pipeline.core.errors import UserError
+from pipeline.core.resumable import Resumable
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.params.load import Params
@@ -23,18 +24,20 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 BATCH_SIZE = 64
-CHARACTERS_AT_A_TIME = 1 << 19
-"""Of texts that are encoded before the next ones are cut: some ten seconds of a small transformer."""
+PRECISION = "evaluate.precision"
+CHARACTERS_OF_A_TOKEN = 32
+"""A block has so many characters for each token of a batch: some eight batches, which take seconds."""
 
 
 @contextmanager
-def unfinished(params: Params, name: str, students: dict[str, str], ids: Ids) -> Iterator[Path]:
-    """Yield the folder for the vectors of a stage, with what a killed run of it has left; it goes at the end.
+def kept_folder(params: Params, name: str, ids: Ids) -> Iterator[Path]:
+    """Yield a folder for students' vectors, with what a killed run of the stage has left; it goes at the end.
+
+    Where the cache's file system has no locks, it is a new folder.
 
     Args:
-        params: `runtime`, and `evaluate.precision`.
+        params: `runtime`.
         name: of the stage.
-        students: fingerprints of the students by what their vectors are named.
         ids: of the texts, ascending.
 
     Raises:
@@ -43,19 +46,22 @@ def unfinished(params: Params, name: str, students: dict[str, str], ids: Ids) ->
     import pipeline.encoders.packed_model  # its code is part of what decides the vectors  # noqa: F401
 
     runtime = params.runtime
-    how = {
-        "precision": params.evaluate.precision,
-        "device": machine.find_device(runtime.device),
-        "tokens_per_batch": runtime.tokens_per_batch,
-    }
-    texts_digest = fingerprint.of_bytes(ids.tobytes())
-    found = Unfinished.of(Path(runtime.cache), name, students=students, texts=texts_digest, how=how)
+    how = {"device": machine.find_device(runtime.device), "tokens_per_batch": runtime.tokens_per_batch}
+    digest = fingerprint.of_bytes(ids.tobytes())
+    found = Resumable.of(Path(runtime.cache), name, texts=digest, how=how)
     found.hold()
     try:
-        with disk_errors(found.inputs):
-            found.inputs.mkdir(exist_ok=True)
-        yield found.inputs
+        if found.locks:
+            with disk_errors(found.inputs):
+                found.inputs.mkdir(exist_ok=True)
+            yield found.inputs
+        else:
+            with scratch_folder(found.inputs) as alone:
+                yield alone
         found.clear()
+    except UserError:  # a kill leaves the vectors, a mistake does not
+        found.clear()
+        raise
     finally:
         found.let_go()
 
@@ -103,28 +109,34 @@ def embeddings(
         UserError: there is none, or it is damaged; torch sees no such device.
     """
     model = student_folder.read(folder, stage).eval().to(machine.find_device(runtime.device))
-    encode = packed(model, precision, "evaluate.precision", runtime.tokens_per_batch) or partial(
-        model.encode, prompt="", batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
-    )
+    encode, taken = packed(model, precision, PRECISION, runtime.tokens_per_batch), "float32"
+    if encode:
+        taken = machine.chosen[PRECISION]
+    else:
+        encode = partial(
+            model.encode, prompt="", batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
+        )
+    blocks = texts.stream(table, None, student_folder.prompts(folder))
     return kept.encoded(
         f"{folder.parent.name} {folder.name}",
         file,
         texts.ids(table, None),
-        _cut(texts.stream(table, None, student_folder.prompts(folder))),
+        _cut(blocks, CHARACTERS_OF_A_TOKEN * runtime.tokens_per_batch),
         encode,
+        taken,
         student_folder.similarity(folder),
         runtime.checkpoint_seconds,
     )
 
 
-def _cut(blocks: Iterable[list[str]]) -> Iterator[list[str]]:
-    """The same texts, cut alike however they are read: no vector depends on the blocks."""
+def _cut(blocks: Iterable[list[str]], characters: int) -> Iterator[list[str]]:
+    """The same texts, so many characters at a time, cut alike however they are read."""
     from pipeline.encoders.packed_model import windows
 
     waiting: list[str] = []
     for block in blocks:
         waiting += block
-        *whole, (last, _) = windows(waiting, CHARACTERS_AT_A_TIME)
+        *whole, (last, _) = windows(waiting, characters)
         yield from (waiting[start:stop] for start, stop in whole)
         waiting = waiting[last:]
     yield waiting

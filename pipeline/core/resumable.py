@@ -23,7 +23,7 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 @dataclass
-class Unfinished:
+class Resumable:
     """What one run of a stage has done, in files that are gone once the stage is over.
 
     Runs may share a cache: what a running one holds no other removes.
@@ -33,6 +33,8 @@ class Unfinished:
     """CACHE/training/NAME-HASH.safetensors: a training's state. What is not trained has the folder alone."""
     _held: int | None = field(default=None, compare=False, repr=False)
     """Descriptor of the lock file while the stage runs; the system lets go of it when the process ends."""
+    locks: bool = field(default=True, compare=False, repr=False)
+    """Whether the file system has locks, as far as is known."""
 
     @classmethod
     def of(cls, cache: Path, name: str, **identity: str | dict[str, Any]) -> Self:
@@ -94,6 +96,7 @@ class Unfinished:
             except OSError as error:
                 if error.errno not in NO_LOCKS:
                     raise
+                self.locks = False
             if self._is_at_its_place(held):
                 self._held = held
             else:  # whoever held it has removed it
