@@ -56,7 +56,7 @@ def steps_of(folder, most=1000):
             classify(folder)
             most = next(done)
     for one in held:  # as when a process ends
-        one._let_go()
+        one.let_go()
     return most
 
 

@@ -17,11 +17,10 @@ from small_disk import disk_of
 from small_params import small_params
 from small_students import TEACHER_DIM, static_block, teacher
 
-from pipeline.core import seal
+from pipeline.core import kept_rows, seal
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.score.evaluation import evaluate, items
-from pipeline.score.evaluation.searches import kept
 from pipeline.score.search import search_speed, search_times
 from pipeline.tasks import pairs, retrieval
 from pipeline.tasks.embeddings import Embeddings
@@ -202,16 +201,16 @@ def whole(*outs):
 @pytest.fixture
 def counted(monkeypatch):
     """How many texts students encode, by whose vectors they are."""
-    texts_of, encoded = Counter(), kept.encoded
+    texts_of, made = Counter(), kept_rows.made
 
-    def counting(label, file, ids, blocks, encode, *told):
-        def count(block):
+    def counting(label, unit, file, all_rows, blocks, make, *told):
+        def counted_block(block):
             texts_of[label.split()[0]] += len(block)
-            return encode(block)
+            return make(block)
 
-        return encoded(label, file, ids, blocks, count, *told)
+        return made(label, unit, file, all_rows, blocks, counted_block, *told)
 
-    monkeypatch.setattr(kept, "encoded", counting)
+    monkeypatch.setattr(kept_rows, "made", counting)
     return texts_of
 
 

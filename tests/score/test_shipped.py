@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 from small_params import small_params
 from small_students import TEXTS, bilstm_block, compact_block, static_block, transformer_block
 
-from pipeline.core import resumable
+from pipeline.core import kept_rows, resumable
 from pipeline.core.errors import UserError
 from pipeline.core.registry import implementation
 from pipeline.data.common import texts
@@ -23,7 +23,6 @@ from pipeline.data.student import student_folder
 from pipeline.encoders import packed_model
 from pipeline.params.load import Params
 from pipeline.params.runtime import Runtime
-from pipeline.score.evaluation.searches import kept
 from pipeline.score.evaluation.searches.shipped import embeddings, kept_folder
 
 BLOCKS = {
@@ -118,17 +117,17 @@ def test_a_kill_between_two_blocks_changes_no_byte(parts, tmp_path, kind, monkey
     told = (tmp_path / kind, "distill@x", tmp_path / "texts.parquet", "float32", runtime)
     expected = embeddings(*told, tmp_path / "whole.bin")
 
-    seconds, add, blocks = count(0, 2), kept._Whole.add, []
+    seconds, add, blocks = count(0, 2), kept_rows._Whole.add, []
 
-    def killed(self, vectors):
-        blocks.append(len(vectors))
+    def killed(self, rows):
+        blocks.append(len(rows))
         if len(blocks) == 3:
             raise KeyboardInterrupt
-        add(self, vectors)
+        add(self, rows)
 
     with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
-        patched.setattr(kept.time, "monotonic", lambda: next(seconds))
-        patched.setattr(kept._Whole, "add", killed)
+        patched.setattr(kept_rows.time, "monotonic", lambda: next(seconds))
+        patched.setattr(kept_rows._Whole, "add", killed)
         embeddings(*told, tmp_path / "killed.bin")
     assert len(blocks) == 3
     assert json.loads((tmp_path / "killed.json").read_text())["rows"] == sum(blocks[:2])

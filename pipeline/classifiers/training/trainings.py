@@ -207,10 +207,12 @@ class Trainings:
 
     @torch.no_grad()
     def _vectors(self, student: Student) -> Embeddings:
-        """Of all texts, by the student as it starts and as it ships."""
+        """Of the texts with labels, by the student as it starts and as it ships."""
         student.module.to(self._world.device)
-        parts = (student.encode(part).vectors.float() for part in self._inputs.tokens.in_parts())
+        task = self._task
+        labelled = np.unique(np.concatenate([task.train.texts[: task.labelled], task.test.texts]))
+        tokens = self._inputs.tokens.select(labelled)
+        parts = (student.encode(part).vectors.float() for part in tokens.in_parts())
         shipped = [(normalize(part, dim=1) if self._start.unit else part).cpu().numpy() for part in parts]
-        vectors = np.concatenate(shipped)
-        ids = self._task.texts["text_id"].to_numpy()
-        return Embeddings(ids, vectors, self._start.similarity)
+        ids = task.texts["text_id"].to_numpy()[labelled]
+        return Embeddings(ids, np.concatenate(shipped), self._start.similarity)

@@ -24,10 +24,10 @@ from pipeline.classifiers.training.losses import matched
 from pipeline.classifiers.training.start import Start
 from pipeline.classifiers.training.task import ClassifierTask, Told
 from pipeline.classifiers.training.trainings import Trainings
-from pipeline.core import fingerprint, json_text, seal
+from pipeline.core import fingerprint, json_text, kept_rows, seal
 from pipeline.core.atomic import atomic_folder, remove_folder
 from pipeline.core.errors import UserError
-from pipeline.core.progress import progress, say
+from pipeline.core.progress import say
 from pipeline.data.models.locate import find_model, weights_hash
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.classifiers import Classifier, ClassifierTrain, TunedTeacher
@@ -43,6 +43,7 @@ VERSION = 1
 """To be raised where the same block gives another teacher."""
 LETTERS = 16
 WEIGHTS, CHOSEN = "weights.safetensors", "chosen.json"
+ROWS_AT_A_TIME = 4096
 LOGITS, STATES, SCORES = "logits.npy", "states.npy", "scores.json"
 KEYS = re.compile(r"(?<![\w./])(?:init\.(model|revision|layers|pooling|max_length)|train\.(lr))\b")
 """Of a student's encoder and of its training, in messages."""
@@ -138,7 +139,8 @@ class TaskTeacher:
                 trainings = self._trainings(task, f"{beginning}@")
                 if not _is_whole(trained):
                     _train(trainings, trained)
-                self._ask(trainings, trained, task, table, rows, layers, told)
+                keep = lock.inputs / f"{told.name}.bin"
+                self._ask(trainings, trained, task, table, rows, layers, told, keep)
                 trainings.clear()
         lock.clear()
         return _read(told)
@@ -179,6 +181,7 @@ class TaskTeacher:
         rows: Rows,
         layers: tuple[int, ...],
         folder: Path,
+        keep: Path,
     ) -> None:
         from safetensors.torch import load_model
 
@@ -189,7 +192,9 @@ class TaskTeacher:
         scores = classification.scores_of(joint.predict(test), task.test.classes, len(task.labels))
         chosen = json_text.parse((trained / CHOSEN).read_text(encoding="utf-8"))
         with atomic_folder(folder) as made:
-            write_told(joint, rows, layers, made, f"{self.name}'s task teacher")
+            how, seconds = fingerprint.of_file(trained / WEIGHTS), self.runtime.checkpoint_seconds
+            name = f"{self.name}'s task teacher"
+            write_told(joint, rows, layers, made, name=name, keep=keep, how=how, seconds=seconds)
             _write({"scores": scores, **chosen}, made / SCORES)
 
 
@@ -203,25 +208,54 @@ def _train(trainings: Trainings, folder: Path) -> None:
 
 
 @torch.no_grad()
-def write_told(joint: Joint, rows: Rows, layers: tuple[int, ...], folder: Path, name: str) -> None:
-    """Write the logits of rows, and their first tokens' states in some layers, each brought to length 1."""
-    logits = np.empty((len(rows), joint.head.output.out_features), np.float32)
-    states: NDArray[np.float16] | None = None
-    with progress(f"{name} tells", len(rows), "rows") as advance:
-        # By length, so that an encoder which fills texts up has little to fill.
-        lengths = joint.lengths(rows)
-        order = np.argsort(lengths, kind="stable")
-        for places in parts_of(lengths[order]):
-            part = order[places]
-            found, first = joint.logits_and_states(rows[part], layers)
-            logits[part] = found.float().cpu().numpy()
-            if first is not None:
-                if states is None:
-                    shape = (len(rows), *first.shape[1:])
-                    states = np.lib.format.open_memmap(folder / STATES, "w+", np.float16, shape)
-                states[part] = normalize(first, dim=2).cpu().numpy().astype(np.float16)
-            advance(len(part))
-    np.save(folder / LOGITS, logits)
+def write_told(
+    joint: Joint,
+    rows: Rows,
+    layers: tuple[int, ...],
+    folder: Path,
+    *,
+    name: str,
+    keep: Path,
+    how: str,
+    seconds: float,
+) -> None:
+    """Write the logits of rows, and their first tokens' states in some layers, each brought to length 1.
+
+    Args:
+        joint: what is asked.
+        rows: of its texts.
+        layers: whose states are wanted.
+        folder: of the files.
+        name: whose they are, for the progress.
+        keep: a file for what has been told, from which a killed run goes on.
+        how: the digest of its weights: what others have told is told again.
+        seconds: how often it is fit for that.
+    """
+    # By length, so that an encoder which fills texts up has little to fill.
+    lengths = joint.lengths(rows)
+    order = np.argsort(lengths, kind="stable")
+
+    def tell(places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        found, first = joint.logits_and_states(rows[order[places]], layers)
+        parts = [found.float().cpu().numpy().view(np.uint8)]
+        if first is not None:
+            states = normalize(first, dim=2).cpu().numpy().astype(np.float16)
+            parts.append(states.reshape(len(places), -1).view(np.uint8))
+        return np.concatenate(parts, axis=1)
+
+    keep.parent.mkdir(parents=True, exist_ok=True)
+    blocks = parts_of(lengths[order])
+    told = kept_rows.made(f"{name} tells", "rows", keep, len(rows), blocks, tell, how, seconds)
+    width = joint.head.output.out_features * np.dtype(np.float32).itemsize
+    back = np.argsort(order, kind="stable")
+    np.save(folder / LOGITS, np.ascontiguousarray(told[:, :width]).view(np.float32)[back])
+    if layers:
+        flat = told[:, width:].view(np.float16)
+        states = np.lib.format.open_memmap(
+            folder / STATES, "w+", np.float16, (len(rows), len(layers), flat.shape[1] // len(layers))
+        )
+        for part in np.array_split(np.arange(len(rows)), max(1, len(rows) // ROWS_AT_A_TIME)):
+            states[part] = flat[back[part]].reshape(len(part), *states.shape[1:])
 
 
 @contextmanager

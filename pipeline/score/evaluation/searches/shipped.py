@@ -1,6 +1,6 @@
 """A trained student's vectors, as its users get them but for rounding."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from pipeline.core import fingerprint, machine
+from pipeline.core import fingerprint, kept_rows, machine
 from pipeline.core.atomic import disk_errors, scratch_folder
 from pipeline.core.errors import UserError
 from pipeline.core.resumable import Resumable
@@ -17,13 +18,15 @@ from pipeline.data.common import texts
 from pipeline.data.student import student_folder
 from pipeline.params.load import Params
 from pipeline.params.runtime import Runtime
-from pipeline.score.evaluation.searches import kept
 from pipeline.tasks.embeddings import Embeddings, Ids
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 BATCH_SIZE = 64
+Encode = Callable[[Sequence[str]], NDArray[np.floating]]
+"""Texts to vectors (n, dim)."""
+
 PRECISION = "evaluate.precision"
 CHARACTERS_OF_A_TOKEN = 32
 """A block has so many characters for each token of a batch: some eight batches, which take seconds."""
@@ -117,16 +120,16 @@ def embeddings(
             model.encode, prompt="", batch_size=BATCH_SIZE, convert_to_numpy=True, show_progress_bar=False
         )
     blocks = texts.stream(table, None, student_folder.prompts(folder))
-    return kept.encoded(
-        f"{folder.parent.name} {folder.name}",
-        file,
-        texts.ids(table, None),
-        _cut(blocks, CHARACTERS_OF_A_TOKEN * runtime.tokens_per_batch),
-        encode,
-        taken,
-        student_folder.similarity(folder),
-        runtime.checkpoint_seconds,
+    cut = _cut(blocks, CHARACTERS_OF_A_TOKEN * runtime.tokens_per_batch)
+    ids, label = texts.ids(table, None), f"{folder.parent.name} {folder.name}"
+    vectors = kept_rows.made(
+        label, "texts", file, len(ids), cut, partial(_in_float32, encode), taken, runtime.checkpoint_seconds
     )
+    return Embeddings(ids, vectors, student_folder.similarity(folder))
+
+
+def _in_float32(encode: Encode, given: Sequence[str]) -> NDArray[np.float32]:
+    return encode(given).astype(np.float32, copy=False)
 
 
 def _cut(blocks: Iterable[list[str]], characters: int) -> Iterator[list[str]]:
@@ -144,7 +147,7 @@ def _cut(blocks: Iterable[list[str]], characters: int) -> Iterator[list[str]]:
 
 def packed(
     model: "SentenceTransformer", precision: machine.Precision, key: str, tokens_per_batch: int | None = None
-) -> kept.Encode | None:
+) -> Encode | None:
     """What encodes with a transformer that can be packed; None for other models, which have float32 alone.
 
     Args:

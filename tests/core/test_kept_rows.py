@@ -1,4 +1,4 @@
-"""Vectors of a killed evaluation: what is encoded again, and what the files hold then."""
+"""Rows of a killed run: which are made again, and what the files hold then."""
 
 import json
 from contextlib import suppress
@@ -8,9 +8,8 @@ import pytest
 from refusals import refuses
 from small_disk import disk_of
 
-from pipeline.score.evaluation.searches import kept
+from pipeline.core import kept_rows
 
-IDS = np.arange(60, dtype=np.uint64)
 BLOCKS = [[f"text {row}" for row in range(start, start + 10)] for start in range(0, 60, 10)]
 DIM = 5
 
@@ -29,17 +28,17 @@ class Model:
         if len(self.asked) == self.killed_at:
             raise Killed
         self.asked.append(block)
-        return np.array([[hash_of(text) + column for column in range(DIM)] for text in block])
+        return np.array([[of(text) + column for column in range(DIM)] for text in block], np.float32)
 
 
-def hash_of(text):
+def of(text):
     return int(text.split()[1]) / 7
 
 
 def run(file, model, seconds=0.0, precision="float32"):
     with suppress(Killed):
-        told = (model.encode, precision, "cosine", seconds)
-        return kept.encoded("a student", file, IDS, iter(BLOCKS), *told)
+        told = (60, iter(BLOCKS), model.encode, precision, seconds)
+        return kept_rows.made("a student", "texts", file, *told)
 
 
 EXPECTED = np.array([[row / 7 + column for column in range(DIM)] for row in range(60)], np.float32)
@@ -52,8 +51,7 @@ def test_a_killed_run_goes_on_after_the_last_block_that_was_told(tmp_path, done)
     later = Model()
     found = run(file, later)
     assert later.asked == BLOCKS[done:]
-    assert found.ids.tolist() == IDS.tolist()
-    np.testing.assert_array_equal(found.vectors, EXPECTED)
+    np.testing.assert_array_equal(found, EXPECTED)
     assert file.read_bytes() == EXPECTED.tobytes()
 
 
@@ -139,4 +137,12 @@ def test_vectors_of_another_precision_are_made_again(tmp_path, capsys):
     later = Model()
     run(file, later)
     assert later.asked == BLOCKS
-    assert "of another precision" in capsys.readouterr().err
+    assert "made otherwise" in capsys.readouterr().err
+
+
+def test_bytes_are_rows_too(tmp_path):
+    blocks = [np.arange(start, start + 6, dtype=np.uint8).reshape(2, 3) for start in (0, 6)]
+    file = tmp_path / "told.bin"
+    for _ in range(2):
+        found = kept_rows.made("bytes", "rows", file, 4, blocks, lambda block: block, "", 30.0)
+        assert (found.dtype, found.tolist()) == (np.uint8, np.arange(12).reshape(4, 3).tolist())
