@@ -3,13 +3,21 @@
 import errno
 import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from pipeline.core import fingerprint
-from pipeline.core.atomic import PARTIAL, disk_errors, is_untouched, remove_abandoned, remove_folder
+from pipeline.core.atomic import (
+    PARTIAL,
+    disk_errors,
+    is_untouched,
+    remove_abandoned,
+    remove_folder,
+    scratch_folder,
+)
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 
@@ -155,6 +163,31 @@ class Resumable:
             remove_folder(self.inputs)
         self._lock.unlink(missing_ok=True)
         self.let_go()
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Yield its folder, held, with what a killed run has left; it goes at the end, or at a mistake.
+
+        Where the cache's file system has no locks, it is a new folder.
+
+        Raises:
+            UserError: the cache cannot be written.
+        """
+        self.hold()
+        try:
+            if self.locks:
+                with disk_errors(self.inputs):
+                    self.inputs.mkdir(exist_ok=True)
+                yield self.inputs
+            else:
+                with scratch_folder(self.inputs) as alone:
+                    yield alone
+            self.clear()
+        except UserError:
+            self.clear()
+            raise
+        finally:
+            self.let_go()
 
     def let_go(self) -> None:
         """Let others have what is there, if it is held."""

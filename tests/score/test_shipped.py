@@ -23,7 +23,7 @@ from pipeline.data.student import student_folder
 from pipeline.encoders import packed_model
 from pipeline.params.load import Params
 from pipeline.params.runtime import Runtime
-from pipeline.score.evaluation.searches.shipped import embeddings, kept_folder
+from pipeline.score.evaluation.searches.shipped import embeddings, kept
 
 BLOCKS = {
     "static": static_block(),
@@ -139,7 +139,7 @@ def test_a_kill_between_two_blocks_changes_no_byte(parts, tmp_path, kind, monkey
 def asked(ids=(1, 2), **changes):
     """The folder that a killed stage leaves, by what is asked."""
     told = (small_params_of(**changes), "evaluate-tiny", np.array(ids, np.uint64))
-    with suppress(KeyboardInterrupt), kept_folder(*told) as folder:
+    with suppress(KeyboardInterrupt), kept(*told).folder() as folder:
         (folder / "x.bin").write_bytes(b"x")
         kill()
     return folder
@@ -167,7 +167,7 @@ def test_a_mistake_leaves_no_vectors_and_the_end_none_either(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     ids = np.array([1, 2], np.uint64)
     for error in (UserError("a fault"), None):
-        with suppress(UserError), kept_folder(small_params_of(), "evaluate-tiny", ids) as folder:
+        with suppress(UserError), kept(small_params_of(), "evaluate-tiny", ids).folder() as folder:
             (folder / "x.bin").write_bytes(b"x")
             if error:
                 raise error
@@ -182,8 +182,8 @@ def test_without_locks_each_run_has_a_folder_of_its_own(tmp_path, monkeypatch):
 
     monkeypatch.setattr(resumable.fcntl, "flock", no_locks)
     ids = np.array([1, 2], np.uint64)
-    with kept_folder(small_params_of(), "evaluate-tiny", ids) as one:
-        with kept_folder(small_params_of(), "evaluate-tiny", ids) as other:
+    with kept(small_params_of(), "evaluate-tiny", ids).folder() as one:
+        with kept(small_params_of(), "evaluate-tiny", ids).folder() as other:
             assert one != other
             (one / "x.bin").write_bytes(b"x")
         assert (one / "x.bin").exists()

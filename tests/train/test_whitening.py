@@ -1,6 +1,7 @@
 """`whitening`: a student's own vectors against scikit-learn's whitening, and as it ships."""
 
 import json
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,12 +18,15 @@ from sklearn.decomposition import PCA
 from small_corpus import DEV, TRAIN, write_texts
 from small_students import own_vectors, static_block, transformer_block
 
+from pipeline.core import kept_rows
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
 from pipeline.export import export
 from pipeline.export.shared.onnx_folder import GRAPHS
 from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.finetune import Whitening
+from pipeline.params.runtime import Runtime
+from pipeline.train.finetuning import last_layer
 from pipeline.train.finetuning.last_layer import whiten
 from pipeline.train.students.kinds import static, transformer
 
@@ -147,3 +151,33 @@ def test_onnx_and_int8_have_it(corpus, parts, kind, folder):
     cosines = (small * expected).sum(axis=1) / np.linalg.norm(small, axis=1)
     assert cosines.min() > 0.99
     assert not np.array_equal(small, exact)
+
+
+def test_a_killed_run_keeps_the_vectors_that_it_has_made(corpus, parts, monkeypatch):
+    """The second example of what is kept: not scored, and not of a task teacher."""
+    monkeypatch.setattr(last_layer, "TEXTS_AT_A_TIME", 4)
+    runtime, tokenised = Runtime(cache="kept", checkpoint_seconds=1), []
+    monkeypatch.setattr(kept_rows.time, "monotonic", count(0, 2).__next__)
+
+    def whitened(kill_at=None):
+        student = BUILDS["transformer"](parts)
+        tokenise = student.tokenise
+
+        def noted(block):
+            if len(tokenised) == kill_at:
+                raise KeyboardInterrupt
+            tokenised.append(block)
+            return tokenise(block)
+
+        student.tokenise = noted
+        whiten("tiny", student, Whitening(dim=3), corpus, {}, runtime=runtime)
+        student.tokenise = tokenise
+        return own_vectors(student, DEV)
+
+    with pytest.raises(KeyboardInterrupt):
+        whitened(kill_at=3)
+    assert tokenised == [BY_ID[:4], BY_ID[4:8], BY_ID[8:12]]
+    found = whitened()
+    assert [text for block in tokenised for text in block] == BY_ID
+    assert list(Path("kept/training").iterdir()) == []
+    np.testing.assert_array_equal(found, whitened())

@@ -86,7 +86,7 @@ def main(
     )
     states = {"untrained": untrained, "distilled": distilled, "finetuned": finetuned}
     files = {state: fingerprint.of_folder(folder) for state, folder in states.items()}
-    with shipped.kept_folder(params, f"evaluate-{name}", ids) as kept, scratch_folder(kept) as scratch:
+    with shipped.kept(params, f"evaluate-{name}", ids).folder() as kept, scratch_folder(kept) as scratch:
         table = scratch / "texts.parquet"
         shipped.write_texts(eval_texts, compared.texts, ids, table)
 

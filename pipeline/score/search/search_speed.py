@@ -45,7 +45,7 @@ def main(
         ids = evaluation.text_ids(retrieval)
         shown = [name for name in params.students if not student_folder.refusal(students / name)]
         files = {name: fingerprint.of_folder(students / name) for name in shown}
-        with shipped.kept_folder(params, "search_speed", ids) as kept, scratch_folder(kept) as folder:
+        with shipped.kept(params, "search_speed", ids).folder() as kept, scratch_folder(kept) as folder:
             table = folder / "texts.parquet"
             shipped.write_texts(eval_texts, pl.DataFrame(schema=texts.LABELLED_SCHEMA), ids, table)
 

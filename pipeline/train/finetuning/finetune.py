@@ -100,7 +100,7 @@ def main(
     similarity, unit = student_folder.similarity(distilled), layout.is_unit(distilled)
     whitened: dict[str, Any] = {}
     if block.whitening:
-        whitened = whiten(name, learner, block.whitening, corpus, prompts, world.device)
+        whitened = whiten(name, learner, block.whitening, corpus, prompts, world.device, params.runtime)
         similarity, unit = "cosine", True
     learner.module.to("cpu")
     if tuned.changed or whitened:

@@ -1,6 +1,6 @@
 """A last layer of a student: a projection that is fine-tuned, or whitening."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from pipeline.core import fingerprint, kept_rows
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
+from pipeline.core.resumable import Resumable
 from pipeline.data.common import texts as text_sets
+from pipeline.data.tokens.mapped import in_parts
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.finetune import Whitening
+from pipeline.params.runtime import Runtime
 from pipeline.params.students import StudentBlock
+from pipeline.train.loop.checkpoint import of_tensors
 from pipeline.train.students.shared.base.interface import MapsLinearly, Student
 from pipeline.vectors.space import pca
 
 PROJECTION_TEXTS = 20_000
 """Texts that a projection is fitted on: many times as many as it has numbers a row."""
-TEXTS_AT_A_TIME = 4096
-"""That whitening tokenises."""
+TEXTS_AT_A_TIME = 1024
+"""That whitening tokenises, and encodes before it keeps their vectors."""
 
 
 @torch.no_grad()
@@ -82,12 +87,13 @@ def whiten(
     corpus: Path,
     prompts: Mapping[str, str],
     device: str = "cpu",
+    runtime: Runtime | None = None,
 ) -> dict[str, Any]:
     """Give the student a last layer after which its vectors of the corpus have mean 0 and covariance 1.
 
     w = diag(variance)^(-1/2) C (v - mean), C the `dim` principal components of the largest variance of the
     vectors v of the corpus' training texts, before they are brought to length 1. In float32, whatever the
-    student was trained in.
+    student was trained in. A killed run goes on after the last vectors that it kept.
 
     Args:
         name: of the student, for messages.
@@ -96,6 +102,7 @@ def whiten(
         corpus: corpus/corpus.parquet.
         prompts: what it has before the texts of each role.
         device: where its vectors are computed.
+        runtime: where they are kept, and how often.
 
     Returns:
         Metrics: dimensions, texts, and the share of the variance that the dimensions had.
@@ -103,12 +110,17 @@ def whiten(
     Raises:
         UserError: the vectors vary in fewer directions than are to be kept.
     """
+    runtime = runtime or Runtime()
+    start = of_tensors(student.module.state_dict())
     student.module.to(device)
     wanted = islice(chain.from_iterable(text_sets.stream(corpus, "train", prompts)), params.max_rows)
     content = list(wanted)
     say(f"{name}: whitening is fitted on the vectors of {len(content):,} texts")
-    width = len(next(_vectors(student, content[:1]))[0])
-    fitted = pca.fit(_vectors(student, content), width, centre=True)
+    digest = fingerprint.of_json({"texts": content})
+    kept = Resumable.of(Path(runtime.cache), f"whiten-{name}", start=start, texts=digest, device=device)
+    with kept.folder() as folder:
+        found = _vectors(name, student, content, folder / "vectors.bin", runtime.checkpoint_seconds)
+        fitted = pca.fit(in_parts(found, TEXTS_AT_A_TIME), found.shape[1], centre=True)
     if params.dim > fitted.rank:
         raise UserError(
             f"students.{name}.whitening.dim is {params.dim}, but its vectors of {len(content):,} texts of "
@@ -125,9 +137,13 @@ def whiten(
     return {"whitened_dim": params.dim, "whitened_texts": len(content), "whitened_variance": float(kept)}
 
 
-def _vectors(student: Student, content: list[str]) -> Iterator[NDArray[np.float32]]:
-    """The student's vectors (n, d), some at a time."""
-    for at in range(0, len(content), TEXTS_AT_A_TIME):
-        for part in student.tokenise(content[at : at + TEXTS_AT_A_TIME]).in_parts():
-            with torch.no_grad():
-                yield student.encode(part).vectors.float().cpu().numpy()
+@torch.no_grad()
+def _vectors(name: str, student: Student, content: list[str], file: Path, seconds: float) -> np.memmap:
+    """The student's vectors (n, d), in a file."""
+    blocks = (content[at : at + TEXTS_AT_A_TIME] for at in range(0, len(content), TEXTS_AT_A_TIME))
+
+    def encode(block: list[str]) -> NDArray[np.float32]:
+        parts = student.tokenise(block).in_parts()
+        return np.concatenate([student.encode(part).vectors.float().cpu().numpy() for part in parts])
+
+    return kept_rows.made(f"whiten {name}", "texts", file, len(content), blocks, encode, "", seconds)

@@ -1,7 +1,6 @@
 """A trained student's vectors, as its users get them but for rounding."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.core import fingerprint, kept_rows, machine
-from pipeline.core.atomic import disk_errors, scratch_folder
-from pipeline.core.errors import UserError
 from pipeline.core.resumable import Resumable
 from pipeline.data.common import texts
 from pipeline.data.student import student_folder
@@ -32,11 +29,8 @@ CHARACTERS_OF_A_TOKEN = 32
 """A block has so many characters for each token of a batch: some eight batches, which take seconds."""
 
 
-@contextmanager
-def kept_folder(params: Params, name: str, ids: Ids) -> Iterator[Path]:
-    """Yield a folder for students' vectors, with what a killed run of the stage has left; it goes at the end.
-
-    Where the cache's file system has no locks, it is a new folder.
+def kept(params: Params, name: str, ids: Ids) -> Resumable:
+    """What a killed run of a stage has left of students' vectors.
 
     Args:
         params: `runtime`.
@@ -44,29 +38,13 @@ def kept_folder(params: Params, name: str, ids: Ids) -> Iterator[Path]:
         ids: of the texts, ascending.
 
     Raises:
-        UserError: the cache cannot be written; torch sees no such device.
+        UserError: torch sees no such device.
     """
     import pipeline.encoders.packed_model  # its code is part of what decides the vectors  # noqa: F401
 
     runtime = params.runtime
     how = {"device": machine.find_device(runtime.device), "tokens_per_batch": runtime.tokens_per_batch}
-    digest = fingerprint.of_bytes(ids.tobytes())
-    found = Resumable.of(Path(runtime.cache), name, texts=digest, how=how)
-    found.hold()
-    try:
-        if found.locks:
-            with disk_errors(found.inputs):
-                found.inputs.mkdir(exist_ok=True)
-            yield found.inputs
-        else:
-            with scratch_folder(found.inputs) as alone:
-                yield alone
-        found.clear()
-    except UserError:  # a kill leaves the vectors, a mistake does not
-        found.clear()
-        raise
-    finally:
-        found.let_go()
+    return Resumable.of(Path(runtime.cache), name, texts=fingerprint.of_bytes(ids.tobytes()), how=how)
 
 
 def write_texts(eval_texts: Path, more: pl.DataFrame, wanted: Ids, out: Path) -> None:
