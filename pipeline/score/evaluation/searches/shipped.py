@@ -25,8 +25,8 @@ Encode = Callable[[Sequence[str]], NDArray[np.floating]]
 """Texts to vectors (n, dim)."""
 
 PRECISION = "evaluate.precision"
-CHARACTERS_OF_A_TOKEN = 32
-"""A block has so many characters for each token of a batch: some eight batches, which take seconds."""
+CHARACTERS_OF_A_TOKEN = 64
+"""A block has so many characters for each token of a batch: some sixteen batches, which take seconds."""
 
 
 def kept(params: Params, name: str, ids: Ids) -> Resumable:
