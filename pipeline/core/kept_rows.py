@@ -61,8 +61,11 @@ def made(
                     out.flush()
                     whole.write()
                     written = time.monotonic()
+        found = file.stat().st_size == count * whole.row_bytes
+        if whole.rows != count or not found:  # blocks that are cut otherwise, or another process that writes
+            whole.drop()
+            raise RuntimeError(f"{file} has {whole.rows} rows of {count}")
         whole.write()
-    assert whole.rows == count, f"{file} has {whole.rows} rows of {count}"
     return np.memmap(file, whole.dtype, "r", shape=(count, whole.dim))
 
 
@@ -80,8 +83,7 @@ class _Whole:
         self.dtype = DTYPES[0]
         self._digest = hashlib.sha256()
         if not self._go_on():
-            self._record.unlink(missing_ok=True)
-            file.unlink(missing_ok=True)
+            self.drop()
 
     def _go_on(self) -> bool:
         """Whether the file has what the record says; it has no more then."""
@@ -100,9 +102,9 @@ class _Whole:
         try:
             told = json_text.parse(self._record.read_text(encoding="utf-8"))
             blocks, rows, dim, dtype, digest, how = (told[key] for key in keys)
+            size = int(rows) * int(dim) * np.dtype(dtype).itemsize
         except (LookupError, TypeError, ValueError):  # a cut file has no seal
             return False
-        size = rows * dim * np.dtype(dtype).itemsize
         with self._file.open("r+b") as file:
             for start in range(0, size, READ_AT_A_TIME):
                 self._digest.update(file.read(min(READ_AT_A_TIME, size - start)))
@@ -118,6 +120,16 @@ class _Whole:
         self.blocks += 1
         self.rows += len(rows)
         self.dim, self.dtype = rows.shape[1], rows.dtype.name
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a row."""
+        return self.dim * np.dtype(self.dtype).itemsize
+
+    def drop(self) -> None:
+        """Remove both files."""
+        self._record.unlink(missing_ok=True)
+        self._file.unlink(missing_ok=True)
 
     def write(self) -> None:
         """Say it in the record."""

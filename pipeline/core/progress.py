@@ -57,7 +57,7 @@ def _bar(label: str, total: int | None, unit: str, before: int) -> Iterator[Adva
         TextColumn("{task.fields[rate]:>9} " + unit + "/s"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=LATE_SECONDS) as bar:
         task = bar.add_task(label, total=total, rate="", completed=before)
         pace = _Pace(before)
 

@@ -97,8 +97,8 @@ class Runtime(Block):
     same results. What has to be in memory as a whole may take more, and is told: a model, a training step, an
     index, the vectors of a task with classes or clusters."""
     checkpoint_seconds: Annotated[int, Field(ge=1)] = 30
-    """A killed training loses at most this many seconds, and so does the encoding of what a student is scored
-    by."""
+    """A killed training loses at most this many seconds; so do the vectors that score or whiten a student,
+    and what a task teacher tells."""
     engine: Literal["local", "ray"] = "local"
     """Where the teacher's workers run: `local`, on this machine; `ray`, on the cluster of RAY_ADDRESS or else
     this machine (`pip install ray`), with the same files at the same paths."""

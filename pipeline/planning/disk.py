@@ -81,6 +81,8 @@ def _finetuned(name: str, work: Work) -> Bytes:
     block, size = work.block(name), student_bytes(name, work)
     changed = block.finetune is not None or block.whitening is not None
     state = 4 * size * (block.finetune is not None)
+    if block.whitening:
+        state += FLOAT * block.width * min(block.whitening.max_rows, work.sizes.train)
     return Bytes(size, size * changed, 0, state + _inputs(replayed(name, work), block, work))
 
 

@@ -89,7 +89,9 @@ DAMAGE = {
     "a record that is cut": tell('{"blocks": 3'),
     "a record of another kind": tell("[]"),
     "a record without a key": tell('{"blocks": 3, "rows": 30, "dim": 5}'),
-    "a record with a word for a number": tell('{"blocks": 3, "rows": "x", "dim": 5, "sha256": ""}'),
+    "a record with a word for a number": tell(
+        '{"blocks": 3, "rows": "x", "dim": 5, "dtype": "float32", "sha256": "", "how": "float32"}'
+    ),
     "a record of fewer blocks": lambda file, record: record.write_text(
         record.read_text().replace('"blocks": 3', '"blocks": 2')
     ),
@@ -146,3 +148,11 @@ def test_bytes_are_rows_too(tmp_path):
     for _ in range(2):
         found = kept_rows.made("bytes", "rows", file, 4, blocks, lambda block: block, "", 30.0)
         assert (found.dtype, found.tolist()) == (np.uint8, np.arange(12).reshape(4, 3).tolist())
+
+
+def test_blocks_that_are_cut_otherwise_are_told_and_leave_nothing(tmp_path):
+    file = tmp_path / "told.bin"
+    run(file, Model(killed_at=3))
+    with pytest.raises(RuntimeError, match=r"told.bin has 90 rows of 60"):
+        kept_rows.made("rows", "texts", file, 60, [BLOCKS[0]] * 9, Model().encode, "float32", 30.0)
+    assert list(tmp_path.iterdir()) == []

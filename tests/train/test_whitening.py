@@ -159,7 +159,7 @@ def test_a_killed_run_keeps_the_vectors_that_it_has_made(corpus, parts, monkeypa
     runtime, tokenised = Runtime(cache="kept", checkpoint_seconds=1), []
     monkeypatch.setattr(kept_rows.time, "monotonic", count(0, 2).__next__)
 
-    def whitened(kill_at=None):
+    def whitened(kill_at=None, block=None):
         student = BUILDS["transformer"](parts)
         tokenise = student.tokenise
 
@@ -170,7 +170,7 @@ def test_a_killed_run_keeps_the_vectors_that_it_has_made(corpus, parts, monkeypa
             return tokenise(block)
 
         student.tokenise = noted
-        whiten("tiny", student, Whitening(dim=3), corpus, {}, runtime=runtime)
+        whiten("tiny", student, Whitening(dim=3), corpus, {}, runtime=runtime, block=block)
         student.tokenise = tokenise
         return own_vectors(student, DEV)
 
@@ -181,3 +181,9 @@ def test_a_killed_run_keeps_the_vectors_that_it_has_made(corpus, parts, monkeypa
     assert [text for block in tokenised for text in block] == BY_ID
     assert list(Path("kept/training").iterdir()) == []
     np.testing.assert_array_equal(found, whitened())
+    tokenised.clear()
+    with pytest.raises(KeyboardInterrupt):
+        whitened(kill_at=3)
+    tokenised.clear()
+    whitened(block={"init": {"pooling": "cls"}})  # the same weights make other vectors then
+    assert [text for block in tokenised for text in block] == BY_ID

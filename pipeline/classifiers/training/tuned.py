@@ -133,16 +133,15 @@ class TaskTeacher:
         beginning = f"task-teacher-{fingerprint.of_json({'is': self._settings, 'of': task.name})[:LETTERS]}"
         # By its key alone: another classifier's process may have imported other code.
         lock = Checkpoint(cache / "training" / f"{beginning}-{key}.safetensors")
-        lock.hold()
-        if not _is_whole(told):  # another process may have made it meanwhile
-            with said_of(self.name):
-                trainings = self._trainings(task, f"{beginning}@")
-                if not _is_whole(trained):
-                    _train(trainings, trained)
-                keep = lock.inputs / f"{told.name}.bin"
-                self._ask(trainings, trained, task, table, rows, layers, told, keep)
-                trainings.clear()
-        lock.clear()
+        with lock.folder() as kept:
+            if not _is_whole(told):  # another process may have made it meanwhile
+                with said_of(self.name):
+                    trainings = self._trainings(task, f"{beginning}@")
+                    if not _is_whole(trained):
+                        _train(trainings, trained)
+                    keep = kept / f"{told.name}.bin"
+                    self._ask(trainings, trained, task, table, rows, layers, told, keep)
+                    trainings.clear()
         return _read(told)
 
     @property
@@ -192,9 +191,9 @@ class TaskTeacher:
         scores = classification.scores_of(joint.predict(test), task.test.classes, len(task.labels))
         chosen = json_text.parse((trained / CHOSEN).read_text(encoding="utf-8"))
         with atomic_folder(folder) as made:
-            how, seconds = fingerprint.of_file(trained / WEIGHTS), self.runtime.checkpoint_seconds
+            weights, seconds = fingerprint.of_file(trained / WEIGHTS), self.runtime.checkpoint_seconds
             name = f"{self.name}'s task teacher"
-            write_told(joint, rows, layers, made, name=name, keep=keep, how=how, seconds=seconds)
+            write_told(joint, rows, layers, made, name=name, keep=keep, weights=weights, seconds=seconds)
             _write({"scores": scores, **chosen}, made / SCORES)
 
 
@@ -216,7 +215,7 @@ def write_told(
     *,
     name: str,
     keep: Path,
-    how: str,
+    weights: str,
     seconds: float,
 ) -> None:
     """Write the logits of rows, and their first tokens' states in some layers, each brought to length 1.
@@ -228,7 +227,7 @@ def write_told(
         folder: of the files.
         name: whose they are, for the progress.
         keep: a file for what has been told, from which a killed run goes on.
-        how: the digest of its weights: what others have told is told again.
+        weights: their digest: what others have told is told again.
         seconds: how often it is fit for that.
     """
     # By length, so that an encoder which fills texts up has little to fill.
@@ -243,8 +242,10 @@ def write_told(
             parts.append(states.reshape(len(places), -1).view(np.uint8))
         return np.concatenate(parts, axis=1)
 
-    keep.parent.mkdir(parents=True, exist_ok=True)
-    blocks = parts_of(lengths[order])
+    blocks = [*parts_of(lengths[order])]
+    cut = {"order": fingerprint.of_bytes(order.tobytes()), "blocks": [len(block) for block in blocks]}
+    device = str(next(joint.parameters()).device)
+    how = fingerprint.of_json({"weights": weights, "cut": cut, "device": device})
     told = kept_rows.made(f"{name} tells", "rows", keep, len(rows), blocks, tell, how, seconds)
     width = joint.head.output.out_features * np.dtype(np.float32).itemsize
     back = np.argsort(order, kind="stable")

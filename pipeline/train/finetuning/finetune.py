@@ -100,7 +100,9 @@ def main(
     similarity, unit = student_folder.similarity(distilled), layout.is_unit(distilled)
     whitened: dict[str, Any] = {}
     if block.whitening:
-        whitened = whiten(name, learner, block.whitening, corpus, prompts, world.device, params.runtime)
+        described = block.model_dump(mode="json")
+        told = (corpus, prompts, world.device, params.runtime, described)
+        whitened = whiten(name, learner, block.whitening, *told)
         similarity, unit = "cosine", True
     learner.module.to("cpu")
     if tuned.changed or whitened:

@@ -88,6 +88,7 @@ def whiten(
     prompts: Mapping[str, str],
     device: str = "cpu",
     runtime: Runtime | None = None,
+    block: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Give the student a last layer after which its vectors of the corpus have mean 0 and covariance 1.
 
@@ -103,6 +104,7 @@ def whiten(
         prompts: what it has before the texts of each role.
         device: where its vectors are computed.
         runtime: where they are kept, and how often.
+        block: the student's, by which they are told from those of another one with the same weights.
 
     Returns:
         Metrics: dimensions, texts, and the share of the variance that the dimensions had.
@@ -116,8 +118,13 @@ def whiten(
     wanted = islice(chain.from_iterable(text_sets.stream(corpus, "train", prompts)), params.max_rows)
     content = list(wanted)
     say(f"{name}: whitening is fitted on the vectors of {len(content):,} texts")
-    digest = fingerprint.of_json({"texts": content})
-    kept = Resumable.of(Path(runtime.cache), f"whiten-{name}", start=start, texts=digest, device=device)
+    identity: dict[str, Any] = {
+        "start": start,
+        "block": dict(block or {}),
+        "texts": fingerprint.of_json({"texts": content}),
+        "device": device,
+    }
+    kept = Resumable.of(Path(runtime.cache), f"whiten-{name}", **identity)
     with kept.folder() as folder:
         found = _vectors(name, student, content, folder / "vectors.bin", runtime.checkpoint_seconds)
         fitted = pca.fit(in_parts(found, TEXTS_AT_A_TIME), found.shape[1], centre=True)
