@@ -61,8 +61,8 @@ def made(
                     out.flush()
                     whole.write()
                     written = time.monotonic()
-        found = file.stat().st_size == count * whole.row_bytes
-        if whole.rows != count or not found:  # blocks that are cut otherwise, or another process that writes
+        fits = file.stat().st_size == count * whole.row_bytes
+        if whole.rows != count or not fits:  # blocks that are cut otherwise, or another process that writes
             whole.drop()
             raise RuntimeError(f"{file} has {whole.rows} rows of {count}")
         whole.write()

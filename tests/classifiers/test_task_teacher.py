@@ -10,13 +10,12 @@ import pytest
 import torch
 from classify_runs import BERT_WIDTH, change, classify, pair_rows, single_rows, write_bert, write_inputs
 from safetensors.torch import load_file
-from test_trainings import StopError, steps_of
+from test_trainings import steps_of
 from transformers import AutoModel, AutoTokenizer
 
 from pipeline.classifiers.training import joint, tuned
 from pipeline.classifiers.training.task import Cached, read_task
 from pipeline.classifiers.training.tuned import said_of
-from pipeline.core import kept_rows
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts
 from pipeline.data.models import teacher_facts
@@ -284,31 +283,3 @@ def test_a_users_own_path_stays_as_it_is_in_messages():
         raise UserError("init.model: there is no folder ./init.d/init.model; train.lr, a/train.lr")
     at = "classifiers.one.kd.teacher"
     assert str(told.value) == f"{at}.model: there is no folder ./init.d/init.model; {at}.lr, a/train.lr"
-
-
-def test_what_it_has_told_is_told_no_more_after_a_kill(tmp_path, monkeypatch):
-    for name in ("cut", "whole"):
-        block = {"read": "together", "kd": kd(tmp_path, **PKD), "train": QUICK}
-        write_inputs(tmp_path / name, "bert", pair_rows(), **block)
-    monkeypatch.setattr(joint, "PART", 10)  # rows that are asked of at a time
-    asked, ask, made = [], joint.Joint.logits_and_states, kept_rows.made
-
-    def noted(one, rows, layers):
-        if len(rows) == 10:  # a training step takes 8
-            asked.append(rows)
-        if len(asked) == 4:
-            raise StopError
-        return ask(one, rows, layers)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(joint.Joint, "logits_and_states", noted)
-        patch.setattr(kept_rows, "made", lambda *given: made(*given[:-1], -1.0))  # its state after each part
-        steps_of(tmp_path / "cut")
-        asked[:] = [None] * 10
-        patch.setattr(kept_rows, "made", made)
-        assert steps_of(tmp_path / "cut") == STUDENT_STEPS
-        assert len(asked) == 10 + 6
-        classify(tmp_path / "whole")
-        assert len(asked) == 10 + 6 + 9
-    assert weights_of(tmp_path / "cut") == weights_of(tmp_path / "whole")
-    assert not list((tmp_path / "cut/cache/training").iterdir())
