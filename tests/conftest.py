@@ -90,7 +90,7 @@ def first_run(
         if not known.exists():
             root = tmp_path_factory.mktemp("first_run")
             known.write_text(json.dumps({"failed in": str(root)}))
-            stages, _ = Project.start(repository, root, warm=False).repro()
+            stages, _ = Project.start(repository, root).repro()
             known.write_text(json.dumps({"root": str(root), "stages": sorted(stages)}))
     found = json.loads(known.read_text())
     if "failed in" in found:

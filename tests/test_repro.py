@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from pages import blocks, pages
+from project import Project
 
 PAGES = pages(Path(__file__).resolve().parent.parent)
 COMMANDS = {
@@ -60,6 +61,19 @@ def test_the_first_run_runs_every_stage_and_ends_with_a_report_of_every_model(fi
     untimed = {"report", "export@hpd", "export@potion"}
     assert timed == {stage.replace("@", "_") for stage in ALL_STAGES - untimed}
     assert all(f'<th scope="row">{stage}<' in page for stage in ALL_STAGES - untimed)
+
+
+def test_stages_write_the_same_where_they_start_as_a_users_do(project):
+    files = [
+        project.root / "reports/significance.json",
+        *(project.root / "data/distilled/potion").rglob("*.safetensors"),
+    ]
+    before = [file.read_bytes() for file in files]
+    stages = ["distill@potion", "significance"]
+    ran, _ = Project(project.root, warm=False).repro("--force", "--single-item", *stages)
+    assert ran == set(stages)
+    assert len(files) > 1
+    assert [file.read_bytes() for file in files] == before
 
 
 def test_the_metrics_of_dvc_are_a_line_a_model(project):

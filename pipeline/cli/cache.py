@@ -25,7 +25,7 @@ from pipeline.teacher.shared.local.described.tuned import tuned_name
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "shared", "used by")
 NUMBERS = ("texts", "bytes", "shared")
 NONE = "-"
-UNFINISHED, INDEX, HIDDEN = "unfinished run", "search index", "hidden states"
+INDEX, HIDDEN = "search index", "hidden states"
 FETCHED, TASK_TEACHER = "fetched file", "task teacher"
 
 
@@ -35,12 +35,13 @@ def list_recipes(
     vectors: Vectors = VECTORS,
     students: Students = STUDENTS,
 ) -> None:
-    """List the recipes with what uses them, unfinished runs, and what killed ones left half-written.
+    """List the recipes with what uses them, what runs keep, and what killed ones left half-written.
 
     `shared` are the bytes of a recipe that lie in files which other folders have too, as hard links.
 
     Translations, hidden states, task teachers of classifiers, files of the corpus that were fetched from an
-    address, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too.
+    address, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too. What finished
+    runs keep goes with the next stage that runs.
     """
     folder = options.cache_folder(cache, params_file)
     used = _users(folder, params_file, vectors)
@@ -52,9 +53,9 @@ def list_recipes(
         rows.append(
             (stored.fingerprint, _model(stored), *cells, ",".join(used.get(stored.fingerprint, [])) or NONE)
         )
-    for name, paths in store_files.unfinished(folder).items():
-        size = str(sum(map(store_files.size, paths)))
-        rows.append((name, UNFINISHED, NONE, NONE, size, NONE, NONE))
+    for what, runs in store_files.runs(folder).items():
+        for name, paths in runs.items():
+            rows.append((name, what, NONE, NONE, str(sum(map(store_files.size, paths))), NONE, NONE))
     for what, paths in {**_remade(folder), TASK_TEACHER: store_files.task_teachers(folder)}.items():
         for path in paths:
             rows.append((path.name, what, NONE, NONE, str(store_files.size(path)), NONE, NONE))
@@ -120,11 +121,11 @@ def prune(
     """Remove the recipes that neither a published set nor the params' teacher uses, or those named.
 
     Without names the indexes of `pipeline search` go too, which the next search makes anew, the hidden states
-    of teachers, of which data/hidden has a copy, the files of addresses, which `prepare` fetches again, and
-    unfinished runs of students that the params do not name, untouched for a day. An API's vectors, which were
-    paid for, those whose recipe is lost, and translations, task teachers and the results of `pipeline mteb`,
-    which take longest to make, go by name alone. What killed runs left half-written goes in any case. Where
-    several checkouts share a cache, only what this one uses is known: name what is to go.
+    of teachers, of which data/hidden has a copy, the files of addresses, which `prepare` fetches again, what
+    finished runs keep, and unfinished runs of students that the params do not name, untouched for a day. An
+    API's vectors, which were paid for, those whose recipe is lost, and translations, task teachers and the
+    results of `pipeline mteb`, which take long, go by name alone. What killed runs left half-written goes in
+    any case. Where several checkouts share a cache, only what this one uses is known: name what is to go.
     """
     folder = options.cache_folder(cache, params_file)
     recipes = store_files.recipes(folder)
@@ -137,7 +138,7 @@ def prune(
         known = {"mteb results": results}
         known |= {what: {path.name: [path] for path in paths} for what, paths in _remade(folder).items()}
         known[TASK_TEACHER] = {path.name: [path] for path in store_files.task_teachers(folder)}
-        known[UNFINISHED] = store_files.unfinished(folder)
+        known |= store_files.runs(folder)
         listed = [*stored_as, *(name for of in known.values() for name in of)]
         names = dict.fromkeys(_find(letters, listed) for letters in fingerprints)
         chosen = [stored_as[name] for name in names if name in stored_as]
@@ -148,10 +149,11 @@ def prune(
         # Where a recipe is lost, it may have been an API's.
         chosen = [stored for stored in unused if stored.recipe.get("kind", "openai_api") != "openai_api"]
         others += [(path.name, what, [path]) for what, paths in _remade(folder).items() for path in paths]
-        params = load(params_file)
+        params, runs = load(params_file), store_files.runs(folder)
+        others += [(name, store_files.FINISHED, paths) for name, paths in runs[store_files.FINISHED].items()]
         others += [
-            (name, UNFINISHED, paths)
-            for name, paths in store_files.unfinished(folder).items()
+            (name, store_files.UNFINISHED, paths)
+            for name, paths in runs[store_files.UNFINISHED].items()
             if not store_files.is_named(name, params) and all(map(is_untouched, paths))
         ]
     freed = 0
@@ -199,11 +201,11 @@ def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
     if what == TASK_TEACHER:
         if any(Resumable(state).is_held() for state in store_files.asking(paths[0])):
             return False
-    if what == UNFINISHED:
-        unfinished = Resumable(store_files.state_of(paths[0]))
+    if what in (store_files.UNFINISHED, store_files.FINISHED):
+        run = Resumable(store_files.state_of(paths[0]))
         if dry_run:
-            return not unfinished.is_held()
-        unfinished.clear()
+            return not run.is_held()
+        run.remove()
         return not any(path.exists() for path in paths)
     for path in () if dry_run else paths:
         remove_folder(path) if path.is_dir() else path.unlink()

@@ -11,7 +11,7 @@ from pipeline.augment.back_translation import translations
 from pipeline.augment.back_translation.ctranslate2 import CONVERTED
 from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import PARTIAL, is_abandoned, remove_folder
-from pipeline.core.resumable import BEFORE, LOCK, STATE
+from pipeline.core.resumable import BEFORE, LOCK, OVER, STATE, committed
 from pipeline.params.load import Params
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
 from pipeline.vectors.sets import published
@@ -22,6 +22,7 @@ HIDDEN = "hidden"
 INPUTS = "inputs"
 TASK_TEACHERS = "task_teachers"
 MTEB = "mteb"
+UNFINISHED, FINISHED = "unfinished run", "finished run"
 MTEB_OWNER = "distillation"
 """The owner that we give to our models: mteb keeps results in a folder OWNER__MODEL."""
 MTEB_LETTERS = 16
@@ -125,18 +126,23 @@ def recipes(cache: Path) -> list[StoredRecipe]:
     return [StoredRecipe(folder) for folder in folders]
 
 
-def unfinished(cache: Path) -> dict[str, list[Path]]:
-    """What killed runs go on from, STAGE-STUDENT-HASH: states, the folder, the lock, or some of it."""
-    found: dict[str, list[Path]] = {}
+def runs(cache: Path) -> dict[str, dict[str, list[Path]]]:
+    """What runs keep, by what they are: STAGE-STUDENT-HASH with its states, folder, lock and mark, or some.
+
+    A killed run goes on from that. Of a finished one, which DVC has committed, the next stage removes it.
+    """
+    found: dict[str, dict[str, list[Path]]] = {UNFINISHED: {}, FINISHED: {}}
+    over = {state.stem for state in committed(cache)}
     for path in sorted((cache / "training").glob("[!.]*")):
-        found.setdefault(state_of(path).stem, []).append(path)
+        name = state_of(path).stem
+        found[FINISHED if name in over else UNFINISHED].setdefault(name, []).append(path)
     return found
 
 
 def state_of(path: Path) -> Path:
     """Where the state of an unfinished run lies, or would, of which this is a part."""
     name = path.name
-    for suffix in (BEFORE, STATE, LOCK):
+    for suffix in (BEFORE, STATE, LOCK, OVER):
         name = name.removesuffix(suffix)
     return path.with_name(name + STATE)
 

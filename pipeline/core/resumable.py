@@ -2,6 +2,8 @@
 
 import errno
 import fcntl
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from pipeline.core import fingerprint
+from pipeline.core import fingerprint, json_text
 from pipeline.core.atomic import (
     PARTIAL,
     disk_errors,
@@ -17,6 +19,7 @@ from pipeline.core.atomic import (
     remove_abandoned,
     remove_folder,
     scratch_folder,
+    write_text,
 )
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
@@ -26,15 +29,24 @@ LOCK = ".lock"
 STATE = ".safetensors"
 BEFORE = ".before.safetensors"
 """Suffix of the state before the last one, which is taken where the last one is damaged."""
+OVER = ".over"
+"""Suffix of the mark of a run that is over, and may not be committed yet."""
+DVC_LOCK = Path("dvc.lock")
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems say that have no locks: there runs that share a cache are not kept apart."""
+
+_waiting: list["Resumable"] = []
+"""What this process has cleared, and keeps until DVC has committed its result."""
+_earlier: list[float] = []
+"""Seconds of finished runs that were not committed, from which this process goes on."""
 
 
 @dataclass
 class Resumable:
     """What one run of a stage has done, in files that are gone once the stage is over.
 
-    Runs may share a cache: what a running one holds no other removes.
+    Where DVC runs the stage, they stay until dvc.lock has its result: DVC removes a result that it was
+    killed before it had committed. Runs may share a cache: what a running one holds no other removes.
     """
 
     path: Path
@@ -54,10 +66,11 @@ class Resumable:
         whole = fingerprint.of_json({**identity, "code": fingerprint.of_code()})
         path = cache / "training" / f"{name}-{whole[:HASH_LETTERS]}{STATE}"
         remove_abandoned(path.parent.glob(f"{PARTIAL}*"))
-        # Any of the four may be there alone; a longer name is another run's.
+        cls.remove_committed(cache)
+        # Any of the five may be there alone; a longer name is another run's.
         parts = [
             part
-            for suffix in (STATE, BEFORE, LOCK, "")
+            for suffix in (STATE, BEFORE, LOCK, OVER, "")
             for part in path.parent.glob(f"{name}-{'?' * HASH_LETTERS}{suffix}")
         ]
         owned: dict[str, list[Path]] = {}
@@ -66,17 +79,26 @@ class Resumable:
         for stem in owned.keys() - {path.stem}:
             other = cls(path.with_stem(stem))
             if other._is_of_this_checkout() or all(map(is_untouched, owned[stem])):
-                other.clear()
-        return cls(path)
+                other.remove()
+        found = cls(path)
+        if told := _mark(found._over):
+            _earlier.append(told["seconds"])
+        return found
 
     @classmethod
     def clear_all(cls, cache: Path, beginning: str) -> None:
-        """Remove what runs of this checkout whose names begin so have left, whatever they were."""
+        """Remove what earlier runs of this checkout whose names begin so have left, whatever they were."""
         left = {path.name.removesuffix(LOCK) for path in (cache / "training").glob(f"{beginning}*{LOCK}")}
         for stem in left:
             one = cls(cache / "training" / f"{stem}{STATE}")
-            if one._is_of_this_checkout():
-                one.clear()
+            if one not in _waiting and one._is_of_this_checkout():
+                one.remove()
+
+    @classmethod
+    def remove_committed(cls, cache: Path) -> None:
+        """Remove what was kept until dvc.lock had the result of its run, and is committed now."""
+        for state in committed(cache):
+            cls(state).remove()
 
     def hold(self) -> None:
         """Keep others from removing the state and the folder until `clear`; one run at a time.
@@ -128,6 +150,10 @@ class Resumable:
         return self.path.with_suffix(LOCK)
 
     @property
+    def _over(self) -> Path:
+        return self.path.with_suffix(OVER)
+
+    @property
     def before(self) -> Path:
         """File of the state before the last one."""
         return self.path.with_suffix(BEFORE)
@@ -149,6 +175,16 @@ class Resumable:
         return not free
 
     def clear(self) -> None:
+        """Have the states and the folder removed, of which the stage has no more use.
+
+        That is done at once, or where DVC runs the stage, when it has committed what this process writes.
+        """
+        if _dvc_commits():
+            _waiting.append(self)
+        else:
+            self.remove()
+
+    def remove(self) -> None:
         """Remove the states and the folder, unless another process holds them."""
         if not self.path.parent.exists():
             return
@@ -161,12 +197,13 @@ class Resumable:
             path.unlink(missing_ok=True)
         with suppress(UserError):  # they cost room alone
             remove_folder(self.inputs)
+        self._over.unlink(missing_ok=True)
         self._lock.unlink(missing_ok=True)
         self.let_go()
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
-        """Yield its folder, held, with what a killed run has left; it goes at the end, or at a mistake.
+        """Yield its folder, held, with what a killed run has left; it is cleared at the end, or at a mistake.
 
         Where the cache's file system has no locks, it is a new folder.
 
@@ -184,7 +221,7 @@ class Resumable:
                     yield alone
             self.clear()
         except UserError:
-            self.clear()
+            self.remove()
             raise
         finally:
             self.let_go()
@@ -194,6 +231,50 @@ class Resumable:
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+def wait_for_commit(out: Path, seconds: float) -> None:
+    """Keep what this process has cleared until dvc.lock has `out`, which DVC commits, as it is now.
+
+    Args:
+        out: a file that no other run of the stage writes alike.
+        seconds: what the stage took, to be told by a run that goes on from here.
+    """
+    mark = {"md5": _md5(out), "seconds": seconds}
+    for one in _waiting:
+        write_text(one._over, json.dumps(mark))
+
+
+def earlier_seconds() -> float:
+    """What the run took from whose end this process has gone on; 0.0: from none."""
+    return max(_earlier, default=0.0)
+
+
+def committed(cache: Path) -> list[Path]:
+    """The states of this checkout's runs that are over, and whose results dvc.lock has."""
+    marks = {mark: _mark(mark) for mark in sorted((cache / "training").glob(f"[!.]*{OVER}"))}
+    known = DVC_LOCK.read_text(encoding="utf-8") if marks and DVC_LOCK.exists() else ""
+    states = [mark.with_suffix(STATE) for mark, told in marks.items() if told and told["md5"] in known]
+    return [state for state in states if Resumable(state)._is_of_this_checkout()]
+
+
+def _mark(path: Path) -> dict[str, Any] | None:
+    """What a mark says: `md5` and `seconds`; None where there is none, or a damaged one."""
+    try:
+        told = json_text.parse(path.read_text(encoding="utf-8"))
+        return {"md5": str(told["md5"]), "seconds": float(told["seconds"])}
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def _md5(path: Path) -> str:
+    """As DVC writes it into dvc.lock."""
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def _dvc_commits() -> bool:
+    """Whether DVC runs this process, and it alone: of those of torchrun the slowest writes `out` last."""
+    return "DVC_STAGE" in os.environ and os.environ.get("WORLD_SIZE", "1") == "1"
 
 
 def _checkout() -> str:

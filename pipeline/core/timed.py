@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipeline.core import memory, parent, quick_imports, seal
+from pipeline.core import memory, parent, quick_imports, resumable, seal
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import report_user_errors
 from pipeline.core.machine import chosen, cpu, cpus, let_the_cpu_help
@@ -25,7 +25,8 @@ def main() -> None:
 
     OUT is {"seconds", "peak_megabytes", "machine", "precision"}: wall-clock time, the most memory that one
     process held, the processor, and what students were computed in, if any were. Of the processes that
-    torchrun starts each writes it, whole, and the slowest has the last word.
+    torchrun starts each writes it, whole, and the slowest has the last word. Where this run goes on from the
+    end of one that DVC did not commit, the time of that is counted too.
 
     Raises:
         UserError: OUT cannot be written.
@@ -47,14 +48,16 @@ def main() -> None:
             raise
     peak = _peak()
     memory.say_if_held(module, peak)
+    seconds = time.monotonic() - started + resumable.earlier_seconds()
     took = {
-        "seconds": round(time.monotonic() - started, 2),
+        "seconds": round(seconds, 2),
         "peak_megabytes": round(peak / MEGABYTE),
         "machine": f"{cpu()}, {cpus()} cores",
         "precision": ", ".join(sorted(set(chosen.values()))),
         **({seal.DIGESTS: seal.kept} if seal.kept else {}),
     }
     write_text(out, seal.to_json(took))
+    resumable.wait_for_commit(out, seconds)
 
 
 def _peak() -> float:

@@ -13,6 +13,7 @@ from pipeline.core import parent, seal
 from pipeline.core.atomic import atomic_folder, write_text
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.progress import say
+from pipeline.core.resumable import Resumable
 from pipeline.data.common import texts
 from pipeline.data.common.files import metrics
 from pipeline.export.shared.ledger import origins
@@ -89,6 +90,7 @@ def main(
         artifacts=Places(gated=gated, vectors=vectors, finetuned=finetuned),
     )
     settings = load(params)
+    Resumable.remove_committed(Path(settings.runtime.cache))  # the stages before it were the last to keep any
     inputs = read_inputs(settings, sources)
     board = build.board(inputs)
     report, figures = build.report(inputs, board)

@@ -210,7 +210,7 @@ def train(
     def dev_value() -> float:
         return -score(dev.classes, joint.predict(dev.texts, bfloat16=bfloat16))
 
-    return fit(joint, backward, dev_value, settings, checkpoint, seconds, keep=True)
+    return fit(joint, backward, dev_value, settings, checkpoint, seconds)
 
 
 def parts_of(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -131,7 +131,6 @@ def fit(
     *,
     losses: nn.Module | None = None,
     world: World = ALONE,
-    keep: bool = False,
     read_ahead: Callable[[Rows], None] | None = None,
 ) -> list[Point]:
     """Train `module` in place and leave it with the weights of the lowest dev value, untrained ones included.
@@ -144,11 +143,11 @@ def fit(
         backward: one batch's gradients.
         dev_value: the value to bring down, taken `settings.evaluations` times and before the first step.
         settings: how long and how fast.
-        checkpoint: where an interrupted run's state lies; it is resumed from there, to the same result.
+        checkpoint: where an interrupted run's state lies; it is resumed from there, to the same result. That
+            of a finished training, its best weights, stays until `clear`.
         checkpoint_seconds: how often that state is written.
         losses: what is trained along and dropped.
         world: the processes that train the same module.
-        keep: whether the best weights of a finished training stay, for a run that has others to do.
         read_ahead: has the disk read the rows of a batch to come.
 
     Returns:
@@ -184,7 +183,7 @@ def fit(
             if world.leads and time.monotonic() - written > checkpoint_seconds:
                 run.save(checkpoint)
                 written = time.monotonic()
-    if keep and world.leads:
+    if world.leads:
         run.save_finished(checkpoint)
     module.load_state_dict(run.best)
     return run.curve
