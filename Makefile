@@ -43,12 +43,14 @@ recipe:
 test: setup
 	"$(BIN)/python" -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# What multiplies matrices, trains and exports, once more as on an x86 processor without AVX-512. onnxruntime does not
-# know these switches: what it computes there is the concern of tests/export and benchmarks/bench_int8.py. What is left
-# out kills processes and fills disks.
-AVX2_TESTS := tests/core/test_machine.py tests/cli/test_embed.py tests/cli/test_encoders.py tests/encoders tests/export \
+# What multiplies matrices and trains, once more as on an x86 processor without AVX-512. onnxruntime does not know these
+# switches: of tests/export those are here that compare its vectors with torch's, benchmarks/bench_int8.py has the rest.
+# What is left out kills processes, fills disks, reads stores or traces graphs.
+AVX2_TESTS := tests/core/test_machine.py tests/cli/test_embed.py tests/cli/test_encoders.py tests/encoders \
   tests/score tests/select tests/teacher tests/train \
-  $(patsubst %,--ignore-glob='*_%.py',killed workers disk ray faults)
+  $(patsubst %,tests/export/test_onnx.py::%,test_onnx_gives_the_students_vectors test_int8_is_near_and_smaller) \
+  $(patsubst %,--ignore-glob='*_%.py',killed workers disk ray faults store storage checkpoint damage significance items) \
+  --deselect tests/train/test_whitening.py::test_onnx_and_int8_have_it
 test-avx2: export ONEDNN_MAX_CPU_ISA := AVX2
 test-avx2: export ATEN_CPU_CAPABILITY := avx2
 test-avx2: setup

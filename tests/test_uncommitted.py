@@ -5,11 +5,11 @@ import re
 import pytest
 
 STAGES = {
-    "distill@hpd": r"train hpd: (\d+) of \1 steps in [0-9.]+ s, 0\.0/s",
-    "finetune@hpd": r"finetune hpd: (\d+) of \1 steps in [0-9.]+ s, 0\.0/s",
-    "evaluate@hpd": r"finetuned hpd: (\d+) of \1 texts in [0-9.]+ s, 0\.0/s",
+    "distill@hpd": ("data/distilled/hpd", r"train hpd: (\d+) of \1 steps in [0-9.]+ s, 0\.0/s"),
+    "finetune@hpd": ("data/finetuned/hpd", r"finetune hpd: (\d+) of \1 steps in [0-9.]+ s, 0\.0/s"),
+    "evaluate@hpd": ("reports/metrics", r"finetuned hpd: (\d+) of \1 texts in [0-9.]+ s, 0\.0/s"),
 }
-"""What a stage says that had all done before it began."""
+"""The folder of what a stage makes, and what it says that had done all of it before it began."""
 
 
 @pytest.fixture(scope="module")
@@ -21,28 +21,25 @@ def edited(project):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_it_does_again_what_takes_seconds(edited, stage):
-    lock, cached = edited.root / "dvc.lock", STAGES[stage]
-    name = stage.replace("@", "_")
-    made = edited.root / {"distill": "data/distilled/hpd", "finetune": "data/finetuned/hpd"}.get(
-        stage.partition("@")[0], "reports/metrics"
-    )
+    lock, timing = edited.root / "dvc.lock", edited.root / f"data/timings/{stage.replace('@', '_')}.json"
+    made, at_once = STAGES[stage]
     before = lock.read_bytes()
     ran, said = edited.repro("--no-run-cache", stage)
     assert stage in ran
-    assert not re.search(cached, said)
-    took, first = (edited.root / f"data/timings/{name}.json").read_bytes(), contents(made)
+    assert not re.search(at_once, said)
+    took, first = timing.read_bytes(), contents(edited.root / made)
     lock.write_bytes(before)
     ran, said = edited.repro("--no-run-cache", stage)
     assert ran == {stage}
-    assert re.search(cached, said), said
-    assert contents(made) == first
-    assert (edited.root / f"data/timings/{name}.json").read_bytes() != took
+    assert re.search(at_once, said), said
+    assert contents(edited.root / made) == first
+    assert timing.read_bytes() != took
 
 
 def test_once_it_is_committed_it_begins_anew_when_it_is_forced(edited):
     said = edited.repro("--force", "--single-item", "evaluate@hpd")[1]
     assert "finetuned hpd: " in said
-    assert not re.search(STAGES["evaluate@hpd"], said)
+    assert not re.search(STAGES["evaluate@hpd"][1], said)
 
 
 def test_the_report_is_the_last_to_remove_what_was_kept(edited):

@@ -12,6 +12,9 @@ def test_a_student_without_distillation_is_fine_tuned_whitened_scored_shown_and_
     alone["init"] = {"layers": [1], "projection": "random"}
     table = project.params["students"]["potion"] | {"train": None, "loss": None, "view": "sentence"}
     project.params["students"] |= {"simcse": alone, "table": table}
+    project.params["export"]["formats"] = [
+        "sentence-transformers"
+    ]  # tests/train/test_whitening.py has the graphs
     ran, said = project.repro("report", "export@simcse", "export@table")
     assert {f"{stage}@simcse" for stage in ("distill", "finetune", "evaluate", "export")} <= ran, said
     assert not {"distill@hpd", "finetune@hpd", "evaluate@hpd"} & ran

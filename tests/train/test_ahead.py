@@ -85,7 +85,7 @@ def test_a_training_asks_for_the_rows_of_all_its_steps_and_comes_to_the_same_bit
     asked: list[list[int]] = []
     chosen = settings()
     for run, fetch in ((plain, None), (reading, lambda rows: asked.append(rows.tolist()))):
-        checkpoint = Checkpoint(tmp_path / "state.safetensors")
+        checkpoint = Checkpoint(tmp_path / f"{'reading' if fetch else 'plain'}.safetensors")
         fit(run.module, run.backward, run.dev_value, chosen, checkpoint, 1e9, read_ahead=fetch)
     assert reading.weights() == plain.weights()
     assert reading.batches == plain.batches == asked
