@@ -46,6 +46,24 @@ def test_both_states_and_the_lock_of_a_training_are_listed_as_one(stores):
     checkpoint.clear()
 
 
+def test_what_a_run_keeps_goes_with_the_rest_once_dvc_has_committed_its_result(stores):
+    cache("prune")
+    kept = Checkpoint(Path(".cache/training/distill-tiny-0123456789abcdef.safetensors"))
+    kept.hold()
+    kept.save({}, {}, {}, {"step": 9})
+    kept.path.with_suffix(".over").write_text(json.dumps({"md5": "0a" * 16, "seconds": 1.5}))
+    kept.let_go()
+    for known, what in (("0b" * 16, "unfinished run"), ("0a" * 16, "finished run")):
+        Path("dvc.lock").write_text(f"outs:\n- md5: {known}\n")
+        [told] = [row for row in lines(cache("list")) if kept.path.stem in row]
+        assert told[1] == what
+        assert lines(cache("prune", "--dry-run")) == (
+            [["would remove", kept.path.stem, what, told[4]]] if what == "finished run" else []
+        )
+    assert lines(cache("prune")) == [["removed", kept.path.stem, what, told[4]]]
+    assert list(kept.path.parent.iterdir()) == []
+
+
 def test_task_teachers_are_listed_checked_and_go_by_name_alone(stores):
     cache("prune")
     trained = Path(".cache/task_teachers/0123456789abcdef/trained")
