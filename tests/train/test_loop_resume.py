@@ -96,12 +96,16 @@ def test_a_run_killed_after_every_step_gets_to_the_same_end(undisturbed, tmp_pat
     assert len(resumed.batches) == 1
 
 
-def test_a_finished_run_is_not_trained_again(tmp_path):
-    first, again = Regression(), Regression(start=99)
-    curve = first.fit(settings(), tmp_path, seconds=0)
-    assert repr(again.fit(settings(), tmp_path, seconds=0)) == repr(curve)
+@pytest.mark.parametrize("made", [Regression, Projected])
+def test_a_finished_run_is_not_trained_again(tmp_path, made):
+    first, again = made(), made(start=99)
+    curve = first.fit(settings(), tmp_path)
+    assert repr(again.fit(settings(), tmp_path)) == repr(curve)
     assert again.weights() == first.weights()
     assert again.batches == []
+    for one in (first, again):
+        one.learned = weights(one.losses) if one.losses else b""
+    assert again.learned == first.learned
 
 
 def test_the_state_is_written_only_as_often_as_asked(tmp_path, monkeypatch):

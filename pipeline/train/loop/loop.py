@@ -221,7 +221,7 @@ class _Run:
             self.averaging.update(at.step)
         at.count += 1
         for name, value in told.items():
-            at.sums[name] = at.sums.get(name, 0.0) + value
+            at.sums[name] = at.sums.get(name, 0.0) + float(value)
         self.seen += len(settings.split(rows)[0])
 
     def learning_rate(self) -> float:
@@ -267,8 +267,9 @@ class _Run:
         checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, averaging)
 
     def save_finished(self, checkpoint: Checkpoint) -> None:
-        """Save what is left to know of a training that is over."""
-        checkpoint.save({}, self.best, {}, self.state() | {FINISHED: True})
+        """Save what is left to know of a training that is over: what losses have learned along may be told."""
+        losses = self.everything["losses"].state_dict()
+        checkpoint.save(losses, self.best, {}, self.state() | {FINISHED: True})
         checkpoint.before.unlink(missing_ok=True)
 
     def resume(self, checkpoint: Checkpoint) -> None:
@@ -277,7 +278,9 @@ class _Run:
             return
         groups, state = saved
         self.best = groups["best"]
-        if not state.get(FINISHED):
+        if state.get(FINISHED):
+            self.everything["losses"].load_state_dict(groups["weights"])
+        else:
             self.everything.load_state_dict(groups["weights"])
             self.optimizers.restore(groups["optimizer"])
             if self.averaging:
