@@ -267,7 +267,7 @@ class _Run:
         checkpoint.save(self.everything.state_dict(), self.best, self.optimizers.tensors(), state, averaging)
 
     def save_finished(self, checkpoint: Checkpoint) -> None:
-        """Save what is left to know of a training that is over: what losses have learned along may be told."""
+        """Save what is left to know of a training that is over, of its losses too: metrics may tell it."""
         losses = self.everything["losses"].state_dict()
         checkpoint.save(losses, self.best, {}, self.state() | {FINISHED: True})
         checkpoint.before.unlink(missing_ok=True)
