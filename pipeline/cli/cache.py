@@ -41,7 +41,7 @@ def list_recipes(
 
     Translations, hidden states, task teachers of classifiers, files of the corpus that were fetched from an
     address, the indexes of `pipeline search` and the results of `pipeline mteb` are listed too. What finished
-    runs keep goes with the next stage that runs.
+    runs keep goes with the next stage that trains or scores, or the report.
     """
     folder = options.cache_folder(cache, params_file)
     used = _users(folder, params_file, vectors)

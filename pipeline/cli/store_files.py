@@ -129,7 +129,7 @@ def recipes(cache: Path) -> list[StoredRecipe]:
 def runs(cache: Path) -> dict[str, dict[str, list[Path]]]:
     """What runs keep, by what they are: STAGE-STUDENT-HASH with its states, folder, lock and mark, or some.
 
-    A killed run goes on from that. Of a finished one, which DVC has committed, the next stage removes it.
+    A killed run goes on from that. Of a finished one, which DVC has committed, a next stage removes it.
     """
     found: dict[str, dict[str, list[Path]]] = {UNFINISHED: {}, FINISHED: {}}
     over = {state.stem for state in committed(cache)}

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.core import json_text, seal
+from pipeline.core import json_text, resumable, seal
 from pipeline.core.atomic import disk_errors, write_text
 from pipeline.core.progress import progress, say
 
@@ -50,6 +50,8 @@ def made(
     """
     with disk_errors(file):
         whole = _Whole(file, how)
+        if whole.rows == count:
+            resumable.gone_on_from(file.parent)
         with file.open("ab") as out, progress(label, count, unit, done=whole.rows) as advance:
             written = time.monotonic()
             for block in islice(blocks, whole.blocks, None):

@@ -2,8 +2,6 @@
 
 import errno
 import fcntl
-import hashlib
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from pipeline.core import fingerprint, json_text
+from pipeline.core import commits, fingerprint
 from pipeline.core.atomic import (
     PARTIAL,
     disk_errors,
@@ -19,8 +17,8 @@ from pipeline.core.atomic import (
     remove_abandoned,
     remove_folder,
     scratch_folder,
-    write_text,
 )
+from pipeline.core.commits import Mark
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 
@@ -31,14 +29,13 @@ BEFORE = ".before.safetensors"
 """Suffix of the state before the last one, which is taken where the last one is damaged."""
 OVER = ".over"
 """Suffix of the mark of a run that is over, and may not be committed yet."""
-DVC_LOCK = Path("dvc.lock")
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 """What file systems say that have no locks: there runs that share a cache are not kept apart."""
 
 _waiting: list["Resumable"] = []
 """What this process has cleared, and keeps until DVC has committed its result."""
-_earlier: list[float] = []
-"""Seconds of finished runs that were not committed, from which this process goes on."""
+_earlier: list[dict[str, float]] = []
+"""What finished runs took that were not committed, from which this process goes on."""
 
 
 @dataclass
@@ -80,10 +77,7 @@ class Resumable:
             other = cls(path.with_stem(stem))
             if other._is_of_this_checkout() or all(map(is_untouched, owned[stem])):
                 other.remove()
-        found = cls(path)
-        if told := _mark(found._over):
-            _earlier.append(told["seconds"])
-        return found
+        return cls(path)
 
     @classmethod
     def clear_all(cls, cache: Path, beginning: str) -> None:
@@ -179,7 +173,7 @@ class Resumable:
 
         That is done at once, or where DVC runs the stage, when it has committed what this process writes.
         """
-        if _dvc_commits():
+        if commits.are_seen():
             _waiting.append(self)
         else:
             self.remove()
@@ -197,15 +191,19 @@ class Resumable:
             path.unlink(missing_ok=True)
         with suppress(UserError):  # they cost room alone
             remove_folder(self.inputs)
-        self._over.unlink(missing_ok=True)
-        self._lock.unlink(missing_ok=True)
+        if not self.inputs.exists():  # or else the next one tries again
+            self._over.unlink(missing_ok=True)
+            self._lock.unlink(missing_ok=True)
         self.let_go()
 
     @contextmanager
-    def folder(self) -> Iterator[Path]:
-        """Yield its folder, held, with what a killed run has left; it is cleared at the end, or at a mistake.
+    def folder(self, *, until_commit: bool = True) -> Iterator[Path]:
+        """Yield its folder, held, with what a killed run has left; it is cleared at the end.
 
-        Where the cache's file system has no locks, it is a new folder.
+        At a mistake it goes at once. Where the cache's file system has no locks, it is new, and goes too.
+
+        Args:
+            until_commit: whether DVC commits what is made of it; else it goes at the end.
 
         Raises:
             UserError: the cache cannot be written.
@@ -219,7 +217,10 @@ class Resumable:
             else:
                 with scratch_folder(self.inputs) as alone:
                     yield alone
-            self.clear()
+            if until_commit and self.locks:
+                self.clear()
+            else:
+                self.remove()
         except UserError:
             self.remove()
             raise
@@ -233,48 +234,45 @@ class Resumable:
             self._held = None
 
 
-def wait_for_commit(out: Path, seconds: float) -> None:
+def wait_for_commit(out: Path, took: dict[str, float]) -> None:
     """Keep what this process has cleared until dvc.lock has `out`, which DVC commits, as it is now.
 
     Args:
-        out: a file that no other run of the stage writes alike.
-        seconds: what the stage took, to be told by a run that goes on from here.
+        out: what no other run of the stage writes alike.
+        took: what the stage took, which a run that goes on from here adds to its own.
     """
-    mark = {"md5": _md5(out), "seconds": seconds}
     for one in _waiting:
-        write_text(one._over, json.dumps(mark))
+        if one._is_of_this_checkout():  # or else another run has taken it over
+            Mark.of(out, took).write(one._over)
 
 
-def earlier_seconds() -> float:
+def remove_waiting() -> None:
+    """Remove what this process has cleared, as its stage has failed: there will be no commit."""
+    for one in _waiting:
+        one.remove()
+
+
+def gone_on_from(inputs: Path) -> None:
+    """Count what the uncommitted run took whose folder this is, for all that it has done is used again."""
+    if mark := Mark.read(inputs.with_name(inputs.name + OVER)):
+        _earlier.append(mark.took)
+
+
+def earlier(what: str) -> float:
     """What the run took from whose end this process has gone on; 0.0: from none."""
-    return max(_earlier, default=0.0)
+    return max((took.get(what, 0.0) for took in _earlier), default=0.0)
 
 
 def committed(cache: Path) -> list[Path]:
-    """The states of this checkout's runs that are over, and whose results dvc.lock has."""
-    marks = {mark: _mark(mark) for mark in sorted((cache / "training").glob(f"[!.]*{OVER}"))}
-    known = DVC_LOCK.read_text(encoding="utf-8") if marks and DVC_LOCK.exists() else ""
-    states = [mark.with_suffix(STATE) for mark, told in marks.items() if told and told["md5"] in known]
-    return [state for state in states if Resumable(state)._is_of_this_checkout()]
-
-
-def _mark(path: Path) -> dict[str, Any] | None:
-    """What a mark says: `md5` and `seconds`; None where there is none, or a damaged one."""
-    try:
-        told = json_text.parse(path.read_text(encoding="utf-8"))
-        return {"md5": str(told["md5"]), "seconds": float(told["seconds"])}
-    except (OSError, ValueError, TypeError, LookupError):
-        return None
-
-
-def _md5(path: Path) -> str:
-    """As DVC writes it into dvc.lock."""
-    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
-
-
-def _dvc_commits() -> bool:
-    """Whether DVC runs this process, and it alone: of those of torchrun the slowest writes `out` last."""
-    return "DVC_STAGE" in os.environ and os.environ.get("WORLD_SIZE", "1") == "1"
+    """The states of runs that are over, and whose results DVC has committed, or others in their place."""
+    marks = {path: Mark.read(path) for path in sorted((cache / "training").glob(f"[!.]*{OVER}"))}
+    lock = commits.lock_text() if marks else ""
+    states = {path.with_suffix(STATE): mark for path, mark in marks.items() if mark}
+    return [
+        state
+        for state, mark in states.items()
+        if mark.is_committed(lock) or (Resumable(state)._is_of_this_checkout() and mark.is_replaced(lock))
+    ]
 
 
 def _checkout() -> str:

@@ -26,7 +26,7 @@ def main() -> None:
     OUT is {"seconds", "peak_megabytes", "machine", "precision"}: wall-clock time, the most memory that one
     process held, the processor, and what students were computed in, if any were. Of the processes that
     torchrun starts each writes it, whole, and the slowest has the last word. Where this run goes on from the
-    end of one that DVC did not commit, the time of that is counted too.
+    end of one that DVC did not commit, what that took is counted too.
 
     Raises:
         UserError: OUT cannot be written.
@@ -45,10 +45,12 @@ def main() -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         if ended.code not in (None, 0):
+            resumable.remove_waiting()
             raise
     peak = _peak()
     memory.say_if_held(module, peak)
-    seconds = time.monotonic() - started + resumable.earlier_seconds()
+    seconds = time.monotonic() - started + resumable.earlier("seconds")
+    peak = max(peak, resumable.earlier("peak"))
     took = {
         "seconds": round(seconds, 2),
         "peak_megabytes": round(peak / MEGABYTE),
@@ -57,7 +59,7 @@ def main() -> None:
         **({seal.DIGESTS: seal.kept} if seal.kept else {}),
     }
     write_text(out, seal.to_json(took))
-    resumable.wait_for_commit(out, seconds)
+    resumable.wait_for_commit(out, {"seconds": seconds, "peak": peak})
 
 
 def _peak() -> float:

@@ -1,7 +1,7 @@
 """Bytes that each stage leaves on the disk: in `data/`, in DVC's cache, in the store."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.params.search import IvfIndex
 from pipeline.params.students import Student
@@ -72,7 +72,10 @@ def _fitted(_item: str, work: Work) -> Bytes:
 
 
 def _tuned(_item: str, work: Work) -> Bytes:
-    return _plain(work.probe.parameters * FLOAT if getattr(work.params.teacher, "finetune", None) else SMALL)
+    weights = work.probe.parameters * FLOAT
+    if not getattr(work.params.teacher, "finetune", None):
+        return _plain(SMALL)
+    return replace(_plain(weights), scratch=STATE_SCALE * weights)
 
 
 def _finetuned(name: str, work: Work) -> Bytes:

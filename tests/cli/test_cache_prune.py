@@ -9,6 +9,7 @@ from killed import killed_write
 from stored import IDS, cache, left, lines, size
 
 from pipeline.core.atomic import atomic_file, atomic_folder
+from pipeline.core.commits import Mark
 from pipeline.teacher.encoding.store.store import VectorStore
 from pipeline.train.loop.checkpoint import Checkpoint
 
@@ -51,10 +52,10 @@ def test_what_a_run_keeps_goes_with_the_rest_once_dvc_has_committed_its_result(s
     kept = Checkpoint(Path(".cache/training/distill-tiny-0123456789abcdef.safetensors"))
     kept.hold()
     kept.save({}, {}, {}, {"step": 9})
-    kept.path.with_suffix(".over").write_text(json.dumps({"md5": "0a" * 16, "seconds": 1.5}))
+    Mark("data/timings/distill_tiny.json", "0a" * 16, {}).write(kept.path.with_suffix(".over"))
     kept.let_go()
     for known, what in (("0b" * 16, "unfinished run"), ("0a" * 16, "finished run")):
-        Path("dvc.lock").write_text(f"outs:\n- md5: {known}\n")
+        Path("dvc.lock").write_text(f"outs:\n- path: data/timings/distill_tiny.json\n  md5: {known}\n")
         [told] = [row for row in lines(cache("list")) if kept.path.stem in row]
         assert told[1] == what
         assert lines(cache("prune", "--dry-run")) == (

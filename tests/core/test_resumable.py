@@ -4,23 +4,37 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from hashlib import md5
 from pathlib import Path
+from textwrap import indent
 
 import pytest
+
+from pipeline.core.commits import Mark
+from pipeline.core.resumable import committed
 
 STAGE = """
 import sys
 from pathlib import Path
-from pipeline.core.resumable import Resumable
+from textwrap import indent
+from pipeline.core.errors import UserError, report_user_errors
+from pipeline.core.resumable import Resumable, gone_on_from
 
-kept = Resumable.of(Path("cache"), sys.argv[1], seed=int(sys.argv[2]))
-with kept.folder() as folder:
-    done = folder / "done"
-    print("goes on" if done.exists() else "begins")
-    done.touch()
-    if sys.argv[3:]:
-        raise SystemExit(1)
+def main():
+    kept = Resumable.of(Path("cache"), sys.argv[1], seed=int(sys.argv[2]))
+    with kept.folder(until_commit="of its own" not in sys.argv) as folder:
+        done = folder / "done"
+        print("goes on" if done.exists() else "begins")
+        if done.exists():
+            gone_on_from(folder)
+        done.touch()
+        if "killed" in sys.argv:
+            sys.exit(1)
+    if "mistake" in sys.argv:
+        raise UserError("there is a mistake; mend it")
+
+report_user_errors(main)()
 """
 OF_DVC = {"DVC_STAGE": "train"}
 OUT = Path("timings/train.json")
@@ -50,24 +64,30 @@ def run(repository):
 
 def commit() -> None:
     """As DVC does: the file's MD5 in dvc.lock."""
-    LOCK.write_text(f"outs:\n- path: {OUT}\n  hash: md5\n  md5: {md5(OUT.read_bytes()).hexdigest()}\n")
+    digest = md5(OUT.read_bytes()).hexdigest()
+    lock = f"- path: other\n  md5: none\n- path: {OUT}\n  hash: md5\n  md5: {digest}\n  size: 1\n"
+    LOCK.write_text(f"stages:\n  a:\n    outs:\n{indent(lock, '    ')}")
 
 
 def kept() -> set[str]:
     return {path.suffix or "folder" for path in Path("cache/training").iterdir()}
 
 
-def test_a_run_that_dvc_did_not_commit_goes_on_from_its_end_and_tells_the_time_of_both(run):
+def test_a_run_that_dvc_did_not_commit_goes_on_from_its_end_and_tells_what_both_took(run):
     LOCK.write_text("outs:\n- path: other\n  md5: none\n")
     assert run("a", "1", **OF_DVC) == "begins"
     assert kept() == {"folder", ".lock", ".over"}
-    [mark] = Path("cache/training").glob("*.over")
-    told = json.loads(mark.read_text())
-    assert told["md5"] == md5(OUT.read_bytes()).hexdigest()
-    mark.write_text(json.dumps(told | {"seconds": 60 + told["seconds"]}))
+    [path] = Path("cache/training").glob("*.over")
+    mark = Mark.read(path)
+    assert mark.md5 == md5(OUT.read_bytes()).hexdigest()
+    replace(mark, took={"seconds": mark.took["seconds"] + 60, "peak": 9e9}).write(path)
     OUT.unlink()  # DVC, killed before it had committed, removes it as it starts the stage again
     assert run("a", "1", **OF_DVC) == "goes on"
-    assert json.loads(OUT.read_text())["seconds"] > 60
+    told = json.loads(OUT.read_text())
+    assert 60 < told["seconds"] < 100
+    assert told["peak_megabytes"] == 9000
+    assert run("b", "1", **OF_DVC) == "begins"
+    assert json.loads(OUT.read_text())["seconds"] < 60
 
 
 @pytest.mark.parametrize("of", ["a", "another"])
@@ -97,6 +117,30 @@ def test_a_killed_run_has_no_mark(run):
     assert run("a", "1", **OF_DVC) == "goes on"
 
 
+def test_a_mistake_that_comes_later_leaves_nothing(run):
+    run("a", "1", "mistake", status=1, **OF_DVC)
+    assert list(Path("cache/training").iterdir()) == []
+
+
+def test_what_is_made_for_the_cache_itself_goes_at_once(run):
+    run("a", "1", "of its own", **OF_DVC)
+    assert list(Path("cache/training").iterdir()) == []
+
+
+def test_it_goes_once_another_result_of_the_stage_is_committed_and_in_place(run):
+    run("a", "1", **OF_DVC)
+    uncommitted = OUT.read_bytes()
+    OUT.write_text('{"seconds": 7}')  # by `dvc checkout`, of an earlier commit or of the run-cache
+    commit()
+    OUT.write_bytes(uncommitted)
+    assert committed(Path("cache")) == []
+    OUT.unlink()
+    assert committed(Path("cache")) == []
+    OUT.write_text('{"seconds": 7}')
+    assert run("b", "1", **OF_DVC) == "begins"
+    assert list(Path("cache/training").glob("a-*")) == []
+
+
 @pytest.mark.parametrize("damage", ["", "[]", '{"md5": 1}', "{"])
 def test_a_damaged_mark_is_that_of_a_killed_run(run, damage):
     run("a", "1", **OF_DVC)
@@ -106,13 +150,21 @@ def test_a_damaged_mark_is_that_of_a_killed_run(run, damage):
     assert run("a", "1", **OF_DVC) == "goes on"
 
 
-def test_what_another_checkout_keeps_in_a_shared_cache_stays(run, folder, monkeypatch):
+@pytest.mark.parametrize("ours", [False, True], ids=["its result", "another result"])
+def test_what_another_checkout_keeps_in_a_shared_cache_goes_when_its_result_is_committed(
+    run, folder, monkeypatch, ours
+):
     run("a", "1", **OF_DVC)
-    commit()
     other = folder / "other"
-    other.mkdir()
-    for name in ("cache", "dvc.lock", "tiny.py"):
+    (other / "timings").mkdir(parents=True)
+    for name in ("cache", "tiny.py"):
         (other / name).symlink_to(folder / name)
+    if not ours:
+        commit()
+        (other / LOCK).write_bytes(LOCK.read_bytes())
     monkeypatch.chdir(other)
-    assert run("b", "1", **OF_DVC) == "begins"
-    assert len(list(Path("cache/training").glob("a-*"))) == 3
+    if ours:
+        OUT.write_text('{"seconds": 7}')
+        commit()
+    run("b", "1", **OF_DVC)
+    assert len(list(Path("cache/training").glob("a-*"))) == 3 * ours

@@ -140,10 +140,14 @@ class Trainings:
         told = classification.Predictions(task.labelled, len(task.labels), task.test.classes, predicted)
         return Found(shipped, dev, classification.scores(told, task.metric), self._untuned)
 
-    def clear(self) -> None:
-        """Remove the trainings' states, those of settings that it had before too."""
+    def clear(self, *, until_commit: bool = True) -> None:
+        """Have the trainings' states removed, those of settings that it had before too.
+
+        Args:
+            until_commit: whether DVC commits what is made of them; else they go at once.
+        """
         for checkpoint in self._checkpoints:
-            checkpoint.clear()
+            checkpoint.clear() if until_commit else checkpoint.remove()
         Checkpoint.clear_all(Path(self._runtime.cache), self._beginning)
 
     def inputs(self, student: Student, table: pl.DataFrame, rows: Sequence[Rows]) -> Inputs:

@@ -133,7 +133,7 @@ class TaskTeacher:
         beginning = f"task-teacher-{fingerprint.of_json({'is': self._settings, 'of': task.name})[:LETTERS]}"
         # By its key alone: another classifier's process may have imported other code.
         lock = Checkpoint(cache / "training" / f"{beginning}-{key}.safetensors")
-        with lock.folder() as kept:
+        with lock.folder(until_commit=False) as kept:
             if not _is_whole(told):  # another process may have made it meanwhile
                 with said_of(self.name):
                     trainings = self._trainings(task, f"{beginning}@")
@@ -141,7 +141,7 @@ class TaskTeacher:
                         _train(trainings, trained)
                     keep = kept / f"{told.name}.bin"
                     self._ask(trainings, trained, task, table, rows, layers, told, keep)
-                    trainings.clear()
+                    trainings.clear(until_commit=False)
         return _read(told)
 
     @property

@@ -14,7 +14,10 @@ from torch import Tensor
 from pipeline.core import fingerprint, json_text, seal
 from pipeline.core.atomic import atomic_file
 from pipeline.core.progress import say
-from pipeline.core.resumable import Resumable
+from pipeline.core.resumable import Resumable, gone_on_from
+
+FINISHED = "finished"
+"""Key of a state that is the end of its training: it has the best weights, and what losses learned along."""
 
 
 class Checkpoint(Resumable):
@@ -81,6 +84,8 @@ class Checkpoint(Resumable):
             for name in file.keys():
                 group, _, rest = name.partition("/")
                 groups[group][rest] = file.get_tensor(name)
+        if state.get(FINISHED):
+            gone_on_from(self.inputs)
         return groups, state
 
     def _intact(self) -> Path | None:

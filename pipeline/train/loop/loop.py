@@ -16,7 +16,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.progress import progress
 from pipeline.train.loop.ahead import ReadAhead
 from pipeline.train.loop.averaging import Averaging, Interpolation, MovingAverage
-from pipeline.train.loop.checkpoint import Checkpoint
+from pipeline.train.loop.checkpoint import FINISHED, Checkpoint
 from pipeline.train.loop.guard import check_finite
 from pipeline.train.loop.mixture import Batches, Portion, epochs
 from pipeline.train.loop.optimizers import Optimizers, clip_gradients
@@ -24,8 +24,6 @@ from pipeline.train.loop.schedule import schedule_factor
 from pipeline.train.loop.world import World
 
 ALONE = World()
-FINISHED = "finished"
-"""Key of a state that is the end of its training: it has the best weights alone."""
 Rows = NDArray[np.int64]
 Backward = Callable[[Rows], Mapping[str, float]]
 """Row numbers of a batch: adds its gradients to the parameters, and gives `loss` and what else the curve
