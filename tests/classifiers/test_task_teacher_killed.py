@@ -1,11 +1,11 @@
-"""A task teacher that is killed while it tells what it says of rows."""
+"""A task teacher that is killed while it tells what it says of rows, and what it keeps."""
 
 from classify_runs import classify, pair_rows, write_inputs
 from test_task_teacher import PKD, QUICK, STUDENT_STEPS, kd, weights_of
 from test_trainings import StopError, steps_of
 
 from pipeline.classifiers.training import joint
-from pipeline.core import kept_rows
+from pipeline.core import kept_rows, resumable
 
 
 def test_what_it_has_told_is_told_no_more_after_a_kill(tmp_path, monkeypatch):
@@ -34,3 +34,14 @@ def test_what_it_has_told_is_told_no_more_after_a_kill(tmp_path, monkeypatch):
         assert len(asked) == 10 + 6 + 9
     assert weights_of(tmp_path / "cut") == weights_of(tmp_path / "whole")
     assert not list((tmp_path / "cut/cache/training").iterdir())
+
+
+def test_its_states_go_at_once_and_the_classifiers_when_dvc_has_committed_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("DVC_STAGE", "classify@one")
+    monkeypatch.setattr(resumable, "_waiting", [])
+    write_inputs(tmp_path, "bert", pair_rows(), read="together", kd=kd(tmp_path), train=QUICK)
+    classify(tmp_path)
+    kept = tmp_path / "cache/training"
+    assert {path.name.partition("-")[0] for path in kept.iterdir()} == {"classify"}
+    resumable.remove_waiting()
+    assert list(kept.iterdir()) == []
