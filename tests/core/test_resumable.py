@@ -1,7 +1,6 @@
 """What a run keeps until DVC has committed its result; tests/train/test_checkpoint.py has the rest."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -42,20 +41,15 @@ LOCK = Path("dvc.lock")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.py").write_text(STAGE)
-    return tmp_path
+def folder(written):
+    return written(STAGE)
 
 
 @pytest.fixture
-def run(repository):
-    def run(*arguments, status=0, **environment):
-        path = {"PYTHONPATH": str(repository), "PYTHONDONTWRITEBYTECODE": "1"}
+def run(environment):
+    def run(*arguments, status=0, **more):
         command = [sys.executable, "-m", "pipeline.core.timed", str(OUT), "tiny", *arguments]
-        done = subprocess.run(
-            command, env={**os.environ, **path, **environment}, capture_output=True, text=True
-        )
+        done = subprocess.run(command, env=environment | more, capture_output=True, text=True)
         assert done.returncode == status, done.stderr
         return done.stdout.strip()
 

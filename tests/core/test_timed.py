@@ -1,7 +1,6 @@
 """What a stage took: a tiny stage in a process of its own."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -43,15 +42,8 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.py").write_text(STAGE)
-    return tmp_path
-
-
-@pytest.fixture
-def environment(repository):
-    return {**os.environ, "PYTHONPATH": str(repository), "PYTHONDONTWRITEBYTECODE": "1"}
+def folder(written):
+    return written(STAGE)
 
 
 @pytest.fixture
