@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from pipeline.core import fingerprint, parent, seal
-from pipeline.core.errors import RUST, UserError
+from pipeline.core.errors import RUST, Refused, UserError
 
 PARTIAL = ".partial-"
 WRITER = re.compile(rf"{re.escape(PARTIAL)}(?:.*-)?([0-9a-f]{{16}})-(\d+)-\w+(?:\..*)?")
@@ -45,7 +45,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     except Exception as error:  # polars and tokenizers raise no OSError
         if (reason := _told_by_the_system(error)) is None:
             raise
-        raise UserError(
+        raise Refused(
             f"{path} cannot be written ({reason}); mend that and run the same command again"
         ) from None
 

@@ -24,9 +24,9 @@ class Mark:
     """What the run took, which one that goes on from its end adds to its own."""
 
     @classmethod
-    def of(cls, out: Path, took: dict[str, float]) -> "Mark":
-        """That of the run that has written `out` as it is now."""
-        return cls(str(out), _md5(out), took)
+    def of(cls, out: Path, text: str, took: dict[str, float]) -> "Mark":
+        """That of the run that writes a text into `out`."""
+        return cls(str(out), _md5(text.encode()), took)
 
     @classmethod
     def read(cls, path: Path) -> "Mark | None":
@@ -52,12 +52,15 @@ class Mark:
         Of a result that is not committed the file is as the mark says, or DVC has removed it.
         """
         there = Path(self.out)
-        return there.exists() and _in_lock(self.out, lock) == _md5(there)
+        return there.exists() and _in_lock(self.out, lock) == _md5(there.read_bytes())
 
 
 def lock_text() -> str:
-    """The text of dvc.lock; empty where there is none."""
-    return LOCK.read_text(encoding="utf-8") if LOCK.exists() else ""
+    """The text of dvc.lock, which another `dvc repro` may be writing; empty where there is none."""
+    try:
+        return LOCK.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
 
 
 def are_seen() -> bool:
@@ -71,6 +74,6 @@ def _in_lock(out: str, lock: str) -> str:
     return found[1] if found else ""
 
 
-def _md5(path: Path) -> str:
+def _md5(content: bytes) -> str:
     """As DVC writes it into dvc.lock."""
-    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()

@@ -38,6 +38,10 @@ class UserError(Exception):
     """A mistake in the user's input. The message names the file, row or key, and the fix."""
 
 
+class Refused(UserError):  # noqa: N818 - the user has made no error
+    """The machine has stopped the stage: a full disk, or what started it is gone. What is done is of use."""
+
+
 class Unfinished(UserError):  # noqa: N818 - what is done is no error
     """A teacher had to stop half-way. The error carries the vectors that were made so far."""
 

@@ -50,8 +50,7 @@ def made(
     """
     with disk_errors(file):
         whole = _Whole(file, how)
-        if whole.rows == count:
-            resumable.gone_on_from(file.parent)
+        resumable.going_on(file.parent, whole=whole.rows == count)
         with file.open("ab") as out, progress(label, count, unit, done=whole.rows) as advance:
             written = time.monotonic()
             for block in islice(blocks, whole.blocks, None):

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from pipeline.core.errors import UserError
+from pipeline.core.errors import Refused
 
 EVERY = 0.5
 """Seconds between two looks."""
@@ -37,10 +37,10 @@ def check(path: Path) -> None:
     """Fail where the process has become an orphan before it has put `path` in its place.
 
     Raises:
-        UserError: it has; what is at `path` stays.
+        Refused: it has; what is at `path` stays.
     """
     if is_orphan():
-        raise UserError(f"{path} is not written: what started this process is gone; start it again")
+        raise Refused(f"{path} is not written: what started this process is gone; start it again")
 
 
 def _wait() -> None:

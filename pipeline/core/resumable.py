@@ -19,7 +19,7 @@ from pipeline.core.atomic import (
     scratch_folder,
 )
 from pipeline.core.commits import Mark
-from pipeline.core.errors import UserError
+from pipeline.core.errors import Refused, UserError
 from pipeline.core.progress import say
 
 HASH_LETTERS = 16
@@ -35,7 +35,7 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 _waiting: list["Resumable"] = []
 """What this process has cleared, and keeps until DVC has committed its result."""
 _earlier: list[dict[str, float]] = []
-"""What finished runs took that were not committed, from which this process goes on."""
+"""What each uncommitted run took from whose end this process goes on; empty for what it has made anew."""
 
 
 @dataclass
@@ -92,7 +92,8 @@ class Resumable:
     def remove_committed(cls, cache: Path) -> None:
         """Remove what was kept until dvc.lock had the result of its run, and is committed now."""
         for state in committed(cache):
-            cls(state).remove()
+            with suppress(OSError):  # another user's, or a disk to read from: it costs room alone
+                cls(state).remove()
 
     def hold(self) -> None:
         """Keep others from removing the state and the folder until `clear`; one run at a time.
@@ -200,7 +201,7 @@ class Resumable:
     def folder(self, *, until_commit: bool = True) -> Iterator[Path]:
         """Yield its folder, held, with what a killed run has left; it is cleared at the end.
 
-        At a mistake it goes at once. Where the cache's file system has no locks, it is new, and goes too.
+        At a user's mistake it goes. Where the cache's file system has no locks, it is new, and goes at once.
 
         Args:
             until_commit: whether DVC commits what is made of it; else it goes at the end.
@@ -221,8 +222,9 @@ class Resumable:
                 self.clear()
             else:
                 self.remove()
-        except UserError:
-            self.remove()
+        except UserError as error:
+            if not isinstance(error, Refused):
+                self.remove()
             raise
         finally:
             self.let_go()
@@ -234,33 +236,40 @@ class Resumable:
             self._held = None
 
 
-def wait_for_commit(out: Path, took: dict[str, float]) -> None:
-    """Keep what this process has cleared until dvc.lock has `out`, which DVC commits, as it is now.
+def wait_for_commit(out: Path, text: str, took: dict[str, float]) -> None:
+    """Keep what this process has cleared until dvc.lock has `out` with a text, which DVC is to commit.
 
     Args:
-        out: what no other run of the stage writes alike.
+        out: the file, not yet written: without it a mark says nothing.
+        text: what no other run of the stage writes alike.
         took: what the stage took, which a run that goes on from here adds to its own.
     """
     for one in _waiting:
         if one._is_of_this_checkout():  # or else another run has taken it over
-            Mark.of(out, took).write(one._over)
+            with suppress(UserError):  # a full disk: it costs what the run took to be told
+                Mark.of(out, text, took).write(one._over)
 
 
 def remove_waiting() -> None:
-    """Remove what this process has cleared, as its stage has failed: there will be no commit."""
+    """Remove what this process has cleared, as a user's mistake has ended it: there will be no commit."""
     for one in _waiting:
         one.remove()
 
 
-def gone_on_from(inputs: Path) -> None:
-    """Count what the uncommitted run took whose folder this is, for all that it has done is used again."""
-    if mark := Mark.read(inputs.with_name(inputs.name + OVER)):
-        _earlier.append(mark.took)
+def going_on(inputs: Path, *, whole: bool) -> None:
+    """Note that a run goes on from what an uncommitted one may have left, whose folder this is.
+
+    Args:
+        inputs: the folder.
+        whole: whether all is there, or some of it is made anew.
+    """
+    mark = Mark.read(inputs.with_name(inputs.name + OVER)) if whole else None
+    _earlier.append(mark.took if mark else {})
 
 
 def earlier(what: str) -> float:
-    """What the run took from whose end this process has gone on; 0.0: from none."""
-    return max((took.get(what, 0.0) for took in _earlier), default=0.0)
+    """What the run took of whose work this process has used all again; 0.0: there is none."""
+    return max((took.get(what, 0.0) for took in _earlier), default=0.0) if all(_earlier) else 0.0
 
 
 def committed(cache: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipeline.core import memory, parent, quick_imports, resumable, seal
 from pipeline.core.atomic import write_text
-from pipeline.core.errors import report_user_errors
+from pipeline.core.errors import Refused, UserError, report_user_errors
 from pipeline.core.machine import chosen, cpu, cpus, let_the_cpu_help
 
 USAGE = "usage: python -m pipeline.core.timed OUT MODULE [ARGUMENT ...]"
@@ -45,7 +45,8 @@ def main() -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         if ended.code not in (None, 0):
-            resumable.remove_waiting()
+            if isinstance(ended.__context__, UserError) and not isinstance(ended.__context__, Refused):
+                resumable.remove_waiting()
             raise
     peak = _peak()
     memory.say_if_held(module, peak)
@@ -58,8 +59,9 @@ def main() -> None:
         "precision": ", ".join(sorted(set(chosen.values()))),
         **({seal.DIGESTS: seal.kept} if seal.kept else {}),
     }
-    write_text(out, seal.to_json(took))
-    resumable.wait_for_commit(out, {"seconds": seconds, "peak": peak})
+    text = seal.to_json(took)
+    resumable.wait_for_commit(out, text, {"seconds": seconds, "peak": peak})
+    write_text(out, text)
 
 
 def _peak() -> float:

@@ -18,20 +18,26 @@ import sys
 from pathlib import Path
 from textwrap import indent
 from pipeline.core.errors import UserError, report_user_errors
-from pipeline.core.resumable import Resumable, gone_on_from
+from pipeline.core.errors import Refused
+from pipeline.core.resumable import Resumable, going_on
 
 def main():
     kept = Resumable.of(Path("cache"), sys.argv[1], seed=int(sys.argv[2]))
     with kept.folder(until_commit="of its own" not in sys.argv) as folder:
         done = folder / "done"
         print("goes on" if done.exists() else "begins")
-        if done.exists():
-            gone_on_from(folder)
+        going_on(folder, whole=done.exists())
+        if "anew" in sys.argv:
+            going_on(folder, whole=False)
         done.touch()
         if "killed" in sys.argv:
             sys.exit(1)
+        if "full" in sys.argv:
+            raise Refused("the disk is full")
     if "mistake" in sys.argv:
         raise UserError("there is a mistake; mend it")
+    if "full later" in sys.argv:
+        raise Refused("the disk is full")
 
 report_user_errors(main)()
 """
@@ -80,7 +86,7 @@ def test_a_run_that_dvc_did_not_commit_goes_on_from_its_end_and_tells_what_both_
     told = json.loads(OUT.read_text())
     assert 60 < told["seconds"] < 100
     assert told["peak_megabytes"] == 9000
-    assert run("b", "1", **OF_DVC) == "begins"
+    assert run("a", "1", "anew", **OF_DVC) == "goes on"
     assert json.loads(OUT.read_text())["seconds"] < 60
 
 
@@ -105,8 +111,9 @@ def test_where_no_commit_is_seen_nothing_stays(run, environment):
         assert list(Path("cache/training").iterdir()) == []
 
 
-def test_a_killed_run_has_no_mark(run):
-    run("a", "1", "killed", status=1, **OF_DVC)
+@pytest.mark.parametrize("how", ["killed", "full", "full later"])
+def test_what_the_machine_has_stopped_goes_on_and_has_no_mark(run, how):
+    run("a", "1", how, status=1, **OF_DVC)
     assert kept() == {"folder", ".lock"}
     assert run("a", "1", **OF_DVC) == "goes on"
 
