@@ -50,7 +50,10 @@ def made(
     """
     with disk_errors(file):
         whole = _Whole(file, how)
-        resumable.going_on(file.parent, whole=whole.rows == count)
+        if whole.rows == count:
+            resumable.gone_on_from(file.parent)
+        else:
+            resumable.made_anew()
         with file.open("ab") as out, progress(label, count, unit, done=whole.rows) as advance:
             written = time.monotonic()
             for block in islice(blocks, whole.blocks, None):

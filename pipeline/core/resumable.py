@@ -105,6 +105,8 @@ class Resumable:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._acquire(wait=True)
             self._lock.write_text(_checkout(), encoding="ascii")
+        if not self._over.exists():
+            made_anew()
 
     def _acquire(self, *, wait: bool) -> bool:
         """Whether the lock is ours now."""
@@ -256,15 +258,15 @@ def remove_waiting() -> None:
         one.remove()
 
 
-def going_on(inputs: Path, *, whole: bool) -> None:
-    """Note that a run goes on from what an uncommitted one may have left, whose folder this is.
-
-    Args:
-        inputs: the folder.
-        whole: whether all is there, or some of it is made anew.
-    """
-    mark = Mark.read(inputs.with_name(inputs.name + OVER)) if whole else None
+def gone_on_from(inputs: Path) -> None:
+    """Count what the uncommitted run took whose folder this is, as all that it has left is used again."""
+    mark = Mark.read(inputs.with_name(inputs.name + OVER))
     _earlier.append(mark.took if mark else {})
+
+
+def made_anew() -> None:
+    """Note that something is made which an earlier run has not left: what that took is not counted."""
+    _earlier.append({})
 
 
 def earlier(what: str) -> float:

@@ -19,16 +19,16 @@ from pathlib import Path
 from textwrap import indent
 from pipeline.core.errors import UserError, report_user_errors
 from pipeline.core.errors import Refused
-from pipeline.core.resumable import Resumable, going_on
+from pipeline.core.resumable import Resumable, gone_on_from, made_anew
 
 def main():
     kept = Resumable.of(Path("cache"), sys.argv[1], seed=int(sys.argv[2]))
     with kept.folder(until_commit="of its own" not in sys.argv) as folder:
         done = folder / "done"
         print("goes on" if done.exists() else "begins")
-        going_on(folder, whole=done.exists())
+        gone_on_from(folder) if done.exists() else made_anew()
         if "anew" in sys.argv:
-            going_on(folder, whole=False)
+            made_anew()
         done.touch()
         if "killed" in sys.argv:
             sys.exit(1)

@@ -14,7 +14,7 @@ from torch import Tensor
 from pipeline.core import fingerprint, json_text, seal
 from pipeline.core.atomic import atomic_file
 from pipeline.core.progress import say
-from pipeline.core.resumable import Resumable, going_on
+from pipeline.core.resumable import Resumable, gone_on_from
 
 FINISHED = "finished"
 """Key of a state that is the end of its training: it has the best weights, and what losses learned along."""
@@ -72,7 +72,6 @@ class Checkpoint(Resumable):
         Groups: weights, best, optimizer, averaging.
         """
         if (intact := self._intact()) is None:
-            going_on(self.inputs, whole=False)
             return None
         groups: dict[str, dict[str, Tensor]] = {
             "weights": {},
@@ -85,7 +84,8 @@ class Checkpoint(Resumable):
             for name in file.keys():
                 group, _, rest = name.partition("/")
                 groups[group][rest] = file.get_tensor(name)
-        going_on(self.inputs, whole=bool(state.get(FINISHED)))
+        if state.get(FINISHED):
+            gone_on_from(self.inputs)
         return groups, state
 
     def _intact(self) -> Path | None:
