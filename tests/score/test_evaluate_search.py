@@ -164,11 +164,16 @@ def test_a_student_that_is_missing_ends_with_one_message(prepared):
 
 
 @pytest.mark.parametrize("stage", [run, time])
-def test_vectors_lie_in_the_cache_until_the_stage_ends_on_a_full_disk_too(prepared, stage):
+def test_vectors_lie_in_the_cache_until_the_stage_ends_and_on_a_full_disk_nothing_half_written(
+    prepared, stage
+):
     stage()
     assert [*Path(".cache/training").iterdir()] == []
     with refuses(".cache/training/.partial-", ".bin cannot be written (File too large)"), disk_of(9000):
         stage()
+    assert not [*Path(".cache/training").rglob(".partial-*")]
+    assert {path.suffix for path in Path(".cache/training").iterdir()} == {"", ".lock"}  # for the next run
+    stage()
     assert [*Path(".cache/training").iterdir()] == []
 
 
