@@ -75,7 +75,7 @@ def _tuned(_item: str, work: Work) -> Bytes:
     weights = work.probe.parameters * FLOAT
     if not getattr(work.params.teacher, "finetune", None):
         return _plain(SMALL)
-    return replace(_plain(weights), scratch=STATE_SCALE * weights)
+    return replace(_plain(weights), scratch=4 * weights)  # with the best ones and both moments
 
 
 def _finetuned(name: str, work: Work) -> Bytes:
