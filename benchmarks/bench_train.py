@@ -1,8 +1,9 @@
 """Training speed: a 3-layer student, a BiLSTM and a static table, each against the usual trainers, in turn.
 
-`python benchmarks/bench_train.py [--steps N] [--rounds N]`, after `make repro`: texts, vectors and teacher
-parts are the default run's. tokenlearn's loop needs `pip install --no-deps tokenlearn more-itertools`;
-without it, its row is left out, which is said.
+`python benchmarks/bench_train.py [--steps N] [--rounds N] [--float32]`, after `make repro`: texts, vectors
+and teacher parts are the default run's. tokenlearn's loop needs `pip install --no-deps tokenlearn
+more-itertools`; without it, its row is left out, which is said. With `--float32` nothing is computed in
+bfloat16, as on a processor that has none.
 """
 
 import argparse
@@ -50,17 +51,20 @@ def main() -> None:
     steps = "of a transformer or a BiLSTM, a round; a table makes 20 times as many"
     parser.add_argument("--steps", type=int, default=6, help=steps)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--float32", action="store_true", help="as without bfloat16")
     args = parser.parse_args()
     command = f"python benchmarks/bench_train.py --steps {args.steps} --rounds {args.rounds}"
+    precisions = ["float32"] if args.float32 else ["float32", "bfloat16"]
     with tempfile.TemporaryDirectory() as folder:
-        rows = compared("3-layer transformer", transformers(Path(folder), args.steps), args)
-        rows += compared("BiLSTM", bilstms(Path(folder), args.steps), args)
+        rows = compared("3-layer transformer", transformers(Path(folder), args.steps, precisions), args)
+        rows += compared("BiLSTM", bilstms(Path(folder), args.steps, precisions[-1]), args)
         contenders, dev_losses = tables(Path(folder), 20 * args.steps)
         static_rows = compared("static table", contenders, args, scale=20)
     for row in static_rows:
         row["dev loss"] = dev_losses[str(row["trainer"])]()
     rows = [{**row, "dev loss": ""} for row in rows] + static_rows
-    report("train", rows, command, ratios=["ours is faster by"])
+    name, command = ("train_float32", f"{command} --float32") if args.float32 else ("train", command)
+    report(name, rows, command, ratios=["ours is faster by"])
 
 
 def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, scale: int = 1) -> list[dict]:
@@ -79,13 +83,13 @@ def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, 
     ]
 
 
-def transformers(folder: Path, steps: int) -> dict[str, Steps]:
-    """Trainers of three of the teacher's layers with a projection to 128 dimensions."""
+def transformers(folder: Path, steps: int, precisions: list[str]) -> dict[str, Steps]:
+    """Trainers of three of the teacher's layers with a projection to 128 dimensions; ours in the last."""
     own = {"kind": "transformer", "dim": 128, "init": {"layers": [3, 4, 5], "max_length": 128}}
-    block = TransformerStudent.model_validate({**own, **common(lr=1e-4, precision="bfloat16")})
+    block = TransformerStudent.model_validate({**own, **common(lr=1e-4, precision=precisions[-1])})
     contenders, sentences, examples = beside_naive(block, transformer, folder / "transformer", steps)
     if find_spec("datasets"):
-        for precision in ("float32", "bfloat16"):
+        for precision in precisions:
             peer = transformer.build(block, PARTS)
             name = f"SentenceTransformerTrainer, MSELoss, {precision}"
             contenders[name] = sentence_transformers(peer, sentences, examples, steps, precision, folder)
@@ -94,10 +98,10 @@ def transformers(folder: Path, steps: int) -> dict[str, Steps]:
     return contenders
 
 
-def bilstms(folder: Path, steps: int) -> dict[str, Steps]:
+def bilstms(folder: Path, steps: int, precision: str) -> dict[str, Steps]:
     """Trainers of a BiLSTM of the default run's size; sentence-transformers' own fails on its tokenizer."""
     own = {"kind": "bilstm", "dim": 384, "init": {"units": 256, "pooling": "mean", "max_length": 128}}
-    block = BilstmStudent.model_validate({**own, **common(lr=1e-3, precision="bfloat16")})
+    block = BilstmStudent.model_validate({**own, **common(lr=1e-3, precision=precision)})
     return beside_naive(block, bilstm, folder / "bilstm", steps)[0]
 
 

@@ -1,9 +1,15 @@
 """`runtime.memory`: how much a stage may hold. It decides how much is looked at at a time, and no result."""
 
+import mmap
 import os
+from collections.abc import Iterator
 from ctypes import CDLL
+from typing import TYPE_CHECKING
 
 from pipeline.core.progress import say
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 DEFAULT = 1.5
 """Gigabytes. The sizes that other modules name are for this bound; a larger one leaves them."""
@@ -43,6 +49,23 @@ def give_back() -> None:
     trim = getattr(CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim:
         trim(0)
+
+
+def in_parts(array: "NDArray", rows: int) -> "Iterator[NDArray]":
+    """Slices of `rows` rows, in order; a mapped file's pages are let go after each."""
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
+        let_go(array)
+
+
+def let_go(array: "NDArray") -> None:
+    """Of an array that is mapped from a file, hold no page; the next touch maps those again that it needs.
+
+    The system maps half a megabyte around a row that is touched: a thousand rows are half a gigabyte.
+    """
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def say_if_held(stage: str, peak: float) -> None:

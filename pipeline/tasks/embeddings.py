@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core import memory
 from pipeline.core.atomic import disk_errors
 from pipeline.core.errors import UserError
 from pipeline.params.teacher import Similarity
@@ -40,6 +41,11 @@ class Embeddings:
         Raises:
             UserError: one is not.
         """
+        found = self._of(wanted)
+        memory.let_go(self.vectors)
+        return found
+
+    def _of(self, wanted: Ids) -> Vectors:
         rows = np.searchsorted(self.ids, wanted)
         if len(wanted) and not np.array_equal(self.ids[np.minimum(rows, len(self.ids) - 1)], wanted):
             raise UserError(

@@ -34,8 +34,9 @@ Scores = dict[str, dict[str, float]]
 
 def split_of(pairs: pl.DataFrame, split: str) -> dict[str, pl.DataFrame]:
     """The tasks that have rows of this split, by name."""
-    rows = pairs.filter(pl.col("split") == split)
-    return {str(name): group for (name,), group in rows.group_by("task", maintain_order=True)}
+    rows = pl.col("split") == split
+    names = pairs.filter(rows)["task"].unique(maintain_order=True)
+    return {name: pairs.filter(rows, pl.col("task") == name) for name in names}
 
 
 def text_ids(tasks: Mapping[str, pl.DataFrame]) -> np.ndarray:

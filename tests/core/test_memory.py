@@ -3,6 +3,8 @@
 from ctypes import CDLL
 from pathlib import Path
 
+import mapped_pages
+import numpy as np
 import pytest
 
 from pipeline.core import memory
@@ -73,3 +75,27 @@ def test_what_was_freed_is_given_back():
     memory.give_back()
     assert len(last) == 20_000
     assert full - held() > 80
+
+
+@pytest.mark.parametrize("rows", [1, 7, 20, 100])
+@pytest.mark.parametrize("shape", [(20,), (20, 3)])
+def test_parts_of_an_array_and_of_a_file_are_the_whole(tmp_path, rows, shape):
+    whole = np.random.default_rng(0).integers(100, size=shape)
+    whole.tofile(tmp_path / "array.bin")
+    for array in (whole, np.memmap(tmp_path / "array.bin", whole.dtype, "r", shape=shape)):
+        parts = [np.array(part) for part in memory.in_parts(array, rows)]
+        assert all(len(part) == rows for part in parts[:-1])
+        assert np.array_equal(np.concatenate(parts), whole)
+
+
+@mapped_pages.told
+def test_what_is_let_go_is_read_again_from_the_file(tmp_path):
+    np.arange(99_999).tofile(tmp_path / "array.bin")
+    array = np.memmap(tmp_path / "array.bin", np.int64, "r", shape=(99_999,))
+    for part in (array, array[5:70_000]):
+        assert part.sum() == sum(range(int(part[0]), int(part[-1]) + 1))
+        assert mapped_pages.resident(tmp_path / "array.bin") > 0
+        memory.let_go(part)
+        assert mapped_pages.resident(tmp_path / "array.bin") == 0
+    assert array[70_000] == 70_000
+    memory.let_go(np.arange(3))  # of an array in memory, there is nothing to let go

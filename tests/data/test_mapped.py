@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.data.tokens import mapped as module
-from pipeline.data.tokens.mapped import gather, in_parts, map_file, positions, read_ahead
+from pipeline.data.tokens.mapped import gather, map_file, positions, read_ahead
 
 SPANS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 5)), max_size=8)
 
@@ -65,14 +65,6 @@ def test_a_file_that_has_become_shorter_is_told(tmp_path):
     np.arange(5).tofile(path)
     with pytest.raises(OSError, match=r"array\.bin.*row 7"):
         gather(array, np.array([2, 7]), np.array([1, 1]))
-
-
-@pytest.mark.parametrize("rows", [1, 7, 20, 100])
-def test_parts_are_the_whole(both, rows):
-    for array in both:
-        parts = list(in_parts(array, rows))
-        assert all(len(part) == rows for part in parts[:-1])
-        assert np.array_equal(np.concatenate([np.array(part) for part in parts]), array)
 
 
 def test_an_empty_file(tmp_path):

@@ -43,6 +43,20 @@ def test_parts_are_all_sequences_in_order(lists):
     assert [len(part) for part in parts[:-1]] == [3] * (len(parts) - 1)
 
 
+@given(st.lists(SEQUENCES, max_size=3))
+def test_joined_are_the_sequences_of_all_parts_in_order(parts):
+    joined = Tokens.joined([tokens_of(part) for part in parts])
+    assert lists_of(joined) == [one for part in parts for one in part]
+    assert joined.ids.dtype == np.int32
+    assert joined.types is None
+
+
+def test_joined_pairs_keep_the_types_of_their_tokens():
+    parts = [Tokens(np.arange(3, dtype=np.int32), np.array([0, 3]), np.array(types, np.int8)) for types in
+             ([0, 0, 1], [0, 1, 1])]  # fmt: skip
+    assert Tokens.joined(parts).types.tolist() == [0, 0, 1, 0, 1, 1]
+
+
 @given(SEQUENCES)
 def test_padded_fills_up_to_the_longest(lists):
     ids, mask = tokens_of(lists).padded(-7)

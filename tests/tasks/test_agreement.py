@@ -99,6 +99,25 @@ def test_the_first_dev_texts_are_held_out(folder):
     assert len(agreement.held_out(folder / "corpus.parquet", Agreement()).texts) == 200
 
 
+@pytest.mark.parametrize("texts_at_a_time", [7, 64])
+def test_of_a_corpus_that_is_read_in_parts_the_same_are_held_out(folder, monkeypatch, texts_at_a_time):
+    dev, read = corpus(folder / "corpus.parquet", 300, 200), []
+    monkeypatch.setattr(texts, "ROWS_AT_A_TIME", texts_at_a_time)
+    monkeypatch.setattr(texts, "_stream", noted(texts._stream, read))
+    found = agreement.held_out(folder / "corpus.parquet", Agreement(texts=100))
+    assert found.texts["text_id"].to_list() == dev["text_id"][:100].to_list()
+    assert 100 <= sum(read) < 200
+
+
+def noted(stream, read):
+    def noting(*given):
+        for batch in stream(*given):
+            read.append(len(batch))
+            yield batch
+
+    return noting
+
+
 def test_too_few_dev_texts_are_counted(folder):
     corpus(folder / "corpus.parquet", 300, 99)
     found = agreement.held_out(folder / "corpus.parquet", Agreement())

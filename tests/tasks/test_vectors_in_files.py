@@ -1,5 +1,8 @@
 """Vectors of evaluation texts in files: they are read as those in memory are."""
 
+from dataclasses import replace
+
+import mapped_pages
 import numpy as np
 import pytest
 from refusals import refuses
@@ -53,6 +56,18 @@ def test_a_change_is_made_to_vectors_some_at_a_time(monkeypatch):
     assert sizes == [40, 40, 20]
     assert found.of(IDS[:0]).shape == (0, 16)
     assert found.dim == 16
+
+
+@mapped_pages.told
+@pytest.mark.parametrize("change", [None, lambda rows: rows * 2])
+def test_what_was_asked_for_leaves_no_page_of_the_file_in_memory(tmp_path, change):
+    found = replace(in_file(tmp_path / "x.bin", IDS, blocks()), change=change)
+    for wanted in (IDS, IDS[5:6]):
+        expected = VECTORS[wanted - IDS[0]]
+        np.testing.assert_array_equal(found.of(wanted), change(expected) if change else expected)
+        assert mapped_pages.resident(tmp_path / "x.bin") == 0
+    assert found.vectors[0].any()
+    assert mapped_pages.resident(tmp_path / "x.bin") > 0
 
 
 def test_retrieval_scores_the_same_from_a_file(tmp_path):

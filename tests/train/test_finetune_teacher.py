@@ -188,7 +188,7 @@ def test_the_loss_of_a_batch_is_hpds_equation_1(folder, model):
     table = read_table(Path("two.parquet"), pairs.PAIRS_SCHEMA, "prepare")
     settings = Finetune(data=("mine",), batch_size=2, temperature=0.05)
     finetuning = Finetuning(
-        in_training(model), table, named_in(named).sort("text_id"), settings, Path("two.parquet")
+        in_training(model), table, [named_in(named).sort("text_id")], settings, Path("two.parquet")
     )
     loss = finetuning._backward(np.arange(2), bfloat16=False)["loss"]
     own = SentenceTransformer(str(model), device="cpu")

@@ -66,7 +66,7 @@ def params(**changes) -> Finetune:
 
 
 def finetuning(student, **changes) -> Finetuning:
-    return Finetuning(student, triplets(), texts(), params(**changes), Path("mined/triplets.parquet"))
+    return Finetuning(student, triplets(), [texts()], params(**changes), Path("mined/triplets.parquet"))
 
 
 def run(student, scores, checkpoint: Path, **changes):
@@ -247,7 +247,8 @@ def test_texts_that_no_triplet_names_are_not_tokenised(student):
     others = [f"text {number} of other data" for number in range(9)]
     more = {"text_id": [text_id(text) for text in others], "text": others}
     table = pl.concat([texts(), pl.DataFrame(more, schema=texts().schema)]).sort("text_id")
-    chosen = Finetuning(student, triplets(), table, params(), Path("mined/triplets.parquet"))
+    some_at_a_time = table.iter_slices(4)
+    chosen = Finetuning(student, triplets(), some_at_a_time, params(), Path("mined/triplets.parquet"))
     np.testing.assert_array_equal(chosen.tokens.ids, finetuning(student).tokens.ids)
 
 
@@ -255,7 +256,7 @@ def test_texts_that_no_triplet_names_are_not_tokenised(student):
 def test_an_unknown_text_names_the_file_and_the_text(student, missing):
     known = texts().filter(pl.col("text") != missing)
     with refuses("mined/triplets.parquet", f"text_id {text_id(missing)})"):
-        Finetuning(student, triplets(), known, params(), Path("mined/triplets.parquet"))
+        Finetuning(student, triplets(), [known], params(), Path("mined/triplets.parquet"))
 
 
 def test_only_the_chosen_data_is_taken():

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import mapped_pages
 import numpy as np
 import pytest
 from flipped import flip
@@ -31,7 +32,6 @@ from pipeline.train.loop.data import Examples, materialise
 from pipeline.vectors.sets import shards
 
 IN_ORDER = [*sorted(TRAIN, key=text_id), *sorted(SYNONYMS, key=text_id)]
-SMAPS = Path("/proc/self/smaps")
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(folder, most):
     assert list(into.parent.iterdir()) == []
 
 
-@pytest.mark.skipif(not SMAPS.exists(), reason="only Linux tells which pages of a file a process holds")
+@mapped_pages.told
 def test_reading_leaves_no_page_of_the_files_in_memory(folder, monkeypatch):
     monkeypatch.setattr(data, "SUMMED_ROWS", 3)
     examples = made(folder, dim=8)
@@ -135,24 +135,13 @@ def test_reading_leaves_no_page_of_the_files_in_memory(folder, monkeypatch):
     drawn = [random.integers(len(examples), size=4) for _ in range(3)]
     found = [examples.select(rows) for rows in drawn]
     mean = examples.mean_target()
-    assert [resident(file) for file in files] == [0, 0]
+    assert [mapped_pages.resident(file) for file in files] == [0, 0]
     expected = np.array(examples.targets)
-    assert resident(files[0]) > 0
+    assert mapped_pages.resident(files[0]) > 0
     np.testing.assert_allclose(mean, expected.mean(axis=0, dtype=np.float64), rtol=1e-6)
     for rows, (tokens, targets) in zip(drawn, found, strict=True):
         assert np.array_equal(targets, expected[rows])
         assert read_back(tokens) == [IN_ORDER[row] for row in rows]
-
-
-def resident(path: Path) -> int:
-    """Kilobytes of a mapped file that this process holds."""
-    here, found = False, 0
-    for line in SMAPS.read_text().splitlines():
-        if line.split(":")[0] == "Rss" and here:
-            found += int(line.split()[1])
-        elif "-" in line.split()[0]:
-            here = line.endswith(str(path))
-    return found
 
 
 def test_texts_without_tokens(folder):

@@ -78,7 +78,7 @@ def trained(tmp_path, monkeypatch):
         known = pl.DataFrame({"text_id": [text_id(text) for text in TEXTS], "text": TEXTS})
         known = known.cast({"text_id": pl.UInt64})
         table, left = pairs.make("mine", "train", columns), iter(scores)
-        tuning = PairCosines(student, table, known, params, Path("mined"), made, "sentence", tmp_path)
+        tuning = PairCosines(student, table, [known], params, Path("mined"), made, "sentence", tmp_path)
         number = len([*tmp_path.glob("state*")])
         return tuning.run("tiny", lambda: next(left), Checkpoint(tmp_path / f"state{number}"), 1e9)
 

@@ -77,7 +77,8 @@ def test_the_gradient_of_a_step_is_the_sum_of_both(parts, tmp_path, kind, train,
     replay = Replay(step, WEIGHT, Batches((Portion(4),), 4, 0))
     made = finetuning(student, batch_size=2, lr=1e-9, micro_batch=micro_batch)
     made._anchors, made._positives = made._anchors[[2, 5]], made._positives[[2, 5]]
-    made._negatives = [made._negatives[2], made._negatives[5]]
+    for part in ("_negative_starts", "_negative_counts"):
+        setattr(made, part, getattr(made, part)[[2, 5]])
     scores = iter([1.0, 0.0])
     curve = made.run("tiny", lambda: next(scores), Checkpoint(tmp_path / "state"), 1e9, replay=replay)
     expected, contrast, distance = gradient_of_both(copy, block)

@@ -112,6 +112,11 @@ def read_sample(path: Path) -> pl.DataFrame:
     return read_table(path, SAMPLE_SCHEMA, f"gate@{path.stem}")
 
 
+def labelled(path: Path, prompts: Mapping[str, str]) -> Iterator[pl.DataFrame]:
+    """The rows of such a file, some at a time, each text after the prompt of its role; as `read_labelled`."""
+    return (with_prompts(part, prompts) for part in parts(path, LABELLED_SCHEMA))
+
+
 def ids(path: Path, split: str | None) -> NDArray[np.uint64]:
     """Ascending ids (n,) of a text set's rows, or of those of one split."""
     stage, schema = _columns(path, split)
@@ -155,6 +160,17 @@ def parts(path: Path, schema: Schema) -> Iterator[pl.DataFrame]:
         _check_order(np.concatenate([last, first]), path, stage)
         last = table["text_id"].to_numpy()[-1:]
         yield table
+
+
+def head(path: Path, split: str, count: int) -> pl.DataFrame:
+    """The first `count` rows of a split, `LABELLED_SCHEMA`; those after them are not read."""
+    stage, chosen_by = _columns(path, split)
+    found = pl.DataFrame(schema=LABELLED_SCHEMA)
+    for batch in _stream(path, {**LABELLED_SCHEMA, **chosen_by}, split, stage):
+        found.extend(pl.DataFrame(pl.from_arrow(batch)).select(*LABELLED_SCHEMA))
+        if len(found) >= count:
+            break
+    return _checked(found.head(count), path, stage)
 
 
 def within(path: Path, among: Range) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 import mmap
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +16,6 @@ PROBES = 16
 def map_file(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray:
     """A file as a read-only array; an empty one cannot be mapped."""
     return np.memmap(path, dtype, "r", shape=shape) if np.prod(shape) else np.empty(shape, dtype)
-
-
-def in_parts(array: NDArray, rows: int) -> Iterator[NDArray]:
-    """Slices of `rows` rows, in order; a mapped file's pages are given back after each."""
-    for start in range(0, len(array), rows):
-        yield array[start : start + rows]
-        mapped = getattr(array, "_mmap", None)
-        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def positions(starts: Rows, lengths: Rows) -> Rows:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +34,14 @@ class Tokens:
     """(n + 1,): sequence i is ids[offsets[i]:offsets[i + 1]]."""
     types: NDArray[np.int8] | None = None
     """(sum of lengths,) which text of a pair each token is of, 0 or 1; None: a model is not told."""
+
+    @classmethod
+    def joined(cls, parts: Sequence["Tokens"]) -> "Tokens":
+        """The sequences of all parts, in their order; of types, either all parts have some or none."""
+        ids = np.concatenate([np.empty(0, np.int32), *(part.ids for part in parts)])
+        lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
+        types = [part.types for part in parts if part.types is not None]
+        return cls(ids, np.cumsum(lengths), np.concatenate(types) if types else None)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -99,22 +107,18 @@ def tokenise(
         texts: all of them.
         special: whether special tokens are added, by the tokenizer's own template.
     """
-    ids: list[NDArray[np.int32]] = []
-    types: list[NDArray[np.int8]] = []
-    lengths: list[int] = []
+    parts: list[Tokens] = []
     typed = bool(texts) and not isinstance(texts[0], str)
     by_characters = np.cumsum([_characters(text) for text in texts]) // CHUNK_CHARACTERS
     by_rows = np.arange(len(texts)) // CHUNK_TEXTS
     cuts = np.flatnonzero(np.diff(by_characters) + np.diff(by_rows)) + 1
     for start, stop in pairwise([0, *cuts.tolist(), len(texts)]):
         encodings = tokenizer.encode_batch_fast(list(texts[start:stop]), add_special_tokens=special)
-        lengths += [len(encoding.ids) for encoding in encodings]
-        ids += [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
-        if typed:
-            types += [np.array(encoding.type_ids, dtype=np.int8) for encoding in encodings]
-    flat = np.concatenate(ids) if ids else np.empty(0, np.int32)
-    offsets = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64)
-    return Tokens(flat, offsets, np.concatenate(types) if typed else None)
+        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32)
+        offsets = np.cumsum([0, *(len(encoding) for encoding in encodings)], dtype=np.int64)
+        types = chain.from_iterable(encoding.type_ids for encoding in encodings)
+        parts.append(Tokens(ids, offsets, np.fromiter(types, np.int8) if typed else None))
+    return Tokens.joined(parts)
 
 
 def _characters(text: str | tuple[str, str]) -> int:

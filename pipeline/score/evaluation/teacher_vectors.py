@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core.memory import in_parts
 from pipeline.params.teacher import Similarity
 from pipeline.tasks.embeddings import Embeddings, Ids, Vectors, in_file
 from pipeline.tasks.ranking import ROWS_AT_A_TIME
@@ -53,8 +54,7 @@ def changed(
     whole: Embeddings, change: Callable[[Vectors], NDArray[np.float32]], file: Path, similarity: Similarity
 ) -> Embeddings:
     """Vectors after a change, in a file of their own."""
-    starts = range(0, len(whole.ids), ROWS_AT_A_TIME)
-    blocks = (change(whole.vectors[start : start + ROWS_AT_A_TIME]) for start in starts)
+    blocks = map(change, in_parts(whole.vectors, ROWS_AT_A_TIME))
     return in_file(file, whole.ids, blocks, similarity)
 
 

@@ -161,10 +161,9 @@ def _tune(
 ) -> Tuned:
     """Fine-tune the student, which is left with the weights of the best dev score, on the world's device."""
     distilled, triplets, dev = places.distilled, places.triplets, places.dev
-    table = read_table(triplets, pairs.PAIRS_SCHEMA, "mine")
-    chosen = chosen_triplets(table, settings, triplets)
+    chosen = chosen_triplets(read_table(triplets, pairs.PAIRS_SCHEMA, "mine"), settings, triplets)
     prompts = student_folder.prompts(distilled)
-    labelled = texts.with_prompts(texts.read_labelled(places.finetune_texts), prompts)
+    labelled = texts.labelled(places.finetune_texts, prompts)
     named: tuple[Path, ...] = (triplets, places.finetune_texts)
     if settings.loss == "cosines":
         vectors = places.finetune_vectors
@@ -176,6 +175,7 @@ def _tune(
             )
     else:
         finetuning = Finetuning(learner, chosen, labelled, settings, triplets)
+    del chosen  # it may be large
     if settings.select == "agreement":
         dev_tasks = _agreement(name, places.corpus, places.corpus_vectors)
         named = (*named, places.corpus, places.corpus_vectors / published.MANIFEST)
@@ -219,7 +219,7 @@ def _tune(
     summary = summary_of(points, best, before, settings, name, start)
     return Tuned(
         points,
-        {"triplets": len(chosen), **summary},
+        {"triplets": finetuning.triplets, **summary},
         changed=bool(projection) or best.step > 0,
         data=settings.data if best.step > 0 else (),
         checkpoint=checkpoint,

@@ -13,10 +13,10 @@ from torch.nn.functional import normalize
 
 from pipeline.core import fingerprint, kept_rows
 from pipeline.core.errors import UserError
+from pipeline.core.memory import in_parts
 from pipeline.core.progress import say
 from pipeline.core.resumable import Resumable
 from pipeline.data.common import texts as text_sets
-from pipeline.data.tokens.mapped import in_parts
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.finetune import Whitening
 from pipeline.params.runtime import Runtime

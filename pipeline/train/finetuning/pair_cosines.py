@@ -1,5 +1,6 @@
 """Fine-tuning to the teacher's cosines of given pairs of texts: no label is read (SRA sec. 5.5)."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ class PairCosines(Finetuning):
         self,
         student: Student,
         triplets: pl.DataFrame,
-        texts: pl.DataFrame,
+        texts: Iterable[pl.DataFrame],
         params: Finetune,
         path: Path,
         vectors: VectorSet,
@@ -47,14 +48,10 @@ class PairCosines(Finetuning):
         scratch: Path,
     ) -> None:
         super().__init__(student, triplets, texts, params, path)
-        self._counts = np.array([1 + len(negatives) for negatives in self._negatives])
+        self._counts = 1 + self._negative_counts
         self._starts = np.cumsum(self._counts) - self._counts
         self._left = np.repeat(self._anchors, self._counts)
-        ends = [
-            np.append(positive, negatives)
-            for positive, negatives in zip(self._positives, self._negatives, strict=True)
-        ]
-        self._right = np.concatenate(ends)
+        self._right = np.insert(self._negatives, self._negative_starts, self._positives)
         stored = scratch / "vectors.bin"
         with disk_errors(stored), stored.open("wb") as file:
             for part in vectors.of(self._ids, view):

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from pipeline.core import json_text, seal
 from pipeline.core.atomic import atomic_folder, remove_folder
 from pipeline.core.errors import UserError, under
+from pipeline.core.memory import in_parts
 from pipeline.core.progress import say
 from pipeline.data.common import texts
-from pipeline.data.tokens.mapped import Rows, gather, in_parts, map_file, read_ahead
+from pipeline.data.tokens.mapped import Rows, gather, map_file, read_ahead
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.students import StudentBlock
 from pipeline.train.loop.mixture import Portion

@@ -156,7 +156,7 @@ def tune(
     world = World.join(runtime.device)
     bfloat16 = takes_bfloat16(settings.precision, teacher.module, world, checkpoint, f"{KEY}.precision")
     prompts: dict[str, str] = {str(role): prompt for role, prompt in loaded.prompts.items()}
-    labelled = texts.with_prompts(texts.read_labelled(finetune_texts), prompts)
+    labelled = texts.labelled(finetune_texts, prompts)
     finetuning = Finetuning(teacher, chosen, labelled, settings, triplets)
     dev_score = DevScore(teacher, dev_tasks, prompts, loaded.similarity, bfloat16=bfloat16)
     seconds = runtime.checkpoint_seconds

@@ -55,13 +55,13 @@ def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index], file
         stored(embeddings, task.documents, file),
         ranking.searchable(embeddings, task.queries),
     )
-    blocks = np.array_split(documents, range(ROWS_AT_A_TIME, len(documents), ROWS_AT_A_TIME))
-    exact = ranking.exact(blocks, queries, how=embeddings.similarity)
+    exact = ranking.exact(memory.in_parts(documents, ROWS_AT_A_TIME), queries, how=embeddings.similarity)
     for spec in specs:
         index = build(spec, documents, embeddings.similarity)
         found = search(index, queries)
         size = saved_bytes(index)
         del index  # before the next one is built
+        memory.let_go(documents)
         yield {
             **described(spec, documents),
             "bytes": size,
@@ -118,11 +118,15 @@ def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "fa
             if mapped.stays(documents):
                 mapped.add(index, documents)
                 return index
+            memory.let_go(documents)
         case HnswIndex():
             index = faiss.IndexHNSWFlat(dim, spec.m, metric)
             index.hnsw.efConstruction = spec.ef_construction
             index.hnsw.efSearch = spec.ef_search
-    index.add(documents)
+            index.add(documents)  # all at once: the links depend on which documents are added together
+            return index
+    for block in memory.in_parts(documents, ROWS_AT_A_TIME):
+        index.add(block)
     return index
 
 

@@ -1,7 +1,7 @@
 """Fine-tuning: supervised InfoNCE on triplets, the distilled weights kept unless dev improves."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.core.errors import UserError
+from pipeline.data.tokens.mapped import positions
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.finetune import Finetune
 from pipeline.train.finetuning.shared.replay import Replay
@@ -38,7 +39,8 @@ class Finetuning:
     Args:
         student: what is trained.
         triplets: as `chosen_triplets` gives them.
-        texts: text_id and text, sorted by text_id; those that no triplet names are passed over.
+        texts: text_id and text, some at a time, sorted by text_id; those that no triplet names are passed
+            over.
         params: how it is trained.
         path: the triplets' file, for messages.
 
@@ -47,23 +49,34 @@ class Finetuning:
     """
 
     def __init__(
-        self, student: Student, triplets: pl.DataFrame, texts: pl.DataFrame, params: Finetune, path: Path
+        self,
+        student: Student,
+        triplets: pl.DataFrame,
+        texts: Iterable[pl.DataFrame],
+        params: Finetune,
+        path: Path,
     ) -> None:
         self._student = student
         self._params = params
         hard = triplets["negative_ids"].list.head(params.negatives)
-        named = pl.concat([triplets["left_id"], triplets["right_id"], hard.explode().drop_nulls()]).unique()
-        texts = texts.filter(pl.col("text_id").is_in(named.implode()))
-        self._ids = ids = texts["text_id"].to_numpy()
-        self._anchors = _rows_of(ids, triplets["left_id"], path)
-        self._positives = _rows_of(ids, triplets["right_id"], path)
-        negatives = _rows_of(ids, hard.explode().drop_nulls(), path)
-        self._negatives = np.split(negatives, hard.list.len().cum_sum().to_numpy()[:-1])
+        negatives = hard.explode().drop_nulls()
+        named = np.unique(np.concatenate([triplets["left_id"], triplets["right_id"], negatives]))
+        self._ids, self.tokens = _tokenised(student, texts, named)
+        self._anchors, self._positives, self._negatives = (
+            _rows_of(self._ids, side.to_numpy(), path)
+            for side in (triplets["left_id"], triplets["right_id"], negatives)
+        )
+        self._negative_counts: Rows = hard.list.len().to_numpy().astype(np.int64)
+        self._negative_starts: Rows = np.cumsum(self._negative_counts) - self._negative_counts
         by_anchor = np.lexsort((self._positives, self._anchors))
         self._known = self._anchors[by_anchor], self._positives[by_anchor]
-        self.tokens: Tokens = student.tokenise(texts["text"].to_list())
         # There are no targets: texts are contrasted with other texts.
-        self._examples = Examples(self.tokens, np.empty((len(texts), 0), np.float32))
+        self._examples = Examples(self.tokens, np.empty((len(self._ids), 0), np.float32))
+
+    @property
+    def triplets(self) -> int:
+        """How many it trains on."""
+        return len(self._anchors)
 
     def run(
         self,
@@ -83,7 +96,7 @@ class Finetuning:
         settings = Settings(
             name=name,
             block="finetune",
-            portions=(Portion(len(self._anchors)),),
+            portions=(Portion(self.triplets),),
             schedule="linear",
             clip_norm=CLIP_NORM,
             sparse=bool(sparse_parameters(self._student.module)),
@@ -136,7 +149,8 @@ class Finetuning:
         """
         anchors, positives = self._anchors[rows], self._positives[rows]
         # A text that is an anchor's positive in this batch would be counted twice, once as its own negative.
-        hard = np.setdiff1d(np.concatenate([self._negatives[row] for row in rows]), positives)
+        negatives = self._negatives[positions(self._negative_starts[rows], self._negative_counts[rows])]
+        hard = np.setdiff1d(negatives, positives)
         candidates = np.concatenate([positives, hard])
         starts, ends = (np.searchsorted(self._known[0], anchors, side) for side in ("left", "right"))
         left_out = np.stack(
@@ -194,12 +208,29 @@ def chosen_triplets(
     return chosen
 
 
-def _rows_of(ids: NDArray[np.uint64], wanted: pl.Series, path: Path) -> Rows:
-    """Positions of `wanted` in the ascending `ids`."""
-    sought = wanted.to_numpy()
+def _tokenised(
+    student: Student, texts: Iterable[pl.DataFrame], named: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], Tokens]:
+    """The ids and tokens of the texts that are named, ascending."""
+    ids, parts = [np.empty(0, np.uint64)], []
+    for part in texts:
+        chosen = part.filter(pl.Series(_found(named, part["text_id"].to_numpy())[1]))
+        ids.append(chosen["text_id"].to_numpy())
+        parts.append(student.tokenise(chosen["text"].to_list()))
+    return np.concatenate(ids), Tokens.joined(parts)
+
+
+def _found(ids: NDArray[np.uint64], sought: NDArray[np.uint64]) -> tuple[Rows, NDArray[np.bool_]]:
+    """Positions in the ascending `ids`, and which of those sought are there."""
     at = np.searchsorted(ids, sought)
     known = at < len(ids)
     known[known] = ids[at[known]] == sought[known]
+    return at, known
+
+
+def _rows_of(ids: NDArray[np.uint64], sought: NDArray[np.uint64], path: Path) -> Rows:
+    """Positions of those sought in the ascending `ids`."""
+    at, known = _found(ids, sought)
     if not known.all():
         raise UserError(
             f"{path} names {(~known).sum()} texts (first text_id {sought[~known][0]}) that are none of the "

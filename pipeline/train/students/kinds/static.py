@@ -14,10 +14,10 @@ from torch import nn
 from torch.nn.functional import embedding_bag
 
 from pipeline.core.errors import UserError
+from pipeline.core.memory import in_parts
 from pipeline.core.progress import say
 from pipeline.data import teacher_parts
 from pipeline.data.models.teacher_facts import TeacherFacts, most_dimensions, used_tokens
-from pipeline.data.tokens.mapped import in_parts
 from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.params.students import StaticInit, StaticStudent
 from pipeline.train.students.shared.base.interface import Encoded

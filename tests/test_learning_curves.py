@@ -1,0 +1,52 @@
+"""The figure of learning curves: which trainings its lines are of."""
+
+import importlib
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+
+@pytest.fixture
+def learning_curves(repository, monkeypatch):
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    return importlib.import_module("learning_curves")
+
+
+def row(model, minutes, sts, retrieval):
+    return {"model": model, "minutes": minutes, "kept_sts": sts, "kept_retrieval": retrieval}
+
+
+ROWS = [
+    row("teacher", None, 100.0, 100.0),
+    row("potion_541k_1", 1.0, 90.0, 70.0),
+    row("potion_541k_4", 4.0, 92.0, 73.0),
+    row("potion_270k_8", 4.1, 91.5, 72.0),
+    row("potion_68k_32", 4.2, 91.0, 69.0),
+    row("compact_541k_0_2", 20.0, 98.0, 90.0),
+    row("compact_68k_1_6", 21.0, 97.0, 85.0),
+    row("compact_541k_0_05", 5.0, 96.0, 80.0),
+]
+
+
+def test_lines_by_texts_have_trainings_of_one_length_and_lines_by_time_those_on_all_texts(learning_curves):
+    found = learning_curves.trainings(reversed(ROWS))
+    by_texts = {
+        line.name: (line.steps, line.values) for line in learning_curves.by_texts(found, "kept_retrieval")
+    }
+    assert by_texts == {
+        "compact": ((68.0, 541.0), (85.0, 90.0)),
+        "potion": ((68.0, 270.0, 541.0), (69.0, 72.0, 73.0)),
+    }
+    by_time = {line.name: (line.steps, line.values) for line in learning_curves.by_time(found, "kept_sts")}
+    assert by_time == {"compact": ((5.0, 20.0), (96.0, 98.0)), "potion": ((1.0, 4.0), (90.0, 92.0))}
+
+
+def test_the_figure_names_every_student_in_each_panel(learning_curves, monkeypatch, tmp_path):
+    monkeypatch.setattr(learning_curves, "RESULTS", tmp_path / "quality_curves.json")
+    monkeypatch.setattr(learning_curves, "FIGURE", tmp_path / "curves.svg")
+    learning_curves.RESULTS.write_text(json.dumps({"rows": ROWS}))
+    learning_curves.main()
+    texts = [*ElementTree.fromstring(learning_curves.FIGURE.read_text()).itertext()]
+    assert [texts.count(name) for name in ("compact", "potion", "compact_2m")] == [4, 4, 0]
+    assert {"similarity kept, by texts", "retrieval kept, by time"} <= set(texts)
