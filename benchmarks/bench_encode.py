@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--corpus", default="data/corpus/corpus.parquet", help="the first by text_id")
     parser.add_argument("--texts", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--float32", action="store_true", help="alone, on a processor without bfloat16")
+    parser.add_argument("--float32", action="store_true", help="nothing in bfloat16")
     args = parser.parse_args()
     texts = pl.read_parquet(args.corpus, columns=["text"])["text"].head(args.texts).to_list()
     precisions = ["float32"] if args.float32 else ["float32", "bfloat16"]

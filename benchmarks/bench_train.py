@@ -51,7 +51,7 @@ def main() -> None:
     steps = "of a transformer or a BiLSTM, a round; a table makes 20 times as many"
     parser.add_argument("--steps", type=int, default=6, help=steps)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--float32", action="store_true", help="as without bfloat16")
+    parser.add_argument("--float32", action="store_true", help="nothing in bfloat16")
     args = parser.parse_args()
     command = f"python benchmarks/bench_train.py --steps {args.steps} --rounds {args.rounds}"
     precisions = ["float32"] if args.float32 else ["float32", "bfloat16"]

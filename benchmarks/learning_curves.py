@@ -4,17 +4,16 @@
 `python benchmarks/quality.py curves` writes.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from quality import FILES, documents, earlier
+
 from pipeline.report.figures import Line, Panel, curves
 
-BENCHMARKS = Path(__file__).parent
-RESULTS = BENCHMARKS / "results" / "quality_curves.json"
-FIGURE = BENCHMARKS.parent / "docs" / "learning_curves.svg"
+FIGURE = Path(__file__).parents[1] / "docs" / "learning_curves.svg"
 NAME = re.compile(r"(?P<student>.+)_(?P<thousands>\d+)k_(?P<epochs>\d+(_\d+)?)")
 ROLES = {"compact": "accent", "compact_2m": "warm", "potion": "ink"}
 KEPT = {"similarity": "kept_sts", "retrieval": "kept_retrieval"}
@@ -35,8 +34,11 @@ class Training(NamedTuple):
 
 def main() -> None:
     """Draw it."""
-    rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
-    FIGURE.write_text(curves(panels(trainings(rows))), encoding="utf-8")
+    known, _ = earlier("curves", documents(FILES["curves"]))
+    found = trainings(known.values())
+    if not found:
+        raise SystemExit("there are no results of its settings; run `python benchmarks/quality.py curves`")
+    FIGURE.write_text(curves(panels(found)), encoding="utf-8")
 
 
 def trainings(rows: Iterable[Mapping[str, Any]]) -> list[Training]:
@@ -61,22 +63,20 @@ def panels(found: list[Training]) -> list[Panel]:
 
 
 def by_texts(found: list[Training], kept: str) -> tuple[Line, ...]:
-    """Of each student, the trainings that read as many texts as that on the fewest."""
+    """Of each student, the trainings that read as many texts as the longest on the fewest."""
     lines = []
     for student, own in _students(found):
-        wanted = min(own, key=lambda one: one.thousands).read
-        same = sorted(
-            (one for one in own if abs(one.read / wanted - 1) < ALIKE), key=lambda one: one.thousands
-        )
+        own = sorted(own, key=lambda one: (one.thousands, -one.read))
+        same = [one for one in own if abs(one.read / own[0].read - 1) < ALIKE]
         lines.append(_line(student, [(one.thousands, one.row[kept]) for one in same]))
     return tuple(lines)
 
 
 def by_time(found: list[Training], kept: str) -> tuple[Line, ...]:
-    """Of each student, the trainings on all texts."""
-    most = max(one.thousands for one in found)
+    """Of each student, the trainings on the most texts."""
     lines = []
     for student, own in _students(found):
+        most = max(one.thousands for one in own)
         whole = sorted((one for one in own if one.thousands == most), key=lambda one: one.read)
         lines.append(_line(student, [(one.row["minutes"], one.row[kept]) for one in whole]))
     return tuple(lines)

@@ -1,7 +1,6 @@
 """The figure of learning curves: which trainings its lines are of."""
 
 import importlib
-import json
 from xml.etree import ElementTree
 
 import pytest
@@ -43,10 +42,15 @@ def test_lines_by_texts_have_trainings_of_one_length_and_lines_by_time_those_on_
 
 
 def test_the_figure_names_every_student_in_each_panel(learning_curves, monkeypatch, tmp_path):
-    monkeypatch.setattr(learning_curves, "RESULTS", tmp_path / "quality_curves.json")
+    monkeypatch.setattr(learning_curves, "earlier", lambda *_: ({row["model"]: row for row in ROWS}, []))
     monkeypatch.setattr(learning_curves, "FIGURE", tmp_path / "curves.svg")
-    learning_curves.RESULTS.write_text(json.dumps({"rows": ROWS}))
     learning_curves.main()
     texts = [*ElementTree.fromstring(learning_curves.FIGURE.read_text()).itertext()]
     assert [texts.count(name) for name in ("compact", "potion", "compact_2m")] == [4, 4, 0]
     assert {"similarity kept, by texts", "retrieval kept, by time"} <= set(texts)
+
+
+def test_without_results_the_command_that_makes_them_is_named(learning_curves, monkeypatch):
+    monkeypatch.setattr(learning_curves, "earlier", lambda *_: ({}, []))
+    with pytest.raises(SystemExit, match=r"quality\.py curves"):
+        learning_curves.main()

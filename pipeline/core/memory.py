@@ -59,7 +59,7 @@ def in_parts(array: "NDArray", rows: int) -> "Iterator[NDArray]":
 
 
 def let_go(array: "NDArray") -> None:
-    """Of an array that is mapped from a file, hold no page; the next touch maps those again that it needs.
+    """Of an array that is mapped from a file to be read, hold no page; the next touch maps its own again.
 
     The system maps half a megabyte around a row that is touched: a thousand rows are half a gigabyte.
     """

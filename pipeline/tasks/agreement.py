@@ -8,6 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from pipeline.data.common import texts
+from pipeline.data.common.files.tables import check_table
 from pipeline.params.evaluate import AGREEMENT, LEAST_HELD_OUT, Agreement
 from pipeline.params.teacher import Similarity
 from pipeline.tasks import pairs as pairs_file
@@ -46,6 +47,7 @@ def held_out(corpus: Path, block: Agreement | None) -> HeldOut:
     empty = pl.DataFrame(schema=texts.LABELLED_SCHEMA)
     if block is None:
         return HeldOut(empty, "`evaluate.agreement` is null.")
+    check_table(corpus, texts.CORPUS_SCHEMA, "prepare")
     found = texts.head(corpus, "dev", block.texts)
     if len(found) < LEAST_HELD_OUT:
         return HeldOut(

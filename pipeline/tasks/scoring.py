@@ -35,7 +35,7 @@ Scores = dict[str, dict[str, float]]
 def split_of(pairs: pl.DataFrame, split: str) -> dict[str, pl.DataFrame]:
     """The tasks that have rows of this split, by name."""
     rows = pl.col("split") == split
-    names = pairs.filter(rows)["task"].unique(maintain_order=True)
+    names = pairs.lazy().filter(rows).select("task").collect()["task"].unique(maintain_order=True)
     return {name: pairs.filter(rows, pl.col("task") == name) for name in names}
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from refusals import refuses
 
@@ -103,6 +104,7 @@ READS = {
     "whole": lambda path: texts.read_labelled(path),
     "a slice": lambda path: texts.read_slice(path, 0, 2),
     "a stream": lambda path: list(texts.stream(path, None)),
+    "some at a time": lambda path: list(texts.labelled(path, {})),
     "augmented": lambda path: texts.read_augmented(path),
 }
 
@@ -117,6 +119,33 @@ def test_a_set_whose_rows_were_mixed_up_names_its_stage(tmp_path, read, column):
     stage = "augment@wordnet" if read == "augmented" else "prepare"
     with refuses(path, "2 texts have the text_id of another text", f"`dvc repro -f {stage}`"):
         READS[read](path)
+
+
+@pytest.mark.parametrize("read", ["whole", "a stream", "some at a time"])
+def test_a_text_that_is_not_utf8_is_told(tmp_path, read):
+    rows = (
+        frame("eval")
+        .sort("text_id")
+        .to_arrow()
+        .cast(pa.schema([("text_id", pa.uint64()), ("text", pa.large_string()), ("role", pa.large_string())]))
+    )
+    bad = pa.array([b"c\xff", *(text.encode() for text in rows["text"].to_pylist()[1:])], pa.large_binary())
+    path = tmp_path / "eval.parquet"
+    pq.write_table(rows.set_column(1, "text", bad.view(pa.large_string())), path)
+    with refuses(path, "`dvc repro -f prepare`"):
+        READS[read](path)
+
+
+def test_rows_some_at_a_time_are_those_of_the_whole_file_behind_their_prompts(tmp_path, monkeypatch):
+    path = tmp_path / "eval.parquet"
+    texts.write(frame("eval"), texts.LABELLED_SCHEMA, path)
+    monkeypatch.setattr(texts, "ROWS_AT_A_TIME", 2)
+    found = [*texts.labelled(path, {"query": "find: "})]
+    assert [len(part) for part in found] == [2, 1]
+    assert pl.concat(found).equals(texts.with_prompts(texts.read_labelled(path), {"query": "find: "}))
+    texts.write(frame("corpus"), texts.CORPUS_SCHEMA, tmp_path / "corpus.parquet")
+    with refuses("corpus.parquet has another schema (source is surplus"):
+        texts.labelled(tmp_path / "corpus.parquet", {})
 
 
 def test_mixed_up_rows_are_not_written(tmp_path):

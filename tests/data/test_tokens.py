@@ -57,6 +57,12 @@ def test_joined_pairs_keep_the_types_of_their_tokens():
     assert Tokens.joined(parts).types.tolist() == [0, 0, 1, 0, 1, 1]
 
 
+def test_parts_with_types_and_parts_without_are_not_joined():
+    ids, offsets = np.arange(3, dtype=np.int32), np.array([0, 3])
+    with pytest.raises(ValueError, match="types"):
+        Tokens.joined([Tokens(ids, offsets), Tokens(ids, offsets, np.zeros(3, np.int8))])
+
+
 @given(SEQUENCES)
 def test_padded_fills_up_to_the_longest(lists):
     ids, mask = tokens_of(lists).padded(-7)

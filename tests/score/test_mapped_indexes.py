@@ -7,12 +7,14 @@ import textwrap
 from pathlib import Path
 
 import faiss
+import mapped_pages
 import numpy as np
 import pytest
 from refusals import refuses
 from small_disk import disk_of
 from small_retrieval import retrieval_task
 
+from pipeline.core import memory
 from pipeline.params.search import FlatIndex, HnswIndex, IvfIndex
 from pipeline.score.evaluation.searches import indexes, mapped
 from pipeline.score.search import search_times
@@ -48,6 +50,23 @@ def test_an_index_in_files_finds_what_one_in_memory_finds(spec, how, tmp_path, m
     np.testing.assert_array_equal(found.rows, expected.rows)
     np.testing.assert_array_equal(found.scores, expected.scores)
     assert indexes.saved_bytes(outside) == indexes.saved_bytes(inside)
+
+
+@mapped_pages.told
+@pytest.mark.parametrize("in_memory", [0, mapped.IN_MEMORY])
+@pytest.mark.parametrize("spec", [*SPECS, HnswIndex(kind="hnsw")])
+def test_neither_to_build_nor_to_search_leaves_a_page_of_the_documents_in_memory(
+    spec, in_memory, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(mapped, "IN_MEMORY", in_memory)
+    documents, queries = sides(tmp_path)
+    assert documents.any()
+    assert mapped_pages.resident(tmp_path / "documents.bin") > 0
+    memory.let_go(documents)
+    index = indexes.build(spec, documents)
+    assert mapped_pages.resident(tmp_path / "documents.bin") == 0
+    indexes.search(index, queries)
+    assert mapped_pages.resident(tmp_path / "documents.bin") == 0
 
 
 def test_few_documents_and_graphs_are_copied(tmp_path, monkeypatch):

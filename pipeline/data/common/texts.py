@@ -101,6 +101,12 @@ def read_labelled(path: Path) -> pl.DataFrame:
     return _checked(read_table(path, LABELLED_SCHEMA, stage), path, stage)
 
 
+def labelled(path: Path, prompts: Mapping[str, str]) -> Iterator[pl.DataFrame]:
+    """The rows of the same files, some at a time, checked alike; each text after the prompt of its role."""
+    check_table(path, LABELLED_SCHEMA, "prepare")
+    return (with_prompts(part, prompts) for part in parts(path, LABELLED_SCHEMA))
+
+
 def read_augmented(path: Path) -> pl.DataFrame:
     """Read augmented/METHOD.parquet, sorted by text_id."""
     stage = f"augment@{path.stem}"
@@ -110,11 +116,6 @@ def read_augmented(path: Path) -> pl.DataFrame:
 def read_sample(path: Path) -> pl.DataFrame:
     """Read gated_sample/METHOD.parquet."""
     return read_table(path, SAMPLE_SCHEMA, f"gate@{path.stem}")
-
-
-def labelled(path: Path, prompts: Mapping[str, str]) -> Iterator[pl.DataFrame]:
-    """The rows of such a file, some at a time, each text after the prompt of its role; as `read_labelled`."""
-    return (with_prompts(part, prompts) for part in parts(path, LABELLED_SCHEMA))
 
 
 def ids(path: Path, split: str | None) -> NDArray[np.uint64]:
@@ -185,6 +186,7 @@ def _stream(path: Path, schema: Schema, split: str | None, stage: str) -> Iterat
     # With the buffer, which is pyarrow's default, all row groups that were read stay in memory to the end.
     with readable(path, stage), pq.ParquetFile(path, pre_buffer=False) as file:
         for batch in file.iter_batches(memory.at_a_time(ROWS_AT_A_TIME), columns=list(schema)):
+            batch.validate(full=True)  # polars panics at a text that is not UTF-8
             yield batch if split is None else batch.filter(pc.equal(batch["split"], split))
 
 

@@ -37,10 +37,12 @@ class Tokens:
 
     @classmethod
     def joined(cls, parts: Sequence["Tokens"]) -> "Tokens":
-        """The sequences of all parts, in their order; of types, either all parts have some or none."""
+        """The sequences of all parts, in their order; all that have a token have types, or none has."""
         ids = np.concatenate([np.empty(0, np.int32), *(part.ids for part in parts)])
         lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
         types = [part.types for part in parts if part.types is not None]
+        if types and sum(map(len, types)) != len(ids):
+            raise ValueError("some parts have types of their tokens, others none")
         return cls(ids, np.cumsum(lengths), np.concatenate(types) if types else None)
 
     def __len__(self) -> int:

@@ -32,6 +32,8 @@ ASKED = 100
 """Anchors, at most, whose nearest are looked for exactly too, to say how many of them the cells find."""
 PROBES = 32
 """Cells that are searched for an anchor."""
+ANCHORS_IN_PARALLEL = 3
+"""Faiss' mode of several threads, also where the cells of each anchor are given."""
 SPARE = 16
 """Texts that are searched for beyond those looked at: ids decide between equally near ones, in the last place
 too, which the search leaves open."""
@@ -271,8 +273,9 @@ def approximate_search(vectors: Unit, candidates: Rows) -> Search:
     size = _rows_at_a_time(vectors)
     for start in range(0, len(candidates), size):
         index.add(vectors[candidates[start : start + size]])
-    probes = min(PROBES, cells)
-    faiss.extract_index_ivf(index).nprobe = probes
+    probes, searched = min(PROBES, cells), faiss.extract_index_ivf(index)
+    searched.nprobe = probes
+    searched.parallel_mode = ANCHORS_IN_PARALLEL
 
     def search(anchors: Unit, count: int) -> Rows:
         cosines, near = index.quantizer.search(anchors, probes)

@@ -61,7 +61,6 @@ def _rows(task: Collection, embeddings: Embeddings, specs: Sequence[Index], file
         found = search(index, queries)
         size = saved_bytes(index)
         del index  # before the next one is built
-        memory.let_go(documents)
         yield {
             **described(spec, documents),
             "bytes": size,
@@ -115,18 +114,16 @@ def build(spec: Index, documents: Searchable, how: Similarity = "cosine") -> "fa
                 1  # a single list of fewer is right, and no cause for a warning
             )
             index.train(documents)
+            memory.let_go(documents)
             if mapped.stays(documents):
                 mapped.add(index, documents)
                 return index
-            memory.let_go(documents)
         case HnswIndex():
             index = faiss.IndexHNSWFlat(dim, spec.m, metric)
             index.hnsw.efConstruction = spec.ef_construction
             index.hnsw.efSearch = spec.ef_search
-            index.add(documents)  # all at once: the links depend on which documents are added together
-            return index
-    for block in memory.in_parts(documents, ROWS_AT_A_TIME):
-        index.add(block)
+    index.add(documents)  # all at once: a short block is rounded otherwise
+    memory.let_go(documents)
     return index
 
 

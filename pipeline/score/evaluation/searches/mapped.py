@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from pipeline.core import memory
 from pipeline.core.atomic import disk_errors
 from pipeline.params.search import HnswIndex, Index, IvfIndex
 from pipeline.tasks.ranking import ROWS_AT_A_TIME, Rows, Searchable
@@ -61,7 +62,9 @@ class Flat:
         """Values and rows of the nearest documents, (queries, depth) each."""
         import faiss
 
-        return faiss.knn(queries, self.documents, depth, self.metric_type)
+        found = faiss.knn(queries, self.documents, depth, self.metric_type)
+        memory.let_go(self.documents)
+        return found
 
     @property
     def saved_bytes(self) -> int:
@@ -87,6 +90,7 @@ def add(index: "faiss.IndexIVFFlat", documents: Searchable) -> None:
     import faiss
 
     nearest = index.quantizer.assign(documents, 1).ravel()  # all at once: a short block is rounded otherwise
+    memory.let_go(documents)
     sizes = np.bincount(nearest, minlength=index.nlist)
     starts = np.concatenate([[0], np.cumsum(sizes)]) * (index.code_size + ID)
     file = Path(cast("Any", documents).filename).with_suffix(".lists")
@@ -115,10 +119,12 @@ def _write(file: Path, documents: Searchable, nearest: Rows, sizes: Rows, starts
     bytes_each = documents.shape[1] * documents.itemsize
     vectors_at, rows_at = starts[:-1].copy(), starts[:-1] + sizes * bytes_each
     with file.open("wb") as out:
-        for first in range(0, len(documents), ROWS_AT_A_TIME):
-            of_block = nearest[first : first + ROWS_AT_A_TIME]
+        first = 0
+        for block in memory.in_parts(documents, ROWS_AT_A_TIME):
+            of_block = nearest[first : first + len(block)]
             order = np.argsort(of_block, kind="stable")
-            vectors, rows = documents[first : first + ROWS_AT_A_TIME][order], order + first
+            vectors, rows = block[order], order + first
+            first += len(block)
             counts = np.bincount(of_block, minlength=len(sizes))
             stops = np.cumsum(counts)
             for one in np.flatnonzero(counts):
