@@ -1,4 +1,4 @@
-"""The figure of docs/results.md: what more texts buy in the same time, and what more time buys with the same.
+"""A figure for docs/results.md: what more texts buy in the same time, and what more time buys with the same.
 
 `python benchmarks/learning_curves.py` draws docs/learning_curves.svg from results/quality_curves.json, which
 `python benchmarks/quality.py curves` writes.
