@@ -32,8 +32,6 @@ ASKED = 100
 """Anchors, at most, whose nearest are looked for exactly too, to say how many of them the cells find."""
 PROBES = 32
 """Cells that are searched for an anchor."""
-ANCHORS_IN_PARALLEL = 3
-"""Faiss' mode of several threads, also where the cells of each anchor are given."""
 SPARE = 16
 """Texts that are searched for beyond those looked at: ids decide between equally near ones, in the last place
 too, which the search leaves open."""
@@ -267,15 +265,13 @@ def approximate_search(vectors: Unit, candidates: Rows) -> Search:
 
     cells = int(4 * math.sqrt(len(candidates)))
     index: Any = faiss.index_factory(vectors.shape[1], f"IVF{cells},SQfp16", faiss.METRIC_INNER_PRODUCT)
-    made = faiss.extract_index_ivf(index).cp
-    made.seed, made.niter = SEED, ROUNDS
+    index.cp.seed, index.cp.niter = SEED, ROUNDS
     index.train(vectors[candidates[:: max(1, len(candidates) // (CELL_SAMPLE * cells))]])
     size = _rows_at_a_time(vectors)
     for start in range(0, len(candidates), size):
         index.add(vectors[candidates[start : start + size]])
-    probes, searched = min(PROBES, cells), faiss.extract_index_ivf(index)
-    searched.nprobe = probes
-    searched.parallel_mode = ANCHORS_IN_PARALLEL
+    index.nprobe = probes = min(PROBES, cells)
+    index.parallel_mode = 3  # several threads, also where the cells of each anchor are given
 
     def search(anchors: Unit, count: int) -> Rows:
         cosines, near = index.quantizer.search(anchors, probes)
