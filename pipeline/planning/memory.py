@@ -69,8 +69,9 @@ def _trained(name: str, work: Work) -> float:
 
 
 def _finetuned(name: str, work: Work) -> float:
-    trains = name in work.students and work.block(name).finetune is not None
-    return _trained(name, work) if trains else OF_A_STUDENT_PASSED_ON
+    if name not in work.students or work.block(name).finetune is None:
+        return OF_A_STUDENT_PASSED_ON
+    return _trained(name, work) + A_TEXT * work.sizes.sets["finetune"].number
 
 
 def _classified(name: str, work: Work) -> float:

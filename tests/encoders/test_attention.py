@@ -59,6 +59,26 @@ def test_vectors_and_gradients_are_those_of_each_text(lengths, biased):
         torch.testing.assert_close(here, there, atol=1e-11, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("biased", [False, True])
+def test_long_texts_in_training_are_rounded_once_and_not_within(biased, dtype):
+    lengths = [attention.SHORT + 9, attention.SHORT + 1, attention.SHORT + 1]
+    states, bias, groups, edges = packed(lengths, dtype)
+    bias = bias if biased else None
+    inputs = [states, bias] if biased else [states]
+    layout = attention.Packing(groups, edges, bias)
+    with torch.autocast("cpu", dtype):
+        found = attention.attend(pad(states, (0, 0) * 3 + (0, layout.filler)), layout)[: sum(lengths)]
+    wide = [tensor.detach().float().requires_grad_() for tensor in inputs]
+    expected = text_by_text(wide[0], wide[1] if biased else None, lengths)
+    rounding = {"atol": 1e-6, "rtol": torch.finfo(dtype).eps}
+    torch.testing.assert_close(found, expected.to(dtype), **rounding)
+    pull = torch.randn(found.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    here = torch.autograd.grad(found, inputs, pull)[0]
+    there = torch.autograd.grad(expected, wide, pull.float())[0]
+    torch.testing.assert_close(here, there.to(dtype), **rounding)
+
+
 def test_neighbours_of_similar_length_share_a_block_while_they_are_few():
     lengths = [4, 5, 8, 9, *[10] * attention.FEW, 11, 12]
     _, _, groups, edges = packed(lengths)

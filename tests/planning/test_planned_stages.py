@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from planned_work import params, work
 from published_sets import published_files, write_set
 from refusals import refuses
 from small_params import small_params
 
 from pipeline.data.common import texts as texts_file
-from pipeline.look.look import look, verdicts
 from pipeline.params.classifiers import TunedTeacher
 from pipeline.params.load import Params
 from pipeline.planning import disk, memory, saved, times
@@ -22,9 +22,8 @@ from pipeline.planning.lacking import lacking
 from pipeline.planning.plan import Plan, plan, stages
 from pipeline.planning.probe import NOTHING, started
 from pipeline.planning.sizes import Sizes, Texts
-from pipeline.planning.student_probe import StudentSpeed
 from pipeline.planning.training import A_TOKENISED_TEXT
-from pipeline.planning.work import LIGHT, Work
+from pipeline.planning.work import LIGHT
 from pipeline.report import planned, timings
 from pipeline.teacher.encoding.store.store import VectorStore
 
@@ -37,27 +36,6 @@ def sources(folder: Path) -> Path:
     Path("texts.csv").write_text("text\n" + "".join(f"{WORDS} {i}\n" for i in range(300)))
     Path("pairs.tsv").write_text("sentence1\tsentence2\tscore\n" + f"{WORDS}\t{WORDS}\t1\n" * 20)
     return folder
-
-
-def params(**blocks: Any) -> Params:
-    return Params.model_validate(small_params(**blocks))
-
-
-def work(given: Params, corpus: int = 1000) -> Work:
-    """Of a teacher that takes a millisecond a token and a student that takes a tenth."""
-    facts = look(given)
-    sets = {name: Texts() for name in ("wordnet", "back_translation", "transfer", "finetune")}
-    sets |= {"corpus": Texts(corpus, 45.0), "eval": Texts(100, 45.0)}
-    probe = replace(
-        NOTHING,
-        start=2.0,
-        encode={"teacher": 1e-3},
-        students={"tiny": StudentSpeed(0.0, 3e-4, 1e-4)},
-        device="cpu",
-    )
-    possible = {name: one for name, one in verdicts(given, facts).items()}
-    found = Sizes(sets, corpus * 4 // 5, corpus // 5)
-    return Work(given, facts, possible, found, probe, missing=dict(sets))
 
 
 def test_every_stage_has_its_time_and_more_texts_take_more():
@@ -253,25 +231,6 @@ def test_a_saved_plan_keeps_the_stages_that_are_over(small, sources):
     with refuses(path, "pipeline plan"):
         planned.read(path)
     assert os.listdir(path.parent) == [path.name]
-
-
-def test_an_index_of_many_documents_lies_in_files_but_for_a_graph():
-    def planned(kind: str, documents: int) -> tuple[int, int]:
-        tasks = {"pairs": {"kind": "sts", "path": "pairs.tsv"}}
-        given = work(params(evaluate={"tasks": tasks, "indexes": [{"kind": kind}]}))
-        sets = given.sizes.sets | {"eval": Texts(documents, 0.0)}
-        given = replace(given, sizes=replace(given.sizes, sets=sets))
-        return memory.megabytes("search_speed", given), disk.stage_bytes("search_speed", given).scratch
-
-    dim = max(work(params()).dims.values())
-    least, most = 20_000_000 // dim, 200_000_000 // dim  # of 80 and of 800 MB of vectors
-    blocks = memory.STARTED + memory.BLOCKS * memory.BLOCK * dim * memory.A_NUMBER
-    assert planned("flat", least)[0] - blocks == pytest.approx(80, abs=10)
-    assert planned("ivf", least)[0] - blocks == pytest.approx(160, abs=10)
-    assert planned("flat", most)[0] - blocks == pytest.approx(0, abs=10)
-    assert planned("ivf", most)[0] - blocks == pytest.approx(1024 * 256 * dim * 4e-6, abs=10)
-    assert planned("hnsw", most)[0] - blocks > 800
-    assert planned("ivf", most)[1] - planned("flat", most)[1] == pytest.approx(8e8, rel=0.01)
 
 
 @pytest.mark.parametrize(("teacher", "halves"), [({"kind": "hashing", "dim": 384}, 2), (None, 1)])
