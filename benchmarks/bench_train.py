@@ -1,19 +1,18 @@
 """Training speed: a 3-layer student, a BiLSTM and a static table, each against the usual trainers, in turn.
 
-`python benchmarks/bench_train.py [--steps N] [--rounds N] [--float32]`, after `make repro`: texts, vectors
-and teacher parts are the default run's. tokenlearn's loop needs `pip install --no-deps tokenlearn
-more-itertools`; without it, its row is left out, which is said. With `--float32` nothing is computed in
-bfloat16, as on a processor that has none.
+`python benchmarks/bench_train.py [--steps N] [--rounds N] [--float32] [--joined N]`, after `make repro`:
+texts, vectors and teacher parts are the default run's. tokenlearn's loop needs `pip install --no-deps
+tokenlearn more-itertools`; without it, its row is left out, which is said. With `--float32` nothing is
+computed in bfloat16, as on a processor that has none; with `--joined N` the transformers alone are
+compared, on passages of N neighbouring texts each.
 """
 
 import argparse
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,15 +20,13 @@ from typing import Any
 import numpy as np
 import torch
 from measuring import interleaved, report, speedup
-from numpy.typing import NDArray
 from torch.nn.functional import mse_loss
+from train_peers import BATCH, Steps, batches, naive, sentence_transformers, tokenlearn
 
 from pipeline.data.common import texts
 from pipeline.params.students import BilstmStudent, StaticStudent, StudentBlock, TransformerStudent
 from pipeline.train.loop.data import Examples, materialise, open_corpus
-from pipeline.train.loop.loop import Settings
 from pipeline.train.loop.loss import LossContext
-from pipeline.train.loop.mixture import Portion
 from pipeline.train.loop.objective import Step
 from pipeline.train.loop.optimizers import Optimizers, clip_gradients
 from pipeline.train.loop.world import World
@@ -40,9 +37,9 @@ from pipeline.train.students.shared.base.interface import Student
 CORPUS = Path("data/corpus/corpus.parquet")
 PARTS = Path("data/teacher")
 VOCABULARY = Path("data/vocabulary/static")
-BATCH = 256
-Steps = Callable[[], float | None]
-"""Makes the steps of a round; the seconds that they took, where the call sets up more than that."""
+LONGEST = 256
+"""Tokens of a passage."""
+RATIO = "ours is faster by"
 
 
 def main() -> None:
@@ -52,19 +49,25 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6, help=steps)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--float32", action="store_true", help="nothing in bfloat16")
+    parser.add_argument("--joined", type=int, default=1, help="texts of a passage")
     args = parser.parse_args()
     command = f"python benchmarks/bench_train.py --steps {args.steps} --rounds {args.rounds}"
+    command += " --float32" * args.float32 + f" --joined {args.joined}" * (args.joined > 1)
+    name = "train" + "_passages" * (args.joined > 1) + "_float32" * args.float32
     precisions = ["float32"] if args.float32 else ["float32", "bfloat16"]
     with tempfile.TemporaryDirectory() as folder:
-        rows = compared("3-layer transformer", transformers(Path(folder), args.steps, precisions), args)
+        trainers = transformers(Path(folder), args.steps, precisions, args.joined)
+        rows = compared("3-layer transformer", trainers, args)
+        if args.joined > 1:
+            report(name, rows, command, ratios=[RATIO])
+            return
         rows += compared("BiLSTM", bilstms(Path(folder), args.steps, precisions[-1]), args)
         contenders, dev_losses = tables(Path(folder), 20 * args.steps)
         static_rows = compared("static table", contenders, args, scale=20)
     for row in static_rows:
         row["dev loss"] = dev_losses[str(row["trainer"])]()
     rows = [{**row, "dev loss": ""} for row in rows] + static_rows
-    name, command = ("train_float32", f"{command} --float32") if args.float32 else ("train", command)
-    report(name, rows, command, ratios=["ours is faster by"])
+    report(name, rows, command, ratios=[RATIO])
 
 
 def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, scale: int = 1) -> list[dict]:
@@ -77,17 +80,18 @@ def compared(what: str, contenders: dict[str, Steps], args: argparse.Namespace, 
             "student": what,
             "trainer": name,
             "sentences/s": float(sentences / np.median(times)),
-            "ours is faster by": speedup(seconds, ours, name),
+            RATIO: speedup(seconds, ours, name),
         }
         for name, times in seconds.items()
     ]
 
 
-def transformers(folder: Path, steps: int, precisions: list[str]) -> dict[str, Steps]:
+def transformers(folder: Path, steps: int, precisions: list[str], joined: int) -> dict[str, Steps]:
     """Trainers of three of the teacher's layers with a projection to 128 dimensions; ours in the last."""
-    own = {"kind": "transformer", "dim": 128, "init": {"layers": [3, 4, 5], "max_length": 128}}
+    init = {"layers": [3, 4, 5], "max_length": 128 if joined == 1 else LONGEST}
+    own = {"kind": "transformer", "dim": 128, "init": init}
     block = TransformerStudent.model_validate({**own, **common(lr=1e-4, precision=precisions[-1])})
-    contenders, sentences, examples = beside_naive(block, transformer, folder / "transformer", steps)
+    contenders, sentences, examples = beside_naive(block, transformer, folder / "transformer", steps, joined)
     if find_spec("datasets"):
         for precision in precisions:
             peer = transformer.build(block, PARTS)
@@ -112,16 +116,26 @@ def common(**own: float | str) -> dict[str, Any]:
 
 
 def beside_naive(
-    block: StudentBlock, kind: ModuleType, folder: Path, steps: int
+    block: StudentBlock, kind: ModuleType, folder: Path, steps: int, joined: int = 1
 ) -> tuple[dict[str, Steps], list[str], Examples]:
     """Our trainer of a student and a naive loop, the training texts, and these as our trainer reads them."""
     ours, examples, _ = prepared(block, kind, folder)
     sentences = [text for part in texts.stream(CORPUS, "train") for text in part]
+    if joined > 1:
+        sentences, examples = passages(ours, sentences, examples, joined)
     contenders = {
         "ours": ours_steps(block, ours, examples, steps),
         "naive loop, float32": naive(kind.build(block, PARTS), sentences, examples, steps),
     }
     return contenders, sentences, examples
+
+
+def passages(
+    student: Student, sentences: list[str], examples: Examples, joined: int
+) -> tuple[list[str], Examples]:
+    """Neighbouring texts as one, with the target of the first: speed is all that is looked at."""
+    joint = [" ".join(sentences[row : row + joined]) for row in range(0, len(sentences), joined)]
+    return joint, Examples(student.tokenise(joint), np.array(examples.targets[::joined]))
 
 
 def tables(folder: Path, steps: int) -> tuple[dict[str, Steps], dict[str, Callable[[], float]]]:
@@ -168,12 +182,6 @@ def prepared(block: StudentBlock, kind: ModuleType, folder: Path) -> tuple[Stude
     return student, train, materialise([corpus.dev], corpus, student.tokenise, folder / "dev")
 
 
-def batches(rows: int) -> Iterator[NDArray[np.int64]]:
-    """Random batches without end, the same for all."""
-    settings = Settings("student", (Portion(rows),), 1000, BATCH, 1e-4, "linear", 0.0, 1, 0)
-    return (settings.batch(step) for step in count())
-
-
 def ours_steps(block: StudentBlock, student: Student, examples: Examples, steps: int) -> Steps:
     """Steps as the training loop makes them."""
     longest = int(examples.tokens.lengths.max())
@@ -191,109 +199,6 @@ def ours_steps(block: StudentBlock, student: Student, examples: Examples, steps:
             optimizers.step()
 
     return run
-
-
-def naive(student: Student, sentences: list[str], examples: Examples, steps: int) -> Steps:
-    """Random batches, tokenised when they are needed, padded to their longest, float32, dense AdamW."""
-    model: Any = student.module
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    order = batches(len(examples))
-
-    def run() -> None:
-        for _ in range(steps):
-            rows = next(order)
-            features = model.tokenize([sentences[row] for row in rows])
-            optimizer.zero_grad()
-            found = model(features)["sentence_embedding"]
-            mse_loss(found, torch.from_numpy(np.array(examples.targets[rows]))).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-
-    return run
-
-
-def sentence_transformers(
-    student: Student, sentences: list[str], examples: Examples, steps: int, precision: str, folder: Path
-) -> Steps:
-    """SentenceTransformerTrainer with MSELoss; what each call sets up does not count."""
-    from datasets import Dataset
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-    from sentence_transformers.losses import MSELoss
-    from transformers import TrainerCallback
-
-    class Clock(TrainerCallback):
-        """Times the steps of a call."""
-
-        began = seconds = 0.0
-
-        def on_train_begin(self, *_: object, **__: object) -> None:
-            """Before the first step."""
-            self.began = time.perf_counter()
-
-        def on_train_end(self, *_: object, **__: object) -> None:
-            """After the last one."""
-            self.seconds = time.perf_counter() - self.began
-
-    rows = np.random.default_rng(0).permutation(len(examples))[: 20 * BATCH]
-    data = {
-        "sentence": [sentences[row] for row in rows],
-        "label": [examples.targets[row].tolist() for row in rows],
-    }
-    arguments = SentenceTransformerTrainingArguments(
-        output_dir=str(folder / precision),
-        per_device_train_batch_size=BATCH,
-        max_steps=steps,
-        learning_rate=1e-4,
-        bf16=precision == "bfloat16",
-        use_cpu=True,
-        save_strategy="no",
-        logging_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-    )
-    model: Any = student.module.train()
-    dataset, clock = Dataset.from_dict(data), Clock()
-    trainer = SentenceTransformerTrainer(model, arguments, dataset, loss=MSELoss(model), callbacks=[clock])
-
-    def run() -> float:
-        trainer.train()
-        return clock.seconds
-
-    return run
-
-
-def tokenlearn(
-    student: static.Static, examples: Examples, dev: Examples, steps: int
-) -> tuple[Steps, Callable[[], float]]:
-    """The loop of tokenlearn 0.2: padded ids, dense AdamW, a linear layer after the mean."""
-    from tokenlearn.pretrain import StaticModelFineTuner, TextDataset
-    from torch.utils.data import DataLoader
-
-    table = student._folded()
-    table[~student._used] = 1e-3
-    model = StaticModelFineTuner(torch.from_numpy(table), examples.targets.shape[1], pad_id=0)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    rows = np.random.default_rng(0).permutation(len(examples))
-    tokens, targets = examples.select(rows)
-    ids = [part.tolist() for part in np.split(tokens.ids, tokens.offsets[1:-1])]
-    pairs: Any = list(zip(ids, torch.from_numpy(targets), strict=True))
-    loader = DataLoader(pairs, batch_size=BATCH, shuffle=True, collate_fn=TextDataset.collate_fn)
-    order = (batch for _ in count() for batch in loader)
-
-    def run() -> None:
-        for _ in range(steps):
-            ids, wanted = next(order)
-            optimizer.zero_grad()
-            found, _ = model(ids)
-            mse_loss(found, wanted).backward()
-            optimizer.step()
-
-    @torch.no_grad()
-    def dev_loss() -> float:
-        ids, _ = dev.tokens.padded(0)
-        return float(mse_loss(model(torch.from_numpy(ids))[0], torch.from_numpy(np.array(dev.targets))))
-
-    return run, dev_loss
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
-from bench_train import BATCH, PARTS, common, prepared
+from bench_train import PARTS, common, prepared
 from measuring import interleaved, report, speedup
+from train_peers import BATCH
 
 from pipeline.data.tokens.mapped import map_file
 from pipeline.data.tokens.tokens import Tokens
