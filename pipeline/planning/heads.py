@@ -4,6 +4,7 @@ import gzip
 import itertools
 import re
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def head_of(path: Path, column: str | None) -> Head:
         return _cells(path, column)
     try:
         lines, first = _lines(path)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read ({error}); mend or remove it") from None
     if column is None:
         return Head(lines, tuple(line.decode("utf-8", "replace").strip() for line in first))
@@ -62,7 +63,10 @@ def head_of(path: Path, column: str | None) -> Head:
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / name
         part.write_bytes(b"".join(first))
-        texts = pl.concat(texts_in_parts(part, column))
+        try:
+            texts = pl.concat(texts_in_parts(part, column))
+        except UserError as error:
+            raise UserError(str(error).replace(str(part), str(path))) from None
     return Head(lines, _filled(texts))
 
 

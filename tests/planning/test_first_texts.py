@@ -72,3 +72,22 @@ def test_a_cell_of_several_lines_is_one_text(tmp_path, name):
     found = head_of(tmp_path / name, "text")
     assert found.rows == 1500
     assert list(found.texts) == texts
+
+
+def test_a_fault_is_named_in_the_file_of_the_user(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\nnot JSON\n')
+    with refuses(f"{path}, line 2:", "not JSON"):
+        head_of(path, "text")
+    path.write_text('{"body": "one"}\n')
+    with refuses(f"{path}, line 1 ", "'text'"):
+        head_of(path, "text")
+
+
+def test_a_packed_file_whose_bytes_are_wrong(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    content = bytearray(gzip.compress("\n".join(TEXTS).encode()))
+    content[40:60] = bytes(20)
+    path.write_bytes(content)
+    with refuses(path, "mend or remove it"):
+        head_of(path, "text")

@@ -1,9 +1,11 @@
 """Which stages DVC would run."""
 
+import os
 from pathlib import Path
 
 import pytest
 from dvc.repo import Repo
+from refusals import refuses
 
 from pipeline.planning.sharing import shares_bytes
 from pipeline.planning.stale import out_of_date
@@ -46,3 +48,16 @@ def test_links_share_their_bytes(checkout):
     with Repo(str(checkout)).config.edit() as config:
         config["cache"]["type"] = ["hardlink"]
     assert shares_bytes(checkout)
+
+
+@pytest.mark.parametrize("lost", ["a link to nothing", b"caf\xe9.txt"])
+def test_what_dvc_cannot_read_is_told_in_a_line(checkout, lost):
+    Path("folder").mkdir()
+    Path("folder/a.txt").write_text("a")
+    Path("dvc.yaml").write_text(STAGES + "  of_a_folder: {cmd: ls folder > list.txt, deps: [folder]}\n")
+    if isinstance(lost, bytes):
+        Path(os.fsdecode(b"folder/" + lost)).write_text("a")
+    else:
+        Path("folder/b.txt").symlink_to("nowhere")
+    with refuses("DVC cannot read", "mend or remove"):
+        out_of_date(checkout)

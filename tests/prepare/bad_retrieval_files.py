@@ -58,6 +58,11 @@ CASES = {
         {"corpus.jsonl": '{"_id": "d1", "text": "one"}\n{"_id": "d2", "text": "two \\ud83d"}\n'},
         ("corpus.jsonl, line 2 ", "surrogate"),
     ),
+    "beir: half a character in an id": (
+        BEIR,
+        {"corpus.jsonl": '{"_id": "d1\\ud83d", "text": "one"}\n'},
+        ("corpus.jsonl, line 1: _id ", "surrogate"),
+    ),
     "beir: a query of invisible characters": (
         BEIR,
         {"queries.jsonl": '{"_id": "q1", "text": "\u200b\u0007"}\n'.replace("\u0007", "\\u0007")},

@@ -1,3 +1,4 @@
+import gzip
 import sys
 
 import polars as pl
@@ -108,6 +109,48 @@ def test_splits_that_are_joined_and_a_corpus_of_numbers(dataset):
 def test_a_fault_names_the_dataset(dataset, address, fields, named):
     with refuses(address.format(dataset), *named) as error:
         read({"kind": "sts", "path": address.format(dataset), **fields})
+    assert "\n" not in str(error.value)
+
+
+def cut(folder):
+    content = gzip.compress(b'{"sentence1": "a", "sentence2": "b", "score": 1}\n' * 1000)
+    (folder / "train.jsonl.gz").write_bytes(content[:-20])
+
+
+def of_a_script(folder):
+    (folder / f"{folder.name}.py").write_text("import datasets\n")
+
+
+def of_a_faulty_card(folder):
+    (folder / "README.md").write_text("---\nconfigs: [a\n---\n")
+    (folder / "train.csv").write_text("sentence1,sentence2,score\na,b,1\n")
+
+
+def of_two_kinds(folder):
+    (folder / "train-0.jsonl").write_text('{"sentence1": "a", "sentence2": "b", "score": 1}\n')
+    (folder / "train-1.jsonl").write_text('{"text": "a"}\n')
+
+
+def ragged(folder):
+    (folder / "train.csv").write_text("sentence1,sentence2\na,b\nc,d,e\n")
+
+
+@pytest.mark.parametrize(
+    ("fill", "named"),
+    [
+        (cut, ("end-of-stream",)),
+        (of_a_script, ("cripts", "refs/convert/parquet")),
+        (of_a_faulty_card, ("expected", "correct its files")),
+        (of_two_kinds, ("text",)),
+        (ragged, ("Expected 2 fields in line 3, saw 3",)),
+    ],
+)
+def test_a_dataset_whose_files_are_at_fault_is_told_in_a_line_with_the_cause(tmp_path, fill, named):
+    folder = tmp_path / "faulty"
+    folder.mkdir()
+    fill(folder)
+    with refuses(f"hub:{folder}", "cannot be loaded", *named) as error:
+        read({"kind": "sts", "path": f"hub:{folder}"})
     assert "\n" not in str(error.value)
 
 

@@ -102,9 +102,14 @@ def test_pandas_writes_them_with_a_capital():
     assert flags(pl.Series("label", ["True", " FALSE", "1"]), None).to_list() == [True, False, True]
 
 
-def class_labels(path, labels):
+STRUCTS = {"tags": [{"a": {"dtype": "string", "_type": "Value"}}], "none": None}
+"""A column of lists of structs as `datasets` wrote it before 4.0, and one that says nothing."""
+
+
+def class_labels(path, labels, others):
     """As `datasets` writes a column of ClassLabels."""
     features = {
+        **others,
         "label": {"names": ["no", "yes"], "_type": "ClassLabel"},
         "text": {"dtype": "string", "_type": "Value"},
     }
@@ -114,10 +119,10 @@ def class_labels(path, labels):
     return table.replace_schema_metadata(metadata)
 
 
-@pytest.mark.parametrize("where", ["parquet", "hub"])
-def test_minus_one_of_a_class_label_says_no_label(tmp_path, monkeypatch, where):
+@pytest.mark.parametrize(("where", "others"), [("parquet", {}), ("parquet", STRUCTS), ("hub", {})])
+def test_minus_one_of_a_class_label_says_no_label(tmp_path, monkeypatch, where, others):
     labels = [0, 1, -1, None] * 20
-    table = class_labels(tmp_path / "train.parquet", labels)
+    table = class_labels(tmp_path / "train.parquet", labels, others)
     path = (
         str(tmp_path / "train.parquet") if where == "parquet" else hub(tmp_path, monkeypatch, "train", table)
     )

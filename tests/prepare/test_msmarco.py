@@ -35,6 +35,13 @@ def test_packed_files_and_queries_of_all_splits(tmp_path):
     assert read_msmarco(tmp_path, "dev.small") == read_msmarco(folder(tmp_path), "dev.small")
 
 
+def test_a_copy_beside_the_queries_of_all_splits_is_not_those_of_one(tmp_path):
+    (folder(tmp_path) / "queries.dev.small.tsv").rename(tmp_path / "queries.tsv")
+    for copy in ("queries.dev.small.tsv.bak", "queries.dev.small.tsv.zip"):
+        (tmp_path / copy).touch()
+    assert {*read_msmarco(tmp_path, "dev.small").queries} == {"2", "3"}
+
+
 def test_the_task_takes_all_documents_and_the_judged_queries(tmp_path):
     task = RetrievalTask(kind="retrieval", path=str(folder(tmp_path)), layout="msmarco", qrels="dev.small")
     found = evaluation({"marco": task}, None)

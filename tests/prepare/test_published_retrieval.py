@@ -153,3 +153,13 @@ def test_only_a_collection_that_needs_them_names_its_texts_by_their_own_ids(tmp_
     assert set(pairs["subset"]) == {"", "q1", "q2", "q3"}
     assert pairs.filter(pl.col("subset") == "")["left_id"].null_count() == 1
     assert sizes(pairs)["r"]["test"] == {"rows": 5, "left_texts": 2, "right_texts": 3}
+
+
+@pytest.mark.parametrize("write", [beir, msmarco])
+def test_of_judgements_that_contradict_each_other_the_last_counts_as_in_beir(tmp_path, write):
+    texts = {"1": "one", "2": "two", "3": "three"}
+    judged = [("q", "1", 0), ("q", "1", 2), ("q", "1", 1), ("q", "2", 1), ("q", "2", 0), ("q", "3", 2)]
+    found = Published(texts, {"q": "one two three"}, judged)
+    scores, dropped = ours(write(tmp_path, found))
+    assert scores == pytest.approx(beirs(found, same_ids=write is beir), abs=1e-9)
+    assert dropped == {"judgement_is_duplicate": 3}

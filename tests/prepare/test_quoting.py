@@ -146,3 +146,9 @@ def test_a_file_of_a_glob_that_holds_nothing_is_named(tmp_path):
         tasks = {"s": {"kind": "sts", "path": str(tmp_path / "*.tsv"), "range": [0, 5]}}
         with refuses(tmp_path / "b.tsv", what, "delete it"):
             evaluation(Evaluate.model_validate({"tasks": tasks}).tasks, None)
+
+
+@pytest.mark.parametrize("name", [*QUOTED, *PLAIN])
+def test_a_text_file_with_tabs_is_read_likewise(tmp_path, name):
+    content, expected = {**QUOTED, **PLAIN}[name]
+    assert read_columns(written(tmp_path, content, "x.txt"), ["text"])["text"].to_list() == expected

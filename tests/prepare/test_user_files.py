@@ -2,7 +2,9 @@ import csv
 import gzip
 import json
 import os
+import tempfile
 from contextlib import suppress
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -17,6 +19,7 @@ from pipeline.core.errors import UserError
 from pipeline.prepare.readers import delimited, user_columns, user_files
 from pipeline.prepare.readers.beir import read_beir
 
+NOBODY = 65534
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text != "\ufeff")
 
 
@@ -165,6 +168,40 @@ def test_globs_are_sorted_and_reach_into_folders(tmp_path):
         write(tmp_path / name, "x")
     found = user_files.expand(str(tmp_path / "**" / "*.txt"), "corpus.sources.0.path")
     assert [path.name for path in found] == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_a_glob_passes_over_nothing_that_it_cannot_read(tmp_path):
+    write(tmp_path / "a.txt", "x")
+    (tmp_path / "b.txt").symlink_to(tmp_path / "unmounted" / "b.txt")
+    with refuses("corpus.sources.0.path", tmp_path / "b.txt", "a link to nothing", "remove it"):
+        user_files.expand(f"{tmp_path}/*.txt", "corpus.sources.0.path")
+    (tmp_path / "b.txt").unlink()
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x")
+    with refuses("corpus.sources.0.path", "caf\\udce9.txt", "not UTF-8", "rename"):
+        user_files.expand(f"{tmp_path}/*.txt", "corpus.sources.0.path")
+
+
+@pytest.mark.parametrize("pattern", ["*.txt", "*/*.txt", "**/*.txt", "shut/*.txt", "shut/a.txt"])
+def test_a_folder_that_may_not_be_read_is_not_empty(pattern):
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:  # that of pytest is closed to others
+        folder = Path(name)
+        (folder / "shut").mkdir()
+        write(folder / "shut" / "a.txt", "x")
+        write(folder / "b.txt", "x")
+        folder.chmod(0o755)
+        (folder / "shut").chmod(0)
+        try:
+            if not user:
+                os.seteuid(NOBODY)
+            if pattern == "*.txt":
+                assert user_files.expand(f"{folder}/{pattern}", "path") == [folder / "b.txt"]
+                return
+            with refuses("path", folder / "shut", "may not be read", "permissions"):
+                user_files.expand(f"{folder}/{pattern}", "path")
+        finally:
+            os.seteuid(user)
+            (folder / "shut").chmod(0o755)
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,10 @@ def test_bird_may_be_headed_by_pearson(tmp_path):
         ("a,b,1\n", ("x.txt", "one score")),
         ("Word 1,Word 2,Human (mean)\na,b,x\n", ("x.txt, row 1 ", "Human (mean)", "'x'")),
         ("one two three\n", ("x.txt", "no columns")),
+        ("tiger,cat,7,35\nbook,paper,7,46\n", ("x.txt, line 1:", "4 cells for 3 columns", "decimals")),
+        ("Word 1,Word 2,Human (mean)\na,b,7,35\n", ("x.txt, line 2:", "4 cells for 3 columns", "decimals")),
+        ("word1\tword2\tscore\na\tb\t1\nc\td\t2\textra\n", ("x.txt, line 3:", "4 cells for 3 columns")),
+        ("word1\tword2\tscore\tScore\na\tb\t1\t2\n", ("x.txt", "2 columns 'score'", "rename")),
         ("", ("x.txt", "fill it")),
         ("\n\n", ("x.txt has only blank lines", "fill it")),
         (" \n\t\r\n", ("x.txt has only blank lines", "fill it")),
@@ -159,3 +163,12 @@ def test_a_set_that_is_not_in_the_folder(tmp_path):
     (tmp_path / "other" / "MEN_dataset_natural_form_full").write_text("a b 1\n")
     with refuses("evaluate.tasks.words.path", "MEN_dataset_natural_form_full", "without `set`"):
         read(word_similarity(tmp_path, set="men"))
+
+
+@pytest.mark.parametrize("header", ["", '"word1"{0}"word2"{0}"score"\n'])
+@pytest.mark.parametrize("between", ["\t", " ", ","])
+def test_words_in_quotation_marks_as_r_writes_them(tmp_path, header, between):
+    rows = '"tiger"{0}"cat"{0}7.35\n"book"{0}"paper"{0}7.46\n'
+    (tmp_path / "x.txt").write_text((header + rows).format(between))
+    found = sorted(read(word_similarity(tmp_path / "x.txt"))["words"])
+    assert found == [("book", "paper", 7.46), ("tiger", "cat", 7.35)]

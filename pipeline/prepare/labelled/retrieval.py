@@ -33,10 +33,7 @@ def retrieval(name: str, task: RetrievalTask) -> Labelled:
         UserError: a file is at fault, or no judgement is above 0.
     """
     found = read(task)
-    judged: dict[tuple[str, str], float] = {}
-    for query, document, score in found.judgements:
-        if score > 0:
-            judged[query, document] = max(score, judged.get((query, document), 0.0))
+    judged = {(query, document): score for query, document, score in found.judgements if score > 0}
     if not judged:
         raise UserError(
             f"{task.path}: the qrels {task.qrels} have no score above 0, so no query has an answer; "
@@ -50,7 +47,7 @@ def retrieval(name: str, task: RetrievalTask) -> Labelled:
     labelled = join(label(name, task.split, rows) for rows in _rows(found, judged))
     if _told_apart(labelled.pairs, len(asked), len(found.documents)):
         labelled = replace(labelled, pairs=labelled.pairs.with_columns(subset=pl.lit(""), label=_NO_NAME))
-    dropped = {**found.missing, **({"query_without_relevant_document": unanswered} if unanswered else {})}
+    dropped = {**found.dropped, **({"query_without_relevant_document": unanswered} if unanswered else {})}
     return replace(labelled, dropped={name: dropped} if dropped else {})
 
 

@@ -59,7 +59,8 @@ def searches(name: str, block: RetrievalTriplets) -> Labelled:
     if block.triples is None:
         whole = read(block)
         documents, found = whole.documents, _Found()
-        found.dropped[MISSING_QUERY] = whole.missing.get("judgement_of_missing_query", 0)
+        found.dropped[MISSING_QUERY] = whole.dropped.get("judgement_of_missing_query", 0)
+        found.dropped["duplicate"] = whole.dropped.get("judgement_is_duplicate", 0)
         for query, document, score in whole.judgements:
             if document not in documents:
                 found.dropped[MISSING_DOCUMENT] += 1

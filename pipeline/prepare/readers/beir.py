@@ -44,7 +44,8 @@ def _by_id(path: Path, *, with_title: bool) -> Texts:
                 f'{path}, line {number}: expected {{"_id": "...", "text": "..."}} with texts; correct '
                 f"{', '.join(wrong)}"
             )
-        name, parts = str(found["_id"]), (found.get("title"), found["text"])
+        name = whole_characters(str(found["_id"]), f"{path}, line {number}: _id")
+        parts = found.get("title"), found["text"]
         if name in texts:
             raise UserError(f"{path}, line {number}: the _id {name!r} is there twice; remove one")
         text = " ".join(str(part) for part in parts if part)

@@ -27,16 +27,16 @@ class Collection:
     """Title, if there is one, and text, with a blank between them."""
     queries: dict[str, str]
     judgements: list[Judgement]
-    """They may name a document that is not there."""
-    missing: Mapping[str, int]
-    """Judgements that name a query or a document that is not there, by reason."""
+    """One of a query and a document. They may name a document that is not there."""
+    dropped: Mapping[str, int]
+    """Rows of judgements that do not count, or not as they stand, by reason."""
 
 
 def collection(documents: Texts, queries: Texts, judgements: Iterable[Judgement], judged: Path) -> Collection:
     """Put them together, as BEIR and MTEB do.
 
     A judgement on a query that is not there is left out. A document that is not there stays judged: what is
-    relevant and cannot be found lowers the score.
+    relevant and cannot be found lowers the score. Of several judgements on one pair the last counts.
 
     Args:
         documents: of the one file.
@@ -47,14 +47,16 @@ def collection(documents: Texts, queries: Texts, judgements: Iterable[Judgement]
     Raises:
         UserError: no judgement names a query and a document that are there.
     """
-    kept: list[Judgement] = []
+    kept: dict[tuple[str, str], float] = {}
+    again = 0
     missing: dict[str, list[tuple[int, str]]] = {"query": [], "document": []}
     whole = 0
     for row, (query, document, relevance) in enumerate(judgements, start=1):
         if query not in queries.by_id:
             missing["query"].append((row, query))
             continue
-        kept.append((query, document, relevance))
+        again += (query, document) in kept
+        kept[query, document] = relevance
         if document not in documents.by_id:
             missing["document"].append((row, document))
         else:
@@ -69,7 +71,9 @@ def collection(documents: Texts, queries: Texts, judgements: Iterable[Judgement]
     for line in said:
         say(f"{judged}: {line}")
     counts = {f"judgement_of_missing_{what}": len(rows) for what, rows in missing.items() if rows}
-    return Collection(documents.by_id, queries.by_id, kept, counts)
+    counts |= {"judgement_is_duplicate": again} if again else {}
+    judged_once = [(*pair, relevance) for pair, relevance in kept.items()]
+    return Collection(documents.by_id, queries.by_id, judged_once, counts)
 
 
 def _missing(what: str, rows: list[tuple[int, str]], texts: Texts, then: str) -> str:
@@ -84,8 +88,12 @@ def packed_or_not(path: Path) -> Path:
     Raises:
         UserError: there is neither.
     """
-    packed = path.with_name(f"{path.name}.gz")
-    found = next((file for file in (path, packed) if file.is_file()), None)
+    found = next((file for file in (path, packed(path)) if file.is_file()), None)
     if found is None:
-        raise UserError(f"{path} does not exist, nor does {packed.name}; a retrieval task needs it")
+        raise UserError(f"{path} does not exist, nor does {packed(path).name}; a retrieval task needs it")
     return found
+
+
+def packed(path: Path) -> Path:
+    """The same with .gz."""
+    return path.with_name(f"{path.name}.gz")

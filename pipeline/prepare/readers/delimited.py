@@ -23,7 +23,7 @@ def commas(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     Raises:
         UserError: see `user_files.read_columns`.
     """
-    return _delimited(path, columns, _csv_rows(path, ","))
+    return _delimited(path, columns, comma_rows(path))
 
 
 def tabs(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -32,7 +32,7 @@ def tabs(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     Raises:
         UserError: see `user_files.read_columns` and `quoting.is_quoted`.
     """
-    return _delimited(path, columns, _csv_rows(path, "\t") if is_quoted(path) else tabbed_rows(path))
+    return _delimited(path, columns, tab_rows(path))
 
 
 def read_tabbed(path: Path, columns: Sequence[str]) -> pl.DataFrame:
@@ -143,6 +143,24 @@ def places(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[in
                 f"{path} has {header.count(column)} columns {column!r}; rename or remove the others"
             )
     return [header.index(column) for column in columns]
+
+
+def comma_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a comma-separated file, [] for an empty line, with the line on which each ends.
+
+    Raises:
+        UserError: a quotation mark is out of place.
+    """
+    return _csv_rows(path, ",")
+
+
+def tab_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Likewise of a tab-separated file, quoted or not.
+
+    Raises:
+        UserError: see `quoting.is_quoted`.
+    """
+    return _csv_rows(path, "\t") if is_quoted(path) else tabbed_rows(path)
 
 
 def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:

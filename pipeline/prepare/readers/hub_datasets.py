@@ -1,5 +1,6 @@
 """Datasets of Hugging Face's, on the hub or in a folder, by the library `datasets`: an optional extra."""
 
+import zlib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -54,6 +55,7 @@ def load(where: str, name: str, options: Mapping[str, str | None]) -> "Dataset":
     try:
         from datasets import Dataset, load_dataset
         from datasets.exceptions import DatasetsError
+        from yaml import YAMLError
     except ImportError:
         raise UserError(
             f"{where} is a Hugging Face dataset and `datasets` is not installed; "
@@ -63,10 +65,12 @@ def load(where: str, name: str, options: Mapping[str, str | None]) -> "Dataset":
     try:
         with nullcontext() if Path(name).is_dir() or _answers(where, name, revision) else hub.offline():
             found = load_dataset(name, config, split=split, revision=revision)
-    except (DatasetsError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())
+    # Of a damaged file or a faulty card it lets the readers' own errors through, of a script a RuntimeError.
+    except (DatasetsError, OSError, ValueError, RuntimeError, EOFError, zlib.error, YAMLError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
         raise UserError(
-            f"{where} cannot be loaded ({reason}); check dataset, config, split and revision"
+            f"{where} cannot be loaded ({reason}); check dataset, config, split and revision, or correct its "
+            "files; of a dataset with a script take the revision refs/convert/parquet"
         ) from None
     if isinstance(found, Dataset):
         return found

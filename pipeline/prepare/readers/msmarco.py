@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pipeline.core.errors import UserError
-from pipeline.prepare.readers.collection import Collection, Texts, collection, packed_or_not
+from pipeline.prepare.readers.collection import Collection, Texts, collection, packed, packed_or_not
 from pipeline.prepare.readers.delimited import read_cells
 from pipeline.prepare.readers.user_columns import filled, numbers
 
@@ -50,7 +50,8 @@ def read_queries(folder: Path, qrels: str) -> Texts:
         UserError: they are missing or at fault.
     """
     own = folder / f"queries.{qrels}.tsv"
-    return _by_id(packed_or_not(own if any(folder.glob(f"{own.name}*")) else folder / "queries.tsv"), "query")
+    given = any(file.is_file() for file in (own, packed(own)))
+    return _by_id(packed_or_not(own if given else folder / "queries.tsv"), "query")
 
 
 def _by_id(path: Path, what: str) -> Texts:

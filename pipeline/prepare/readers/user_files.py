@@ -8,6 +8,7 @@ A path that begins with `hub:` is a dataset of Hugging Face's, whose columns are
 import glob
 import json
 import math
+import os
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +28,6 @@ from pipeline.prepare.readers.delimited import (
     empty,
     in_parts,
     missing_column,
-    read_tabbed,
     tables_of,
     tabs,
 )
@@ -50,20 +50,46 @@ def expand(pattern: str, key: str) -> list[Path]:
         key: where params.yaml names it, for messages.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or of a glob one that cannot be read or named.
     """
-    if is_hub(pattern) or Path(pattern).is_file():
+    if is_hub(pattern):
+        return [Path(pattern)]
+    try:
+        return _files(pattern, key)
+    except PermissionError as error:
+        place = error.filename or pattern
+        raise UserError(f"{key}: {place} may not be read; change its permissions, or its folder's") from None
+
+
+def _files(pattern: str, key: str) -> list[Path]:
+    if Path(pattern).is_file():
         return [Path(pattern)]
     if Path(pattern).is_dir():
         example = Path(pattern) / "*.txt"
         raise UserError(f"{key}: {pattern} is a folder; name a file or a glob such as {example}")
     if Path(pattern).exists():
         raise UserError(f"{key}: {pattern} is a pipe or a device; name a file of the same content")
-    found = sorted(Path(name) for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
+    _check_folders(pattern)
+    names = sorted(glob.glob(pattern, recursive=True))
+    for name in names:
+        if not os.path.exists(name):
+            raise UserError(f"{key}: {name} is a link to nothing; mend or remove it")
+        if _SURROGATE.search(name):
+            raise UserError(f"{key}: the name {name!a} is not UTF-8; rename it")
+    found = [Path(name) for name in names if Path(name).is_file()]
     if not found:
         what = "matches no file" if glob.has_magic(pattern) else "does not exist"
         raise UserError(f"{key}: {pattern} {what}; correct the path (relative to the repository root)")
     return found
+
+
+def _check_folders(pattern: str) -> None:
+    """Raise PermissionError where a glob would take a folder that may not be read for an empty one."""
+    parts = Path(pattern).parts
+    for place in (number for number, part in enumerate(parts) if glob.has_magic(part)):
+        above = Path(*parts[:place], *(["**"] if parts[place] == "**" else []))
+        for folder in filter(os.path.isdir, glob.iglob(str(above), recursive=True)):
+            os.scandir(folder).close()
 
 
 def texts_in_parts(path: Path, column: str) -> Iterator[pl.Series]:
@@ -107,7 +133,7 @@ def _in_parts(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         case ".parquet":
             return _parquet(path, columns)
         case _ if "\t" in next(iter(lines_of(path)), ""):
-            return iter([read_tabbed(path, columns)])
+            return tabs(path, columns)
         case _:
             raise UserError(f"{path} has no columns; use {', '.join(FORMATS[1:])}")
 
@@ -205,7 +231,11 @@ def _classes(schema: pa.Schema) -> set[str]:
         features = (
             json_text.parse((schema.metadata or {}).get(FEATURES, b"{}")).get("info", {}).get("features", {})
         )
-        return {name for name, what in features.items() if what.get("_type") == "ClassLabel"}
+        return {
+            name
+            for name, what in features.items()
+            if isinstance(what, dict) and what.get("_type") == "ClassLabel"  # a list of structs is a list
+        }
     except (ValueError, AttributeError):
         return set()
 

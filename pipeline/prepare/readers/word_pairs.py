@@ -16,8 +16,8 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.params.phrases import WordSet
-from pipeline.prepare.readers.delimited import empty, read_lines
-from pipeline.prepare.readers.rows import MisquotedError, quoted_rows
+from pipeline.prepare.readers.delimited import comma_rows, empty, read_lines, tab_rows
+from pipeline.prepare.readers.delimited import places as column_places
 from pipeline.prepare.readers.user_columns import filled, numbers
 
 OFFICIAL: Mapping[WordSet, tuple[str, ...]] = {
@@ -49,6 +49,7 @@ LEMMA = r"^.+-[nvja]$"
 WITH_COLUMNS = (".parquet", ".jsonl", ".gz")
 """Formats in which no set is published so."""
 _SIGNS = re.compile(r"[\W_]+")
+_QUOTED = re.compile(r'^"(.*)"$')
 
 
 def official_file(folder: Path, name: WordSet, key: str) -> Path:
@@ -98,13 +99,15 @@ def read_word_pairs(path: Path, columns: Sequence[str]) -> pl.DataFrame | None:
     head = next(rows)
     if set(columns) <= {*head[1]}:
         return None
-    if places := _header(head[1]):
+    most: int | None = len(head[1])
+    if places := _header(path, head[1]):
         names = [head[1][place] for place in places]
     elif places := _headerless(head[1]):
         names, rows = ["left", "right", "score"], chain([head], rows)
+        most = max(places) + 1 if _has_commas(first) else None  # between tabs judges' own scores may follow
     else:
         return None
-    cells = [_cells(path, line, row, places) for line, row in rows]
+    cells = [_cells(path, line, row, places, most) for line, row in rows]
     table = pl.DataFrame(cells, schema=dict.fromkeys(names, pl.String), orient="row")
     left, right, score = table.iter_columns()
     words = [filled(side, path) for side in (left, right)]
@@ -117,22 +120,33 @@ def read_word_pairs(path: Path, columns: Sequence[str]) -> pl.DataFrame | None:
 
 def _rows(path: Path, first: str) -> Iterator[tuple[int, list[str]]]:
     """The cells of each line that is not blank, with its number."""
-    if "\t" not in first and "," in first:
-        try:
-            yield from ((line, row) for line, row in quoted_rows(path, ",") if row)
-        except MisquotedError as error:
-            raise UserError(f"{path}, line {error.line}: {error}; correct the quotation marks") from None
-        return
+    rows = comma_rows(path) if _has_commas(first) else tab_rows(path) if "\t" in first else _blank_rows(path)
+    for line, row in rows:
+        cells = [cell.strip() for cell in row]
+        if any(cells):
+            yield line, cells
+
+
+def _has_commas(first: str) -> bool:
+    """Whether commas part the cells, by the first line."""
+    return "\t" not in first and "," in first
+
+
+def _blank_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The cells between blanks; a word in quotation marks, as R writes it, without them."""
     for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            yield number, [cell.strip() for cell in line.split("\t" if "\t" in first else None)]
+        yield number, [_QUOTED.sub(r"\1", cell) for cell in line.split()]
 
 
-def _header(cells: Sequence[str]) -> list[int] | None:
-    """Where the columns of a published header stand."""
+def _header(path: Path, cells: Sequence[str]) -> list[int] | None:
+    """Where the columns of a published header stand.
+
+    Raises:
+        UserError: one of them is there twice.
+    """
     folded = [_SIGNS.sub("", cell.casefold()) for cell in cells]
     known = next((names for names in HEADERS if {*names} <= {*folded}), None)
-    return [folded.index(name) for name in known] if known else None
+    return column_places(path, folded, known) if known else None
 
 
 def _headerless(cells: Sequence[str]) -> list[int] | None:
@@ -151,10 +165,15 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _cells(path: Path, line: int, row: Sequence[str], places: Sequence[int]) -> list[str]:
+def _cells(path: Path, line: int, row: Sequence[str], places: Sequence[int], most: int | None) -> list[str]:
     if len(row) <= max(places):
         raise UserError(
             f"{path}, line {line}: {len(row)} cells, and two words and a score are in the cells "
             f"{', '.join(str(place + 1) for place in places)} of the first line; correct the line"
+        )
+    if most is not None and len(row) != most:
+        raise UserError(
+            f"{path}, line {line}: {len(row)} cells for {most} columns; correct the line (decimals "
+            "have a point, and a cell with a comma stands in quotation marks)"
         )
     return [row[place] for place in places]
