@@ -43,7 +43,7 @@ class WordNetAugment(Block):
 
     @model_validator(mode="after")
     def _options_are_of_the_engine(self) -> Self:
-        if self.engine == "nlpaug" and (self.tagger == "nltk" or self.context is not None):
+        if self.engine == "nlpaug" and (self.tagger != "auto" or self.context is not None):
             raise ValueError("tagger and context are options of engine own; nlpaug takes neither")
         return self
 

@@ -151,6 +151,12 @@ class Corpus(Block):
     dev_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.02
     """Share of the texts, chosen by hash, that is kept for early stopping and never trained on."""
 
+    @model_validator(mode="after")
+    def _some_pass(self) -> Self:
+        if self.min_words > self.max_words:
+            raise ValueError(f"min_words is {self.min_words}, above max_words, {self.max_words}; lower it")
+        return self
+
 
 class WordNetTriplets(Block):
     """Anchors, positives and hard negatives from WordNet's training synsets.

@@ -198,7 +198,7 @@ class Params(Block):
     def _misses(self, name: str, student: Student) -> Iterator[str]:
         """What a student needs that the other blocks do not have."""
         where = f"students.{name}"
-        if name == "teacher" or name.endswith("_finetune"):
+        if name == "teacher" or name.endswith("_finetune") or name.startswith("classify_"):
             yield f"{where}: the report needs this name for itself; choose another"
         if student.view not in self.encode.views:
             yield (

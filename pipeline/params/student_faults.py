@@ -1,9 +1,17 @@
 """What does not go together in a student's block."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from pipeline.params.finetune import Finetune, Replay, Whitening
-from pipeline.params.losses import InfonceLoss, Loss, hidden_states_of, terms_of
+from pipeline.params.losses import (
+    HsicLoss,
+    InfonceLoss,
+    Loss,
+    RelationalLoss,
+    Term,
+    hidden_states_of,
+    terms_of,
+)
 from pipeline.params.students import (
     BilstmInit,
     BilstmStudent,
@@ -17,6 +25,8 @@ from pipeline.params.students import (
 )
 from pipeline.params.train import StaticTrain, Train
 
+BETWEEN_SENTENCES = {"infonce", "relational", "hsic"}
+"""Losses, by kind, that are zero for a sentence alone."""
 NOT_REPLAYED = {
     "crd": "its memory of the training texts is not kept after distillation",
     "hidden_states": "fine-tuning does not read the teacher's hidden states",
@@ -33,7 +43,7 @@ def student_faults(name: str, student: Student) -> list[str]:
     if student.train:
         faults += _train_faults(student, student.train)
     if student.loss:
-        faults += _loss_faults(student, student.loss)
+        faults += [*_loss_faults(student, student.loss), *_term_faults(student, terms_of(student.loss))]
     if student.finetune:
         faults += _finetune_faults(student, student.finetune)
     if student.whitening:
@@ -58,6 +68,8 @@ def _init_faults(student: Student) -> Iterator[str]:
         yield from _word_file_faults(init)
     if isinstance(init, TransformerInit | CompactInit) and init.revision and not init.model:
         yield "init.revision is that of init.model, which is not given; give it, or remove revision"
+    if isinstance(init, TransformerInit) and init.projection == "none" and init.activation != "none":
+        yield "init.activation comes after a projection, and there is none; set init.projection, or remove it"
 
 
 def _word_file_faults(init: StaticInit) -> Iterator[str]:
@@ -92,6 +104,8 @@ def _train_faults(student: Student, train: Train) -> Iterator[str]:
         yield "train.shrinkage is of whitened targets; set whiten: true, or remove it"
     if train.sparse and isinstance(student, TransformerStudent | CompactStudent):
         yield "train.sparse is for static and bilstm students; remove it"
+    if train.sparse and isinstance(student, StaticStudent) and train.weight_decay:
+        yield "train.weight_decay is of AdamW, and a table that is sparse has SparseAdam; remove one of them"
     rotated = isinstance(train, StaticTrain) and train.regularise and train.regularise.pca
     if rotated and train.matryoshka:
         yield "train.matryoshka: regularise.pca would rotate the prefixes; set regularise.pca: false"
@@ -112,6 +126,17 @@ def _loss_faults(student: Student, loss: Loss) -> Iterator[str]:
         yield from _hidden_states_faults(student, found)
     if "crd" in found and student.train and student.train.select == "loss":
         yield "loss: crd contrasts training texts and has no dev loss; set train.select: agreement"
+
+
+def _term_faults(student: Student, terms: Iterable[Term]) -> Iterator[str]:
+    alone = student.train is not None and student.train.batch_size == 1
+    for term in terms:
+        if alone and term.kind in BETWEEN_SENTENCES:
+            yield f"train.batch_size is 1, and {term.kind} compares a batch's sentences; set it to 2 or more"
+        if isinstance(term, HsicLoss) and term.kernel == "linear" and term.gamma is not None:
+            yield "loss: gamma is of the kernels rbf and imq of hsic; set kernel to one of them, or remove it"
+        if isinstance(term, RelationalLoss) and term.form != "kl" and "temperature" in term.model_fields_set:
+            yield "loss: temperature is of the form kl of relational; set form: kl, or remove it"
 
 
 def _hidden_states_faults(student: Student, kinds: Collection[str]) -> Iterator[str]:

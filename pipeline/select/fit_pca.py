@@ -33,9 +33,11 @@ def main(
         for view, dim in vector_set.dims.items():
             fitted = pca.fit(vector_set.of(chosen, view), dim, centre=params.pca.centre)
             pca.write(fitted, folder / f"{view}.safetensors")
-            shares = np.cumsum(fitted.explained_variance) / fitted.explained_variance.sum()
+            shares = np.cumsum(fitted.explained_variance)
             explained[view] = {
-                f"explained_{kept}": float(shares[kept - 1]) for kept in REPORTED if kept < dim
+                f"explained_{kept}": float(shares[kept - 1] / shares[-1])
+                for kept in REPORTED
+                if kept < dim and fitted.rank  # of equal vectors nothing is explained
             }
     metrics.write({"rows": len(chosen), **explained}, metrics_file)
 

@@ -43,3 +43,9 @@ def test_documents_stay_whole_unless_they_are_split():
 def test_a_fault_names_the_key_and_the_fix(fields, message):
     with pytest.raises(UserError, match=message):
         source_of(**fields)
+
+
+def test_bounds_between_which_there_is_no_text():
+    corpus = {"sources": [{"kind": "files", "path": "x.jsonl"}], "min_words": 50, "max_words": 10}
+    with pytest.raises(UserError, match=r"corpus: min_words is 50, above max_words, 10; lower it"):
+        check(small_params(corpus=corpus), Path("params.yaml"))

@@ -67,12 +67,50 @@ def test_settings_that_a_student_cannot_follow(kind, train, named):
             {"embeddings": "file", "path": "words.txt", "tokens": 9},
             ("init.tokens", "set init.max_words"),
         ),
+        (
+            "transformer",
+            {"layers": [0], "projection": "none", "activation": "tanh"},
+            ("init.activation", "set init.projection"),
+        ),
     ],
 )
 def test_an_option_that_would_do_nothing(kind, init, named):
     params = small_params()
     params["students"]["tiny"] |= {"kind": kind, "init": init}
     with refuses("params.yaml", "students.tiny", *named):
+        check(params, Path("params.yaml"))
+
+
+def in_a_sum(loss):
+    return {"kind": "sum", "terms": [{"weight": 1.0, "loss": one} for one in ({"kind": "mse"}, loss)]}
+
+
+@pytest.mark.parametrize("around", [lambda loss: loss, in_a_sum], ids=["alone", "in a sum"])
+@pytest.mark.parametrize(
+    ("kind", "loss", "train", "named"),
+    [
+        ("static", {"kind": "infonce"}, {"batch_size": 1}, ("batch_size is 1, and infonce", "2 or more")),
+        ("static", {"kind": "relational"}, {"batch_size": 1}, ("relational", "2 or more")),
+        ("transformer", {"kind": "hsic"}, {"batch_size": 1}, ("hsic", "2 or more")),
+        ("transformer", {"kind": "hsic", "kernel": "linear", "gamma": 9.0}, {}, ("gamma", "rbf and imq")),
+        ("static", {"kind": "relational", "temperature": 0.05}, {}, ("temperature", "set form: kl")),
+        ("static", {"kind": "mse"}, {"sparse": True, "weight_decay": 0.1}, ("weight_decay", "SparseAdam")),
+    ],
+)
+def test_a_setting_of_training_that_would_do_nothing(kind, loss, train, named, around):
+    params = small_params()
+    params["students"]["tiny"] |= {"kind": kind, "loss": around(loss)}
+    params["students"]["tiny"]["init"] = {"layers": [0]} if kind == "transformer" else {}
+    params["students"]["tiny"]["train"] |= train
+    with refuses("params.yaml", "students.tiny", *named):
+        check(params, Path("params.yaml"))
+
+
+@pytest.mark.parametrize("name", ["teacher", "tiny_finetune", "classify_topics"])
+def test_names_that_the_report_has_for_itself(name):
+    params = small_params()
+    params["students"][name] = params["students"].pop("tiny")
+    with refuses("params.yaml", f"students.{name}", "choose another"):
         check(params, Path("params.yaml"))
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import polars as pl
 import pytest
 from encode_runs import OUT, encode, write_params
+from published_sets import write_set
 from refusals import refuses
 from ruamel.yaml import YAML
 from sklearn.decomposition import PCA
@@ -64,3 +65,14 @@ def test_a_training_text_without_a_vector_is_named(corpus):
     texts.write(pl.concat([corpus, more]), texts.CORPUS_SCHEMA, Path("corpus.parquet"))
     with refuses(OUT, "1 texts", f"text_id {changed})", "`dvc repro -f encode@corpus`"):
         run()
+
+
+def test_equal_vectors_have_no_shares(corpus):
+    """`distill` names such a view where a student reads it."""
+    found = published.open_set(OUT)
+    same = {view: np.ones((ROWS, 64), np.float16) for view in found.dims}
+    folder = Path("same")
+    write_set(folder, np.sort(corpus["text_id"].to_numpy()), same, [ROWS // 2])
+    fit_pca.main(Path("corpus.parquet"), folder, Path("pca"), Path("pca.json"))
+    told = json.loads(Path("pca.json").read_text())
+    assert (told["rows"], told["sentence"], told["cls"]) == (270, {}, {})

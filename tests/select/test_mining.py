@@ -67,7 +67,7 @@ def by_hand(triplets: pl.DataFrame, params: dict) -> tuple[dict, Counter, dict[s
     for task, anchor, positive, given in rows:
         others = [row for row in rows if row[0] == task]
         candidates = {row[2] for row in others} | {text for row in others for text in row[3]}
-        own = {row[2] for row in rows if row[1] == anchor}
+        own = {row[2] for row in rows if row[1] == anchor} | {row[1] for row in rows if row[2] == anchor}
         nearest = sorted(candidates, key=lambda text: (-round(units[anchor] @ units[text], 9), text))
         left = []
         for text in nearest[: params["top_k"]]:
@@ -156,6 +156,8 @@ def test_what_any_task_calls_a_positive_is_no_negative(texts):
     two = pairs.make("two", "train", {"left_id": [0], "right_id": [3]})
     assert keyed(mined(texts, one, top_k=9, **OFF)[0])["one", 0, 2] == [3]
     assert keyed(mined(texts, pl.concat([one, two]), top_k=9, **OFF)[0])["one", 0, 2] == []
+    turned = pairs.make("two", "train", {"left_id": [3], "right_id": [0]})
+    assert keyed(mined(texts, pl.concat([one, turned]), top_k=9, **OFF)[0])["one", 0, 2] == []
 
 
 def test_negatives_come_from_the_same_task(texts):

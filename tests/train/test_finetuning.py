@@ -22,13 +22,14 @@ from pipeline.train.students.shared.base.interface import Encoded
 TRIPLETS = [
     ("a small tame cat", "kitten", ["tiger", "puppy"]),
     ("a young dog", "puppy", ["wolf", "tiger", "tabby"]),
-    ("water from clouds", "rain", []),
+    ("tabby", "a young cat", []),
     ("a young cat", "kitten", ["a young dog"]),
     ("a small tame cat", "tabby", ["whale"]),
     ("kitten", "a small tame cat", []),
 ]
 """The first and fourth share a positive, the first and fifth an anchor; the last turns the first round. So
-`tabby` is a hard negative of the second alone, and of the first none."""
+`tabby` is a hard negative of the second alone, and of the first none; nor is it a negative of `a young cat`,
+which the third calls its positive."""
 TEXTS = sorted({text for anchor, positive, hard in TRIPLETS for text in (anchor, positive, *hard)})
 TEMPERATURE = 0.1
 ALL_ROWS = list(range(len(TRIPLETS)))
@@ -77,13 +78,14 @@ def run(student, scores, checkpoint: Path, **changes):
 
 
 def loss_by_hand(student, rows: list[int], most: int = 8) -> float:
-    """IBKD eq. 10 over texts that are no known positive of the anchor, nor the anchor."""
+    """IBKD eq. 10 over texts that are no known positive of the anchor, nor it theirs, nor the anchor."""
     positives = [TRIPLETS[row][1] for row in rows]
     hard = {text for row in rows for text in TRIPLETS[row][2][:most]} - set(positives)
     costs = []
     for place, row in enumerate(rows):
         anchor, positive, _ = TRIPLETS[row]
         own = {anchor, *(other for one, other, _ in TRIPLETS if one == anchor)}
+        own |= {one for one, other, _ in TRIPLETS if other == anchor}
         others = [*positives[:place], *positives[place + 1 :], *sorted(hard)]
         vectors = own_vectors(student, [anchor, positive, *(text for text in others if text not in own)])
         vectors = vectors.astype(np.float64) / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -252,7 +254,7 @@ def test_texts_that_no_triplet_names_are_not_tokenised(student):
     np.testing.assert_array_equal(chosen.tokens.ids, finetuning(student).tokens.ids)
 
 
-@pytest.mark.parametrize("missing", ["kitten", "rain", "whale", "a young cat"])
+@pytest.mark.parametrize("missing", ["kitten", "wolf", "whale", "a young cat"])
 def test_an_unknown_text_names_the_file_and_the_text(student, missing):
     known = texts().filter(pl.col("text") != missing)
     with refuses("mined/triplets.parquet", f"text_id {text_id(missing)})"):

@@ -68,8 +68,10 @@ class Finetuning:
         )
         self._negative_counts: Rows = hard.list.len().to_numpy().astype(np.int64)
         self._negative_starts: Rows = np.cumsum(self._negative_counts) - self._negative_counts
-        by_anchor = np.lexsort((self._positives, self._anchors))
-        self._known = self._anchors[by_anchor], self._positives[by_anchor]
+        one = np.concatenate([self._anchors, self._positives])
+        other = np.concatenate([self._positives, self._anchors])
+        in_order = np.lexsort((other, one))
+        self._known = one[in_order], other[in_order]
         # There are no targets: texts are contrasted with other texts.
         self._examples = Examples(self.tokens, np.empty((len(self._ids), 0), np.float32))
 
@@ -145,7 +147,7 @@ class Finetuning:
 
         Texts: n anchors, n positives, and the m hard negatives of all of them. Left out, (n, n + m): where a
         positive or hard negative is the anchor itself, or what another of the student's triplets calls its
-        positive.
+        positive, or the anchor its positive's.
         """
         anchors, positives = self._anchors[rows], self._positives[rows]
         # A text that is an anchor's positive in this batch would be counted twice, once as its own negative.
