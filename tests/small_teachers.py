@@ -69,6 +69,12 @@ def _with_chat() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
+def _without_padding() -> PreTrainedTokenizerFast:
+    tokenizer = byte_level(ends=False)
+    tokenizer.pad_token = None
+    return tokenizer
+
+
 Recipe = tuple[str, dict[str, Any], Callable[[], PreTrainedTokenizerFast], dict[str, Any]]
 TEACHERS: dict[str, Recipe] = {
     "bert": ("Bert", {**SHAPE, **POSITIONS}, letter_tokenizer, {}),
@@ -100,6 +106,12 @@ TEACHERS: dict[str, Recipe] = {
     "gemma3": ("Gemma3Text", {**DECODER, "use_bidirectional_attention": True}, unigram, {}),
     "xlnet": ("XLNet", {"d_model": 16, "n_layer": 4, "n_head": 2, "d_inner": 32}, unigram, {}),
     "gpt2": ("GPT2", {"n_embd": 16, "n_layer": 4, "n_head": 2, "n_positions": 64}, byte_level, {}),
+    "no padding, first dimensions": (
+        "GPT2",
+        {"n_embd": 16, "n_layer": 4, "n_head": 2, "n_positions": 64},
+        _without_padding,
+        {"truncate_dim": 8},
+    ),
     "chat template": ("Qwen3", DECODER, _with_chat, {"pooling": "lasttoken"}),
     "prompts": (
         "Bert",
@@ -137,6 +149,7 @@ def write_teacher(name: str, folder: Path) -> Path:
             device="cpu",
             prompts=said.get("prompts"),
             similarity_fn_name=said.get("similarity"),
+            truncate_dim=said.get("truncate_dim"),
         )
         model.max_seq_length = 60
         model.save_pretrained(str(folder / "model"), create_model_card=False)

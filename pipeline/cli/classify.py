@@ -23,6 +23,8 @@ from pipeline.export.shared.session import OnnxEncoder
 
 BLOCK = 4096
 """Texts that are classified at once."""
+BLANKS = " \r"
+"""What is taken off a pair's line: a tab at an end of it says that a text is empty."""
 
 
 def classify(
@@ -43,7 +45,8 @@ def classify(
     prompt = student_folder.prompts(folder).get("text", "")
     session = open_classifier(folder, said, device)
     streams = (inputs or [STANDARD_INPUT]) == [STANDARD_INPUT]
-    blocks = iter(stream_texts() if streams else [read_texts(inputs or [])])
+    around = BLANKS if said.pairs else None
+    blocks = iter(stream_texts(around) if streams else [read_texts(inputs or [], around)])
     first, done = next(blocks), 0
     with progress(f"classify with {folder.name}", None if streams else len(first), "texts", OFTEN) as advance:
         for block in chain([first], blocks):

@@ -105,15 +105,18 @@ def known_students(students: Path) -> list[str]:
     return sorted(path.parent.name for path in students.glob("[!.]*/modules.json"))
 
 
-def stream_texts() -> Iterator[list[str]]:
+def stream_texts(around: str | None = None) -> Iterator[list[str]]:
     """One text a line of stdin, as many at a time as are there; empty lines are left out and counted.
+
+    Args:
+        around: see `read_texts`.
 
     Raises:
         UserError: a line is not UTF-8, or there is no text at all.
     """
     number = texts = 0
     for lines in _blocks(sys.stdin.buffer):
-        found = list(_decoded(lines, STANDARD_INPUT, number + 1))
+        found = list(_decoded(lines, STANDARD_INPUT, number + 1, around))
         number += len(found)
         if kept := [line for line in found if line]:
             texts += len(kept)
@@ -135,13 +138,17 @@ def _blocks(file: IO[bytes]) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def read_texts(inputs: Sequence[Path]) -> list[str]:
+def read_texts(inputs: Sequence[Path], around: str | None = None) -> list[str]:
     """One text a line, of all inputs in order; empty lines are left out and counted.
+
+    Args:
+        inputs: files, or stdin.
+        around: characters that are taken off both ends of a line; None: all white space.
 
     Raises:
         UserError: an input is missing or not UTF-8, or there is no text at all.
     """
-    lines = [line for path in inputs for line in _lines(path)]
+    lines = [line for path in inputs for line in _lines(path, around)]
     texts = [line for line in lines if line]
     named = ", ".join(_name(path) for path in inputs)
     if not texts:
@@ -151,7 +158,7 @@ def read_texts(inputs: Sequence[Path]) -> list[str]:
     return texts
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path, around: str | None) -> Iterator[str]:
     try:
         if path != STANDARD_INPUT:
             check_regular(path)
@@ -159,16 +166,17 @@ def _lines(path: Path) -> Iterator[str]:
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); name a file of texts, or -") from None
     lines = content.split(b"\n")
-    yield from _decoded(lines if lines[-1] else lines[:-1], path, 1)
+    yield from _decoded(lines if lines[-1] else lines[:-1], path, 1, around)
 
 
-def _decoded(lines: Sequence[bytes], path: Path, first: int) -> Iterator[str]:
+def _decoded(lines: Sequence[bytes], path: Path, first: int, around: str | None) -> Iterator[str]:
     """The texts, as `prepare` reads them: one ends at LF or CRLF, no other character ends it."""
     for number, line in enumerate(lines, start=first):
         if number == 1:
             check_narrow(line, _name(path))
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield text.strip(around) if text.strip() else ""
         except UnicodeDecodeError as error:
             byte = line[error.start]
             raise UserError(

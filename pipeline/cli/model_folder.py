@@ -7,6 +7,8 @@ from typing import Any
 from pipeline.core import json_text
 from pipeline.core.errors import UserError
 
+UNLIMITED = 1_000_000
+"""Tokens from which a length stands for none, as `export` writes it into tables."""
 Json = Any
 """Whatever the file holds."""
 
@@ -44,12 +46,13 @@ def dimension(folder: Path) -> int | None:
 def max_length(folder: Path) -> int | None:
     """Tokens after which the model cuts a text; None where it does not say."""
     for name, key in (
+        ("wordembedding_config.json", "max_seq_length"),
         ("sentence_bert_config.json", "max_seq_length"),
         ("config.json", "max_position_embeddings"),
         ("tokenizer_config.json", "model_max_length"),
     ):
         length = read_object(folder / name).get(key) if (folder / name).exists() else None
-        if isinstance(length, int) and 0 < length < 10**9:  # XLNet says -1, tokenizers 10**30
+        if isinstance(length, int) and 0 < length < UNLIMITED:  # XLNet says -1, tokenizers 10**30
             return length
     return None
 

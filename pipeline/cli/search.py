@@ -67,7 +67,7 @@ def search(
     folder = find_student(student or _only_student(students), students)
     wanted = _read_queries(queries)
     texts = read_texts([corpus])
-    key = _key(texts, folder)
+    key = _key(texts, folder, runtime)
     place = index or Path(load(params_file).runtime.cache) / INDEXES / key[:KEY_LETTERS]
     kept = _is_kept(place, key)
     encoders, how = open_encoders(folder, device, batch_size, "auto", runtime), similarity(folder)
@@ -109,11 +109,16 @@ def _read_queries(queries: Sequence[str]) -> list[str]:
     return found
 
 
-def _key(texts: Sequence[str], folder: Path) -> str:
-    """What decides an index: the texts in their order, and the student's files."""
+def _key(texts: Sequence[str], folder: Path, runtime: str) -> str:
+    """What decides an index: the texts in their order, the student's files, and whether they run in int8."""
     corpus = fingerprint.of_bytes("\n".join(texts).encode())
     return fingerprint.of_json(
-        {"version": VERSION, "corpus": corpus, "student": fingerprint.of_folder(folder)}
+        {
+            "version": VERSION,
+            "corpus": corpus,
+            "student": fingerprint.of_folder(folder),
+            **({"runtime": runtime} if runtime.endswith("int8") else {}),
+        }
     )
 
 
@@ -129,7 +134,7 @@ def _is_kept(place: Path, key: str) -> bool:
             return True
         if others := sorted({path.name for path in place.iterdir()} - {INDEX, MANIFEST, seal.NAME}):
             raise UserError(f"{place} holds {others[0]} beside an index; name a folder for the index alone")
-        say(f"{place} is the index of another corpus or student; it is made anew")
+        say(f"{place} is the index of another corpus, student or precision; it is made anew")
     elif place.is_file() or (place.is_dir() and any(place.iterdir())):
         raise UserError(f"{place} is no index (it has no {INDEX}); name a new folder")
     return False

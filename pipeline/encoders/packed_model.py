@@ -1,8 +1,8 @@
 """A sentence-transformers model, fed with length-sorted batches, packed where it can be."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_cache, "64")
 
+Task: TypeAlias = Literal["query", "document"] | None
 TEXTS_AT_A_TIME = 16_384
 """Most texts that are held as tokens at a time."""
 CHARACTERS_AT_A_TIME = 1 << 22
@@ -56,13 +57,19 @@ class PackedModel:
         self.dims = {"sentence": sentence, "token_mean": hidden, "cls": hidden}
         self._tokenizer = _bulk_tokenizer(module, max_length)
         first = encoder_of(module)
-        packs = can_pack(first.model) and _hands_on_the_last_layer(first)
+        packs = can_pack(first.model) and not _is_another(first) and _hands_on_the_last_layer(first)
         self._packed = PackedEncoder(first.model, training=training) if packs else None
         self._preprocess = first.preprocess if preprocesses(first) else None
 
+    @property
+    def knows_tasks(self) -> bool:
+        """Whether a part of the model treats queries and documents apart, beside their prompts."""
+        by_template = self._preprocess is not None and encoder_of(self.module)._chat_template_declares_task()
+        return by_template or any("task" in _keywords(module) for module in list(self.module)[1:])
+
     @torch.inference_mode()
     def encode(
-        self, texts: Sequence[str], views: Sequence[str], prompt: str = ""
+        self, texts: Sequence[str], views: Sequence[str], prompt: str = "", task: Task = None
     ) -> dict[str, NDArray[np.float32]]:
         """Vectors (n, dims[view]) of each view; `sentence` equals SentenceTransformer.encode.
 
@@ -70,11 +77,12 @@ class PackedModel:
             texts: any.
             views: of `dims`.
             prompt: is put before every text.
+            task: what the texts are, for models that treat queries and documents apart.
         """
         found = {view: np.empty((len(texts), self.dims[view]), np.float32) for view in views}
         for start, stop in windows(texts):
-            for batch, features in self._batches(texts[start:stop], prompt):
-                outputs = self._outputs(features)
+            for batch, features in self._batches(texts[start:stop], prompt, task):
+                outputs = self._outputs(features, task)
                 for view in views:
                     # A model that says `truncate_dim` gives the first dimensions of its sentence vectors.
                     found[view][start + batch] = _view(view, outputs)[:, : self.dims[view]].cpu().numpy()
@@ -93,7 +101,7 @@ class PackedModel:
         return _view("sentence", self._outputs(features))[:, : self.dims["sentence"]]
 
     def _batches(
-        self, texts: Sequence[str], prompt: str
+        self, texts: Sequence[str], prompt: str, task: Task
     ) -> Iterator[tuple[NDArray[np.int_], dict[str, Any]]]:
         """Row numbers of each batch, and what the model's first module takes for it."""
         encodings = self.tokenise([prompt + text for text in texts])
@@ -103,16 +111,16 @@ class PackedModel:
                 yield batch, self._features([encodings[row] for row in batch], prompt)
             return
         del encodings
-        around = self._preprocessed([""], prompt)["input_ids"].shape[1]  # a chat template's tokens, say
+        around = self._preprocessed([""], prompt, task)["input_ids"].shape[1]  # a chat template's tokens, say
         for batch in length_sorted_batches(lengths + around, self.tokens_per_batch):
-            yield batch, self._preprocessed([texts[row] for row in batch], prompt)
+            yield batch, self._preprocessed([texts[row] for row in batch], prompt, task)
 
-    def _preprocessed(self, texts: list[str], prompt: str) -> dict[str, Any]:
+    def _preprocessed(self, texts: list[str], prompt: str, task: Task) -> dict[str, Any]:
         """A padded batch as sentence-transformers makes it."""
         assert self._preprocess
         features = {
             name: value.to(self.module.device) if isinstance(value, torch.Tensor) else value
-            for name, value in self._preprocess(texts, prompt=prompt or None).items()
+            for name, value in self._preprocess(texts, prompt=prompt or None, task=task).items()
         }
         special = torch.tensor(self.module.tokenizer.all_special_ids, device=self.module.device)
         known = torch.isin(features["input_ids"], special) | (features["attention_mask"] == 0)
@@ -122,7 +130,7 @@ class PackedModel:
         """Their tokens, with special ones, cut at the model's length."""
         return self._tokenizer.encode_batch_fast(list(texts))
 
-    def _outputs(self, features: dict[str, Any]) -> dict[str, Any]:
+    def _outputs(self, features: dict[str, Any], task: Task = None) -> dict[str, Any]:
         """All that the model's modules give for a batch, after the encoder in float32."""
         mask = features["attention_mask"].bool()
         special = features.pop("special_tokens_mask")
@@ -137,7 +145,7 @@ class PackedModel:
             features["token_embeddings"] = features["token_embeddings"].float()
         hidden_states = features["token_embeddings"]
         for module in others:  # some write token_embeddings anew
-            features = module(features)
+            features = module(features, **({"task": task} if "task" in _keywords(module) else {}))
         return {**features, "hidden_states": hidden_states, "special_tokens_mask": special, "mask": mask}
 
     def _features(self, encodings: list[Encoding], prompt: str) -> dict[str, Any]:
@@ -212,9 +220,19 @@ def preprocesses(first: "TransformerModule") -> bool:
     """Whether sentence-transformers does more to a text than to put a prompt before it and to tokenise it.
 
     It wraps texts with a chat template (the modality `message`), or has settings for the tokenizer
-    (`processing_kwargs`). Such texts take its own `preprocess`.
+    (`processing_kwargs`), or is of a class of its own. Such texts take its own `preprocess`.
     """
-    return "message" in first.modality_config or bool(first.processing_kwargs)
+    return "message" in first.modality_config or bool(first.processing_kwargs) or _is_another(first)
+
+
+def _is_another(first: "TransformerModule") -> bool:
+    """Whether a model brings its own class of first module, which may do anything."""
+    return not type(first).__module__.startswith("sentence_transformers.")
+
+
+def _keywords(module: torch.nn.Module) -> Collection[str]:
+    """What a module's forward takes beside the features."""
+    return getattr(module, "forward_kwargs", ())
 
 
 def _hands_on_the_last_layer(first: "TransformerModule") -> bool:
@@ -237,8 +255,22 @@ def special_around(tokenizer: "PreTrainedTokenizerBase") -> tuple[list[int], lis
 
 
 def _bulk_tokenizer(model: "SentenceTransformer", max_length: int) -> Tokenizer:
-    """The model's Rust tokenizer, without the fixed padding and truncation that its file may carry."""
-    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
-    tokenizer.no_padding()
+    """The model's Rust tokenizer, cut at a length."""
+    tokenizer = whole_tokenizer(model.tokenizer)
     tokenizer.enable_truncation(max_length, direction=model.tokenizer.truncation_side)
     return tokenizer
+
+
+def whole_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> Tokenizer:
+    """A copy of its Rust tokenizer, without the fixed padding and truncation that its file may carry."""
+    found = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    found.no_padding()
+    found.no_truncation()
+    found.encode_special_tokens = tokenizer.split_special_tokens
+    return found
+
+
+def give_padding(tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Have a tokenizer pad that names no token for it, as GPT-2's and Llama's do; padding is masked."""
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)

@@ -127,7 +127,7 @@ def main(
             )
         told = metrics.read(scores, f"evaluate@{name}")
         facts = origins.read(cards, origins_file, name)
-        finetuned_ships = origins.ships_finetuned(told["scores"])
+        finetuned_ships = origins.ships_finetuned(told)
         made_of = origins.of_student(name, params, facts, finetuned=finetuned_ships)
         readme = card(name, params, exports, measure.said, told, made_of, prompts)
         if licence := terms.licence_file(name, made_of):

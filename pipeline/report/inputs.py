@@ -54,6 +54,8 @@ class StudentMetrics(_Read):
 
     student: str
     kind: str
+    ships: str
+    """Whose files they are that ship: `distilled` where fine-tuning has left them as they were."""
     dim: int
     dims: dict[str, int]
     views: dict[str, str] = {}

@@ -172,7 +172,7 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
         samples={m: texts.read_sample(sources.samples / f"{m}.parquet") for m in methods},
         timings={stage: timing(found, stage) for stage, found in took.items()},
         plan=planned.read(sources.timings / planned.FILE),
-        ledger=_ledger(settings, sources, {n: metrics_of[n]["scores"] for n in names}, gates),
+        ledger=_ledger(settings, sources, {n: metrics_of[n] for n in names}, gates),
         refused=tuple(refused.values()),
         classifiers={
             c: classifier_metrics(found, c) for c, found in classified.items() if metrics.REFUSED not in found
@@ -190,17 +190,17 @@ def read_inputs(settings: Params, sources: Sources) -> Inputs:
 def _ledger(
     settings: Params,
     sources: Sources,
-    scores: Mapping[str, Mapping[str, Any]],
+    scored: Mapping[str, Mapping[str, Any]],
     gates: Mapping[str, GateMetrics],
 ) -> dict[str, Any]:
-    """What every artifact is made of; `scores` are those of the students that were made."""
-    facts = origins.read(sources.cards, sources.origins, *scores)
+    """What every artifact is made of; `scored` are the metrics of the students that were made."""
+    facts = origins.read(sources.cards, sources.origins, *scored)
     gated = {method: gate.rows_out for method, gate in gates.items()}
     transfer = [ledger.TRANSFER] if settings.augment.transfer else []
     sets = [ledger.CORPUS, *gated, *transfer, ledger.EVAL, ledger.FINETUNE]
-    measured = artifacts.measured(sources.artifacts, facts.prepared, gated, sets, scores)
+    measured = artifacts.measured(sources.artifacts, facts.prepared, gated, sets, scored)
     weights = artifacts.teachers_weights(sources.artifacts.vectors, settings.encode.views[0])
-    ships = {name: origins.ships_finetuned(found) for name, found in scores.items()}
+    ships = {name: origins.ships_finetuned(found) for name, found in scored.items()}
     return ledger.ledger(settings, facts, ships, measured, weights)
 
 

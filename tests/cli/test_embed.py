@@ -14,8 +14,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from typer.testing import CliRunner, Result
 
+from pipeline.cli import classify, encoded
 from pipeline.cli import embed as command
-from pipeline.cli import encoded
 from pipeline.cli.__main__ import app
 from pipeline.core.errors import UserError
 from pipeline.teacher.kinds.hashing import letter_tokenizer
@@ -209,3 +209,10 @@ def test_a_closed_pipe_ends_it_without_a_traceback(students: Path, tmp_path: Pat
         process.stdout.close()
         said = process.stderr.read()
     assert (process.returncode, said) == (0, b"")
+
+
+def test_a_text_of_a_pair_may_be_empty(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n \t \r\n  one\ttwo \r\none\t\n\ttwo\n")
+    lines = command.read_texts([path], classify.BLANKS)
+    assert [classify.pair_of(line, 1) for line in lines] == [("one", "two"), ("one", ""), ("", "two")]

@@ -1,3 +1,4 @@
+import json
 import shutil
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from safetensors.numpy import save_file
 from small_students import vectors_of
 from typer.testing import CliRunner, Result
 
+from pipeline.cli import model_folder
 from pipeline.cli.__main__ import app
 from pipeline.data import teacher_parts
 from pipeline.data.common.files import metrics
+from pipeline.export.shared.onnx_folder import UNLIMITED
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import HashingTeacher
 from pipeline.teacher.kinds import hashing
@@ -192,3 +195,13 @@ def test_a_missing_path(tmp_path: Path) -> None:
     result = inspect(tmp_path / "nothing")
     assert result.exit_code == 1
     assert "nothing does not exist" in result.stderr
+
+
+@pytest.mark.parametrize(("words", "shown"), [({"max_seq_length": 256}, "256"), (None, "not limited")])
+def test_the_length_of_what_is_exported(tmp_path, words, shown) -> None:
+    """A graph cuts where a BiLSTM does, and not where its tokenizer_config.json says for runtimes."""
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": UNLIMITED}))
+    if words:
+        (tmp_path / "wordembedding_config.json").write_text(json.dumps(words))
+    found = model_folder.max_length(tmp_path)
+    assert (str(found) if found else "not limited") == shown

@@ -15,6 +15,7 @@ from terminal import Terminal
 from typer.testing import CliRunner, Result
 
 from pipeline.cli.__main__ import app
+from pipeline.cli.search import _key
 from pipeline.cli.search import search as command
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 
@@ -115,6 +116,12 @@ def test_another_corpus_or_student_has_an_index_of_its_own():
     assert len(indexes()) == 3
 
 
+def test_an_index_of_vectors_in_int8_is_another():
+    folder = Path("data/finetuned/tiny")
+    auto, torch, onnx, int8 = (_key(TEXTS, folder, how) for how in ("auto", "torch", "onnx", "onnx-int8"))
+    assert auto == torch == onnx != int8
+
+
 def test_an_index_of_ones_own_is_reused_and_made_anew_and_needs_no_params():
     Path("params.yaml").unlink()
     first = search("cat", "--index", "mine/index")
@@ -122,7 +129,7 @@ def test_an_index_of_ones_own_is_reused_and_made_anew_and_needs_no_params():
     assert search("cat", "--index", "mine/index").stderr == ""
     Path("corpus.txt").write_text("other\ntexts")
     result = search("cat", "--index", "mine/index")
-    assert "mine/index is the index of another corpus or student; it is made anew" in result.stderr
+    assert "mine/index is the index of another corpus, student or precision; it is made anew" in result.stderr
     assert sorted(row[2] for row in lines(result)) == ["other", "texts"]
 
 

@@ -71,6 +71,7 @@ def run_stage(
     pairs.write(pairs.make("alike", "dev", columns), Path("tasks.parquet"))
     found = {"alike": {"spearman": 0.5}}
     report = {
+        "ships": "distilled",
         "dim": 8,
         "main": {"alike": "spearman"},
         "builtin": [],

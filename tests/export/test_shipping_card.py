@@ -56,8 +56,7 @@ def made(
         "retention": {"finetuned": after / 0.8},
     }
     found = facts or Facts({"teacher": BIG}, {"origins": {}, "tables": {}})
-    ships = origins.ships_finetuned(metrics["scores"])
-    made_of = origins.of_student("tiny", params, found, finetuned=ships)
+    made_of = origins.of_student("tiny", params, found, finetuned=after != scores["distilled"])
     return card("tiny", params, {}, MEASURE, metrics, made_of, prompts or {}), licence_file("tiny", made_of)
 
 

@@ -148,7 +148,7 @@ def test_fine_tuning_data_counts_where_it_changed_the_student(inputs, tmp_path):
     metrics = json.loads((inputs / "metrics/hpd.json").read_text())
     keys = {True: [], False: []}
     for changed, kept in keys.items():
-        metrics["scores"]["distilled"] = metrics["scores"]["finetuned"] if not changed else {}
+        metrics["ships"] = "finetuned" if changed else "distilled"
         (inputs / "metrics/hpd.json").write_text(json.dumps(metrics))
         kept += written(inputs, tmp_path / str(changed))["artifacts"]["data/finetuned/hpd"]["made_of"]
     assert ("finetune.data.nli" in keys[True], "finetune.data.nli" in keys[False]) == (True, False)

@@ -81,6 +81,13 @@ def test_f1_of_a_class_that_no_row_drawn_has_is_0():
     assert F1(predicted, true)(np.array([[2.0, 0]])).tolist() == [1]
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_f1_is_0_where_no_row_is_right(binary):
+    predicted, true = np.array([[1, 0, 1]]), np.array([[0, 1, 0]])
+    counts = np.array([[1.0, 1, 1], [3, 0, 0]])
+    assert F1(predicted, true, binary=binary)(counts).tolist() == [0, 0]
+
+
 def test_a_resampled_mutual_information_is_scikit_learns_of_the_rows_drawn():
     rows, counts = drawn(120, 20)
     classes = np.arange(120) % 3

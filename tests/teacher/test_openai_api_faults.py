@@ -172,6 +172,7 @@ MALFORMED = {
     ("JSON", "<html> hello"): refuse(200, "<html> hello"),
     ("JSON", "[[[["): refuse(200, "[" * 100_000),
     ("`data`", ""): refuse(200, "[]"),
+    ("`data`", "the model is loading"): refuse(200, '{"error": {"message": "the model is loading"}}'),
 }
 
 

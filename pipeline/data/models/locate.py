@@ -9,7 +9,7 @@ from pipeline.core import fingerprint, hub, json_text, seal
 from pipeline.core.errors import UserError
 
 PACKAGE = "package:"
-USED = (".safetensors", ".json", ".txt", ".model", ".spm", ".py")
+USED = (".safetensors", ".json", ".txt", ".model", ".spm", ".jinja", ".py")
 """Files that decide what a model gives, Python files where they may run; no pickled weights."""
 UNUSED = ("onnx", "openvino", "checkpoint-*")
 """Folders of the same model in formats that are not read, or as it was during its training."""

@@ -126,10 +126,11 @@ def positions_of(model: "PreTrainedModel") -> int | None:
 
 
 def can_pack(model: nn.Module) -> bool:
-    """Whether a model takes the packed path."""
+    """Whether a model takes the packed path; one of code of its own may bear any name."""
     config = getattr(model, "config", None)
+    known = type(model).__name__ in FAMILIES and type(model).__module__.startswith("transformers.")
     absolute = getattr(config, "position_embedding_type", None) in (None, "absolute")
-    return type(model).__name__ in FAMILIES and absolute and not getattr(config, "is_decoder", False)
+    return known and absolute and not getattr(config, "is_decoder", False)
 
 
 class PackedEncoder:

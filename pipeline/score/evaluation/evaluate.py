@@ -129,7 +129,8 @@ def main(
             summary["agreement"]["groups"] = found
         fix = _fix(name, block)
         collapse.check_collapse(summary["geometry"]["finetuned"], f"the vectors of {name}", fix, targets)
-        shape = {
+        shape: dict[str, Any] = {
+            "ships": "distilled" if files["finetuned"] == files["distilled"] else "finetuned",
             "dim": by_model["finetuned"].dim,
             "dims": {model: found.dim for model, found in by_model.items()},
             "views": {"teacher": teacher_view, "teacher_pca": block.view},

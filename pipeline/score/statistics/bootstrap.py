@@ -257,7 +257,8 @@ def _entropy(counts: Counts, cells: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def _sums(counts: Counts, cells: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     """How often each resample draws an item of each cell, with counts (b, n) and cells (n,): (b, size)."""
-    return np.stack([np.bincount(cells, weights=row, minlength=size) for row in counts])
+    # Of no items numpy counts in integers.
+    return np.stack([np.bincount(cells, weights=row, minlength=size).astype(np.float64) for row in counts])
 
 
 def _draws(within: list[NDArray[np.intp]], samples: int, random: np.random.Generator) -> Iterator[Counts]:

@@ -104,10 +104,9 @@ class Miner:
     """Finds hard negatives for triplets of all tasks.
 
     Args:
-        triplets: all of them; what any of them calls an anchor's positive is no negative of that anchor, nor
-            the other way round, and so it is with rows that have the score PASSED_OVER. Rows without a left
-            are documents that negatives of their task may be, beside the positives and given negatives of its
-            triplets.
+        triplets: all of them; what any of them calls an anchor's positive is no negative of it, nor the other
+            way round; likewise with rows of the score PASSED_OVER. Rows without a left are documents that
+            negatives of their task may be, beside the positives and given negatives of its triplets.
         ids: (n,) ascending, of all texts.
         vectors: (n, d) the teacher's, at length 1.
         path: the vectors' folder, for messages.
@@ -122,9 +121,7 @@ class Miner:
         self._ids, self._vectors, self._params, self._path = ids, vectors, params, path
         known = triplets.drop_nulls("left_id")
         anchors, positives = (self._rows(known[side]) for side in ("left_id", "right_id"))
-        both = np.isin(positives, anchors)
-        turned = self._pair(positives[both], anchors[both])
-        self._known = np.unique(np.concatenate([self._pair(anchors, positives), turned]))
+        self._known = np.unique([self._pair(anchors, positives), self._pair(positives, anchors)])
 
     def mine(self) -> tuple[pl.DataFrame, Counts]:
         """The triplets, in the order of `pairs.write`, with mined negatives after the given ones."""

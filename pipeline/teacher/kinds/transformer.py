@@ -15,8 +15,7 @@ from pipeline.core.machine import Half, how_much_slower, largest_layer
 from pipeline.core.progress import say
 from pipeline.data.models.locate import weights_hash
 from pipeline.data.models.teacher_facts import TeacherFacts
-from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses
-from pipeline.encoders.packing.packing import positions_of
+from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses, whole_tokenizer
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Similarity, TransformerTeacher
@@ -26,10 +25,14 @@ from pipeline.teacher.shared.local.local_facts import facts_of
 from pipeline.teacher.shared.local.local_model import (
     find_teacher,
     load_model,
-    longest_text,
     save_parts,
 )
-from pipeline.teacher.shared.local.unweighted import Reading, load_unweighted, stated_prompts
+from pipeline.teacher.shared.local.unweighted import (
+    Reading,
+    load_unweighted,
+    max_length_of,
+    stated_prompts,
+)
 from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ def reading(params: TransformerTeacher) -> Reading:
     folder = find_teacher(params)
     model = load_unweighted(folder, params)
     longest = max(prompts.by_role(*stated_prompts(folder), params.prompts).values(), key=len)
-    return Reading(model.tokenizer.backend_tokenizer.to_str(), _max_length(model, params), longest)
+    return Reading(model.tokenizer.backend_tokenizer.to_str(), max_length_of(model, params), longest)
 
 
 class Transformer:
@@ -85,7 +88,7 @@ class Transformer:
         if params.precision != "float32":
             _tell_if_slower(params.precision, self.module)
         self.prompts = prompts.by_role(self.module.prompts, self.module.default_prompt_name, params.prompts)
-        self.max_length = _max_length(self.module, params)
+        self.max_length = max_length_of(self.module, params)
         self.module.max_seq_length = self.max_length  # for its users, whom the footprint stands for
         self.model = PackedModel(self.module, self.max_length, runtime.tokens_per_batch)
         self.dims = self.model.dims
@@ -107,6 +110,9 @@ class Transformer:
         self.recipes: dict[str, dict[str, Any]] = {
             role: {**recipe, "prompt": prompt} for role, prompt in self.prompts.items()
         }
+        if self.model.knows_tasks:
+            for role in ("query", "document"):
+                self.recipes[role]["task"] = role
 
     def _check_pooling(self, name: str) -> None:
         try:
@@ -116,6 +122,11 @@ class Transformer:
                 f"teacher.model: {name} gives no {error.args[0]}; add a Pooling to its modules.json, or "
                 "remove modules.json and set teacher.pooling"
             ) from None
+        except (ValueError, RuntimeError) as error:
+            raise UserError(
+                f"teacher.model: {name} cannot encode a text ({error}); correct its modules, or name another "
+                "model"
+            ) from None
 
     def encode(
         self, texts: Sequence[str], views: Sequence[str], role: Role = "text"
@@ -124,7 +135,7 @@ class Transformer:
 
         `sentence` equals sentence-transformers' `encode`, `encode_query` or `encode_document`, by the role.
         """
-        return self.model.encode(texts, views, self.prompts[role])
+        return self.model.encode(texts, views, self.prompts[role], None if role == "text" else role)
 
     def cut(self, texts: Sequence[str], role: Role = "text") -> Cut:
         """How much of the texts in a role lies behind `max_length`."""
@@ -133,10 +144,7 @@ class Transformer:
     @cached_property
     def _whole(self) -> Tokenizer:
         """The tokenizer without truncation and padding."""
-        tokenizer = Tokenizer.from_str(self.module.tokenizer.backend_tokenizer.to_str())
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        return tokenizer
+        return whole_tokenizer(self.module.tokenizer)
 
     def save_parts(self, folder: Path) -> Vocabulary:
         """Save the encoder as a transformers folder; return what encodes tokens on their own (model2vec)."""
@@ -153,18 +161,3 @@ def _tell_if_slower(precision: Half, model: "SentenceTransformer") -> None:
     layer = largest_layer(encoder_of(model).model)
     if layer and (said := how_much_slower(precision, layer, str(model.device))):
         say(f"teacher.precision: {said}")
-
-
-def _max_length(model: "SentenceTransformer", params: TransformerTeacher) -> int:
-    own = model.max_seq_length or model.tokenizer.model_max_length
-    settings: dict[str, Any] = {**encoder_of(model).processing_kwargs}
-    for place in ("common", "text", "chat_template"):
-        if stated := settings.get(place, {}).get("max_length"):
-            own = stated
-            if params.max_length and params.max_length != stated:
-                raise UserError(
-                    f"teacher.max_length is {params.max_length}, but sentence_bert_config.json of "
-                    f"{params.model} sets processing_kwargs.{place}.max_length to {stated}, which counts; "
-                    "remove one of the two"
-                )
-    return longest_text(params, own, positions_of(encoder_of(model).model))

@@ -31,6 +31,8 @@ TOO_LARGE = (400, 413, 422)
 """What servers say of a text that is longer than their model takes, among other things."""
 BEGINNING = 40
 """Characters of such a text that are shown."""
+TELLING = ("error", "message", "detail")
+"""Where servers say what is wrong, from the outside in."""
 LONGEST_BACKOFF = 60.0
 """Seconds; a server's Retry-After may be longer."""
 LONGEST_WAIT = 3600.0
@@ -177,7 +179,8 @@ class Endpoint:
         except ValueError:
             raise self._error(f"expected JSON, the answer is: {self._message(response)}") from None
         except Malformed as error:
-            raise self._error(str(error)) from None
+            tells = isinstance(answer, dict) and any(place in answer for place in TELLING)
+            raise self._error(f"{error}: {self._message(response)}" if tells else str(error)) from None
         usage = answer.get("usage") if isinstance(answer, dict) else None
         billed = usage.get("total_tokens") if isinstance(usage, dict) else None
         if isinstance(billed, int) and billed > 0:
@@ -191,7 +194,7 @@ class Endpoint:
             said = json_text.parse(response.body)
         except ValueError:
             said = response.headers.get("location") or response.text
-        for place in ("error", "message", "detail"):
+        for place in TELLING:
             said = (said.get(place) or said) if isinstance(said, dict) else said
         return self._clean(str(said))[:TOLD] or response.phrase
 

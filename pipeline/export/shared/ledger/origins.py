@@ -156,13 +156,13 @@ def _task_teacher(name: str, block: TunedTeacher, params: Params, facts: Facts) 
     return Origin(own, what, without_folders(block.model), licence, (), hub_ids, block.revision)
 
 
-def ships_finetuned(scores: Mapping[str, Any]) -> bool:
-    """Whether fine-tuning changed a student, by its scores before and after.
+def ships_finetuned(scored: Mapping[str, Any]) -> bool:
+    """Whether fine-tuning changed a student, by the metrics that `evaluate` wrote.
 
     Where no dev score rose, a student ships as distilled, but for a projection, which is fitted on the
     triplets, and for whitening: what that hides counts as fine-tuned.
     """
-    return scores["finetuned"] != scores.get("distilled")
+    return bool(scored["ships"] == "finetuned")
 
 
 def teachers(params: Params, facts: Facts) -> list[Origin]:

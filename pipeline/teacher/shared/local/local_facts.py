@@ -9,16 +9,17 @@ from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.data.models import teacher_facts
 from pipeline.data.models.teacher_facts import TeacherFacts
-from pipeline.encoders.packing.packing import positions_of
+from pipeline.encoders.packed_model import give_padding
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local.local_model import (
     check_pooling,
     check_tokenizer,
     longest_text,
 )
+from pipeline.teacher.shared.local.unweighted import load_unweighted, max_length_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 SAME = ("Normalize", "Dropout", "LayerNorm")
 """Modules that leave the dimension of a sentence vector as it is."""
@@ -50,10 +51,10 @@ def facts_of(folder: Path, params: TransformerTeacher) -> TeacherFacts:
     except (OSError, ValueError, ImportError) as error:
         raise UserError(f"teacher.model: {params.model} cannot be loaded: {error}") from None
     check_tokenizer(tokenizer)
-    own = _max_seq_length(place) or tokenizer.model_max_length
-    window = longest_text(params, own, _positions(config, params))
+    give_padding(tokenizer)
+    window = _window(folder, params, place, config, tokenizer)
     width = int(config.get_text_config().hidden_size)
-    dims = {"sentence": _sentence_dim(kinds[1:], width, params), "token_mean": width, "cls": width}
+    dims = {"sentence": _sentence_dim(folder, kinds[1:], width, params), "token_mean": width, "cls": width}
     known = {view: dim for view, dim in dims.items() if dim}
     return teacher_facts.of_parts(_as_saved(config), tokenizer, known, width, window)
 
@@ -80,27 +81,26 @@ def _as_saved(config: "PreTrainedConfig") -> dict[str, Any]:
     return saved
 
 
-def _max_seq_length(place: Path) -> int | None:
-    """What sentence-transformers cuts texts at, where it is told to."""
+def _window(
+    folder: Path,
+    params: TransformerTeacher,
+    place: Path,
+    config: "PreTrainedConfig",
+    tokenizer: "PreTrainedTokenizerBase",
+) -> int:
+    """Tokens after which the model cuts texts."""
+    if not params.trust_remote_code:
+        return max_length_of(load_unweighted(folder, params), params)
+    # A model of its own code may not be built without weights.
     settings = place / "sentence_bert_config.json"
-    return (
-        json_text.parse(settings.read_text(encoding="utf-8")).get("max_seq_length")
-        if settings.exists()
-        else None
-    )
+    stated = json_text.parse(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+    own = stated.get("max_seq_length") or tokenizer.model_max_length
+    return longest_text(params, own, getattr(config, "max_position_embeddings", None))
 
 
-def _positions(config: "PreTrainedConfig", params: TransformerTeacher) -> int | None:
-    import torch
-    from transformers import AutoModel
-
-    if params.trust_remote_code:  # what a model's own code makes of its config shows once that code runs
-        return getattr(config, "max_position_embeddings", None)
-    with torch.device("meta"):
-        return positions_of(AutoModel.from_config(config))
-
-
-def _sentence_dim(modules: list[tuple[str, Path]], width: int, params: TransformerTeacher) -> int | None:
+def _sentence_dim(
+    folder: Path, modules: list[tuple[str, Path]], width: int, params: TransformerTeacher
+) -> int | None:
     """Dimension of the sentence vectors; None where a module decides it that is not known here."""
     found: int | None = width if params.pooling else None
     for kind, place in modules:
@@ -111,7 +111,9 @@ def _sentence_dim(modules: list[tuple[str, Path]], width: int, params: Transform
                 found = json_text.parse((place / "config.json").read_text(encoding="utf-8"))["out_features"]
             case _ if kind not in SAME:
                 found = None
-    return found
+    settings = folder / "config_sentence_transformers.json"
+    stated = json_text.parse(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+    return min(found, stated.get("truncate_dim") or found) if found else None
 
 
 def _pooled_dim(pooling: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.core.machine import find_device
 from pipeline.data.models.locate import check_modules, find_model
-from pipeline.encoders.packed_model import encoder_of, special_around
+from pipeline.encoders.packed_model import encoder_of, give_padding, special_around
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local.vocabulary import Vocabulary
@@ -63,7 +63,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
                 model = SentenceTransformer(
                     str(folder), device=where, trust_remote_code=trusted, model_kwargs=weights
                 )
-                _read_heads(model, folder)
+                _read_heads(model, folder, params)
             else:
                 code = {"trust_remote_code": params.trust_remote_code}
                 encoder = TransformerModule(
@@ -92,6 +92,7 @@ def load_model(folder: Path, params: TransformerTeacher, device: str) -> "Senten
     if not isinstance(model[0], TransformerModule):
         raise UserError(f"teacher.model: {params.model} is no transformer but a {type(model[0]).__name__}")
     check_tokenizer(model.tokenizer)
+    give_padding(model.tokenizer)
     _check_preprocessing(encoder_of(model), params.model)
     model[0].to(getattr(torch, params.precision))
     return model.eval()
@@ -172,14 +173,19 @@ def _check_preprocessing(first: "TransformerModule", name: str) -> None:
             )
 
 
-def _read_heads(model: "SentenceTransformer", folder: Path) -> None:
+def _read_heads(model: "SentenceTransformer", folder: Path, params: TransformerTeacher) -> None:
     """Read the weights behind the encoder again, in float32: they were rounded to the encoder's precision."""
+    from sentence_transformers.base.modules import Router
+
     listed = json_text.parse((folder / "modules.json").read_text(encoding="utf-8"))
-    for module, described in zip(list(model)[1:], listed[1:], strict=True):
+    for number, (module, described) in enumerate(zip(list(model)[1:], listed[1:], strict=True), start=1):
         dtypes = {str(weights.dtype) for weights in module.parameters()}
-        if dtypes - {"torch.float32"}:
+        place, code = described["path"], params.trust_remote_code
+        if isinstance(module, Router):  # its weights are those of several modules
+            model[number] = Router.load(str(folder), subfolder=place, trust_remote_code=code).to(model.device)
+        elif dtypes - {"torch.float32"}:
             head = cast("Module", module.float())
-            head.load_torch_weights(str(folder), subfolder=described["path"], model=head)
+            head.load_torch_weights(str(folder), subfolder=place, model=head)
 
 
 def save_parts(

@@ -1,11 +1,14 @@
 """A teacher's tokenizer and lengths, read as sentence-transformers reads them, without its weights."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.core import json_text
 from pipeline.core.errors import UserError
+from pipeline.encoders.packed_model import encoder_of
+from pipeline.encoders.packing.packing import positions_of
 from pipeline.params.teacher import TransformerTeacher
+from pipeline.teacher.shared.local.local_model import longest_text
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -56,6 +59,26 @@ def load_unweighted(folder: Path, params: TransformerTeacher) -> "SentenceTransf
             "teacher.model: its tokenizer has no tokenizer.json (only fast tokenizers are supported)"
         )
     return model
+
+
+def max_length_of(model: "SentenceTransformer", params: TransformerTeacher) -> int:
+    """Tokens after which a teacher cuts texts.
+
+    Raises:
+        UserError: params and the model say different lengths, or see `longest_text`.
+    """
+    own = model.max_seq_length or model.tokenizer.model_max_length
+    settings: dict[str, Any] = {**encoder_of(model).processing_kwargs}
+    for place in ("common", "text", "chat_template"):
+        if stated := settings.get(place, {}).get("max_length"):
+            own = stated
+            if params.max_length and params.max_length != stated:
+                raise UserError(
+                    f"teacher.max_length is {params.max_length}, but sentence_bert_config.json of "
+                    f"{params.model} sets processing_kwargs.{place}.max_length to {stated}, which counts; "
+                    "remove one of the two"
+                )
+    return longest_text(params, own, positions_of(encoder_of(model).model))
 
 
 def stated_prompts(folder: Path) -> tuple[dict[str, str | None], str | None]:

@@ -14,6 +14,7 @@ from pipeline.core.errors import UserError
 from pipeline.data import teacher_parts
 from pipeline.data.models.locate import find_model
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.encoders.packed_model import give_padding
 from pipeline.encoders.packing.packing import BERT, FAMILIES, Names, positions_of
 from pipeline.train.students.shared.base.settings import settings_of, write_settings
 
@@ -232,6 +233,7 @@ def fast_tokenizer(folder: Path) -> "PreTrainedTokenizerFast":
             f"init.model: {folder} has no tokenizer.json (only fast tokenizers are supported); "
             "name another model"
         )
+    give_padding(tokenizer)
     tokenizer.chat_template = None  # with one, sentence-transformers would wrap every text
     tokenizer.padding_side = "right"  # as in training: GPT-2 counts positions from where the padding begins
     return cast("PreTrainedTokenizerFast", tokenizer)
