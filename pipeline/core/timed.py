@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipeline.core import memory, parent, quick_imports, resumable, seal
+from pipeline.core import memory, parent, quick_imports, resumable, seal, took
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import Refused, UserError, report_user_errors
 from pipeline.core.machine import chosen, cpu, cpus, let_the_cpu_help
@@ -26,7 +26,7 @@ def main() -> None:
     OUT is {"seconds", "peak_megabytes", "machine", "precision"}: wall-clock time, the most memory that one
     process held, the processor, and what students were computed in, if any were. Of the processes that
     torchrun starts each writes it, whole, and the slowest has the last word. Where this run goes on from the
-    end of one that DVC did not commit, what that took is counted too.
+    end of one that DVC did not commit, or with a training that was killed, what that took is counted too.
 
     Raises:
         UserError: OUT cannot be written.
@@ -50,16 +50,16 @@ def main() -> None:
             raise
     peak = _peak()
     memory.say_if_held(module, peak)
-    seconds = time.monotonic() - started + resumable.earlier("seconds")
+    seconds = max(took.seconds(), time.monotonic() - started + resumable.earlier("seconds"))
     peak = max(peak, resumable.earlier("peak"))
-    took = {
+    told = {
         "seconds": round(seconds, 2),
         "peak_megabytes": round(peak / MEGABYTE),
         "machine": f"{cpu()}, {cpus()} cores",
         "precision": ", ".join(sorted(set(chosen.values()))),
         **({seal.DIGESTS: seal.kept} if seal.kept else {}),
     }
-    text = seal.to_json(took)
+    text = seal.to_json(told)
     resumable.wait_for_commit(out, text, {"seconds": seconds, "peak": peak})
     write_text(out, text)
 

@@ -2,6 +2,7 @@ import os
 import resource
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from refusals import refuses
 from small_disk import disk_of
 from torch import nn
 
+from pipeline.core import took
 from pipeline.core.atomic import atomic_folder
 from pipeline.train.loop.checkpoint import Checkpoint
 from pipeline.train.loop.optimizers import Optimizers
@@ -261,3 +263,16 @@ def test_a_cache_that_cannot_be_written_is_the_users_to_mend(tmp_path):
     (tmp_path / "training").write_text("no folder")
     with refuses(tmp_path / "training", "lock "):
         Checkpoint(tmp_path / "training" / "state.safetensors").hold()
+
+
+def test_a_training_that_goes_on_counts_what_the_killed_ones_took(monkeypatch):
+    checkpoint = Checkpoint.of(CACHE, "distill-tiny", **IDENTITY)
+    checkpoint.path.parent.mkdir(parents=True, exist_ok=True)
+    for before, in_this_process in ((0, 100), (100, 30)):
+        monkeypatch.setattr(took, "_before", [])
+        monkeypatch.setattr(took, "STARTED", time.monotonic() - in_this_process)
+        if before:
+            _, state = checkpoint.load()
+            assert state == {}
+        assert took.seconds() == pytest.approx(before + in_this_process, abs=5)
+        leave(checkpoint) if not before else checkpoint.save({}, {}, {}, {})

@@ -11,11 +11,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pipeline.core import fingerprint, json_text, seal
+from pipeline.core import fingerprint, json_text, seal, took
 from pipeline.core.atomic import atomic_file
 from pipeline.core.progress import say
 from pipeline.core.resumable import Resumable, gone_on_from
 
+SECONDS = "seconds"
+"""Key of what the stage had taken when the state was written."""
 FINISHED = "finished"
 """Key of a state that is the end of its training: it has the best weights, and what losses learned along."""
 
@@ -35,6 +37,7 @@ class Checkpoint(Resumable):
 
         Where averages are evaluated in place of the trained weights, also what they are made of.
         """
+        state = {**state, SECONDS: took.seconds()}
         tensors = {f"weights/{name}": tensor for name, tensor in weights.items()}
         tensors |= {f"best/{name}": tensor for name, tensor in best.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in optimizer.items()}
@@ -64,7 +67,9 @@ class Checkpoint(Resumable):
         if (intact := self._intact()) is None:
             return None
         with safe_open(intact, framework="pt") as file:
-            return json_text.parse(file.metadata()["state"])
+            state: dict[str, Any] = json_text.parse(file.metadata()["state"])
+        del state[SECONDS]
+        return state
 
     def load(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:
         """The tensors by group and the loop's state; None without a file that is whole.
@@ -84,6 +89,7 @@ class Checkpoint(Resumable):
             for name in file.keys():
                 group, _, rest = name.partition("/")
                 groups[group][rest] = file.get_tensor(name)
+        took.goes_on(state.pop(SECONDS))
         if state.get(FINISHED):
             gone_on_from(self.inputs)
         return groups, state

@@ -1,0 +1,18 @@
+"""How long a stage has taken, the time included that a killed run took for what this process goes on with."""
+
+import time
+
+STARTED = time.monotonic()
+"""When this process began to count: `timed` imports this first of all."""
+_before: list[float] = []
+"""Seconds up to each state from which this process goes on."""
+
+
+def seconds() -> float:
+    """Of this process, and before it."""
+    return time.monotonic() - STARTED + max(_before, default=0.0)
+
+
+def goes_on(earlier: float) -> None:
+    """Count the seconds that a run had taken when it wrote a state, from which this process goes on."""
+    _before.append(earlier)
