@@ -89,6 +89,7 @@ def test_the_same_in_word2vecs_binary_form(tmp_path, end):
         (binary({"a": [1, 2, 3], "b": [4, float("nan"), 6]}), ("word 2 of 2", "3 numbers")),
         (binary({"a": [1, 2, 3]}).replace(b"a", b"\xe9"), ("word 1 of 1", "UTF-8")),
         (b"2 3\n" + b"x" * 10_000, ("word 1 of 2", "UTF-8")),
+        (b"2 9" + b"0" * 30 + b"\na", ("dimension of 9,000,", "too few", "copy")),
     ],
 )
 def test_bad_binary_files(tmp_path, content, named):
@@ -121,6 +122,7 @@ def test_gloves_words_with_spaces_and_strange_characters(tmp_path):
         ("the 1 2\ncat 3 nan\n", ("line 2:", "2 numbers", "remove the line")),
         ("the 1 2\n 3 4\n", ("line 2:", "2 numbers", "remove the line")),
         ("1 3\nthe 1 2\n", ("line 2:", "3 numbers", "remove the line")),
+        ("1 9" + "0" * 30 + "\nthe 1 2\n", ("line 2:", "remove the line")),
         ("the\t1 2\ncat\t3\n", ("line 2:", "2 numbers", "remove the line")),
         ("the\t1 2\ncat 3\t4 5\n", ("line 2:", "2 numbers", "remove the line")),
         ("the\n", ("line 1:", "numbers", "remove the line")),

@@ -63,6 +63,11 @@ def _binary_rows(path: Path) -> Iterator[Row]:
                 "do; correct init.path, or rename a text file so that it does not end in .bin"
             )
         count, dim = map(int, fields)
+        if (size := path.stat().st_size) < 4 * dim:
+            raise UserError(
+                f"{path} begins with a dimension of {dim:,}, for which its {size:,} bytes are too few; copy "
+                "the file again"
+            )
         for number in range(1, count + 1):
             word, numbers = _binary_word(file), file.read(4 * dim)
             vector = np.frombuffer(numbers, "<f4") if len(numbers) == 4 * dim else np.empty(0, np.float32)
@@ -104,7 +109,7 @@ def _split(line: str, dim: int) -> tuple[str, list[str]]:
     word, tab, rest = line.partition("\t")
     if tab:
         return word, re.split("[ \t]+", rest)
-    word, *numbers = line.rsplit(" ", dim)  # some of GloVe's words hold spaces
+    word, *numbers = line.rsplit(" ", min(dim, len(line)))  # some of GloVe's words hold spaces
     return word, numbers
 
 
