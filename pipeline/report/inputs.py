@@ -54,7 +54,7 @@ class StudentMetrics(_Read):
 
     student: str
     kind: str
-    ships: str
+    ships: str = "finetuned"
     """Whose files they are that ship: `distilled` where fine-tuning has left them as they were."""
     dim: int
     dims: dict[str, int]

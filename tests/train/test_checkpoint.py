@@ -265,10 +265,10 @@ def test_a_cache_that_cannot_be_written_is_the_users_to_mend(tmp_path):
         Checkpoint(tmp_path / "training" / "state.safetensors").hold()
 
 
-def test_a_training_that_goes_on_counts_what_the_killed_ones_took(monkeypatch):
-    checkpoint = Checkpoint.of(CACHE, "distill-tiny", **IDENTITY)
+def test_a_training_that_goes_on_counts_what_the_killed_ones_took(monkeypatch, tmp_path):
+    checkpoint = Checkpoint.of(tmp_path, "distill-tiny", **IDENTITY)
     checkpoint.path.parent.mkdir(parents=True, exist_ok=True)
-    for before, in_this_process in ((0, 100), (100, 30)):
+    for before, in_this_process in ((0, 100), (100, 30), (130, 1)):
         monkeypatch.setattr(took, "_before", [])
         monkeypatch.setattr(took, "STARTED", time.monotonic() - in_this_process)
         if before:

@@ -149,7 +149,7 @@ def in_training(folder: Path) -> TeacherInTraining:
     return TeacherInTraining(loaded.module, loaded.max_length, 4096, str(folder))
 
 
-@pytest.mark.parametrize("name", [*TEACHERS])
+@pytest.mark.parametrize("name", [name for name in TEACHERS if not name.startswith("no padding")])
 def test_every_kind_of_teacher_is_trained_on_the_vectors_that_it_encodes(name, tmp_path):
     folder = write_teacher(name, tmp_path)
     if name in REFUSED:

@@ -22,14 +22,13 @@ from pipeline.train.students.shared.base.interface import Encoded
 TRIPLETS = [
     ("a small tame cat", "kitten", ["tiger", "puppy"]),
     ("a young dog", "puppy", ["wolf", "tiger", "tabby"]),
-    ("tabby", "a young cat", []),
+    ("water from clouds", "rain", []),
     ("a young cat", "kitten", ["a young dog"]),
     ("a small tame cat", "tabby", ["whale"]),
     ("kitten", "a small tame cat", []),
 ]
 """The first and fourth share a positive, the first and fifth an anchor; the last turns the first round. So
-`tabby` is a hard negative of the second alone, and of the first none; nor is it a negative of `a young cat`,
-which the third calls its positive."""
+`tabby` is a hard negative of the second alone, and of the first none."""
 TEXTS = sorted({text for anchor, positive, hard in TRIPLETS for text in (anchor, positive, *hard)})
 TEMPERATURE = 0.1
 ALL_ROWS = list(range(len(TRIPLETS)))
@@ -254,7 +253,7 @@ def test_texts_that_no_triplet_names_are_not_tokenised(student):
     np.testing.assert_array_equal(chosen.tokens.ids, finetuning(student).tokens.ids)
 
 
-@pytest.mark.parametrize("missing", ["kitten", "wolf", "whale", "a young cat"])
+@pytest.mark.parametrize("missing", ["kitten", "rain", "whale", "a young cat"])
 def test_an_unknown_text_names_the_file_and_the_text(student, missing):
     known = texts().filter(pl.col("text") != missing)
     with refuses("mined/triplets.parquet", f"text_id {text_id(missing)})"):

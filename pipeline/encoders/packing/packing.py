@@ -21,7 +21,7 @@ from pipeline.core.progress import say
 from pipeline.encoders.packing.attention import Group, Packing, attend, rounded_length
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PREPACKED_ROWS = 2048
 """Tokens that oneDNN lays a weight out for; other numbers work too."""
@@ -123,6 +123,12 @@ def positions_of(model: "PreTrainedModel") -> int | None:
         return None
     table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
     return stated if table is None or table.padding_idx is None else stated - table.padding_idx - 1
+
+
+def give_padding(tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Have a tokenizer pad that names no token for it, as GPT-2's and Llama's do; padding is masked."""
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
 
 def can_pack(model: nn.Module) -> bool:

@@ -96,7 +96,9 @@ def read_word_pairs(path: Path, columns: Sequence[str]) -> pl.DataFrame | None:
     if first is None:
         raise empty(path, "has only blank lines")
     rows = _rows(path, first)
-    head = next(rows)
+    head = next(rows, None)
+    if head is None:
+        raise empty(path, "has only blank lines")
     if set(columns) <= {*head[1]}:
         return None
     most: int | None = len(head[1])

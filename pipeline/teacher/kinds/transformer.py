@@ -122,7 +122,7 @@ class Transformer:
                 f"teacher.model: {name} gives no {error.args[0]}; add a Pooling to its modules.json, or "
                 "remove modules.json and set teacher.pooling"
             ) from None
-        except (ValueError, RuntimeError) as error:
+        except (ValueError, TypeError) as error:
             raise UserError(
                 f"teacher.model: {name} cannot encode a text ({error}); correct its modules, or name another "
                 "model"

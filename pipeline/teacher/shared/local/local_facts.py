@@ -9,7 +9,7 @@ from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.data.models import teacher_facts
 from pipeline.data.models.teacher_facts import TeacherFacts
-from pipeline.encoders.packed_model import give_padding
+from pipeline.encoders.packing.packing import give_padding
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local.local_model import (
     check_pooling,

@@ -13,8 +13,8 @@ from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.core.machine import find_device
 from pipeline.data.models.locate import check_modules, find_model
-from pipeline.encoders.packed_model import encoder_of, give_padding, special_around
-from pipeline.encoders.packing.packing import PackedEncoder, can_pack
+from pipeline.encoders.packed_model import encoder_of, special_around
+from pipeline.encoders.packing.packing import PackedEncoder, can_pack, give_padding
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
