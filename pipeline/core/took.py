@@ -3,7 +3,7 @@
 import time
 
 STARTED = time.monotonic()
-"""When this process began to count: `timed` imports this first of all."""
+"""When this process began to count: as `timed` imports this."""
 _before: list[float] = []
 """Seconds up to each state from which this process goes on."""
 

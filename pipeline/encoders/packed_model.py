@@ -1,7 +1,7 @@
 """A sentence-transformers model, fed with length-sorted batches, packed where it can be."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -23,6 +23,8 @@ for _cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_cache, "64")
 
 Task: TypeAlias = Literal["query", "document"] | None
+MODALITY = "text"
+"""What sentence-transformers calls its inputs, by which a Router may choose."""
 TEXTS_AT_A_TIME = 16_384
 """Most texts that are held as tokens at a time."""
 CHARACTERS_AT_A_TIME = 1 << 22
@@ -64,8 +66,11 @@ class PackedModel:
     @property
     def knows_tasks(self) -> bool:
         """Whether a part of the model treats queries and documents apart, beside their prompts."""
-        by_template = self._preprocess is not None and encoder_of(self.module)._chat_template_declares_task()
-        return by_template or any("task" in _keywords(module) for module in list(self.module)[1:])
+        first = encoder_of(self.module)
+        by_text = self._preprocess is not None and (
+            _is_another(first) or first._chat_template_declares_task()
+        )
+        return by_text or "task" in self.module.get_model_kwargs()
 
     @torch.inference_mode()
     def encode(
@@ -91,7 +96,8 @@ class PackedModel:
     def sentence_vectors(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> torch.Tensor:
         """The view `sentence` (n, dim) of token ids and their mask, both (n, longest)."""
         there = self.module.device
-        features = {
+        features: dict[str, Any] = {
+            "modality": MODALITY,
             "input_ids": torch.from_numpy(ids).to(there),
             "attention_mask": torch.from_numpy(mask).to(there),
             "special_tokens_mask": torch.from_numpy(1 - mask).to(there),
@@ -118,9 +124,10 @@ class PackedModel:
     def _preprocessed(self, texts: list[str], prompt: str, task: Task) -> dict[str, Any]:
         """A padded batch as sentence-transformers makes it."""
         assert self._preprocess
+        given: dict[str, Any] = {"task": task} if task else {}  # not every class knows it
         features = {
             name: value.to(self.module.device) if isinstance(value, torch.Tensor) else value
-            for name, value in self._preprocess(texts, prompt=prompt or None, task=task).items()
+            for name, value in self._preprocess(texts, prompt=prompt or None, **given).items()
         }
         special = torch.tensor(self.module.tokenizer.all_special_ids, device=self.module.device)
         known = torch.isin(features["input_ids"], special) | (features["attention_mask"] == 0)
@@ -134,19 +141,24 @@ class PackedModel:
         """All that the model's modules give for a batch, after the encoder in float32."""
         mask = features["attention_mask"].bool()
         special = features.pop("special_tokens_mask")
-        encoder, *others = self.module
+        (name, encoder), *others = self.module.named_children()
         if self._packed:
             hidden = self._packed(features["input_ids"][mask], mask.sum(1).tolist())
             tokens = hidden.new_zeros(*mask.shape, hidden.shape[1], dtype=torch.float32)
             tokens[mask] = hidden.float()  # masked_scatter_ is single-threaded
             features["token_embeddings"] = tokens
         else:
-            features = encoder(features)
+            features = encoder(features, **self._keywords(name, encoder, task))
             features["token_embeddings"] = features["token_embeddings"].float()
         hidden_states = features["token_embeddings"]
-        for module in others:  # some write token_embeddings anew
-            features = module(features, **({"task": task} if "task" in _keywords(module) else {}))
+        for name, module in others:  # some write token_embeddings anew
+            features = module(features, **self._keywords(name, module, task))
         return {**features, "hidden_states": hidden_states, "special_tokens_mask": special, "mask": mask}
+
+    def _keywords(self, name: str, module: torch.nn.Module, task: Task) -> dict[str, Task]:
+        """What a module's forward is given beside the features."""
+        asked = {*getattr(module, "forward_kwargs", ()), *(self.module.module_kwargs or {}).get(name, ())}
+        return {"task": task} if "task" in asked else {}
 
     def _features(self, encodings: list[Encoding], prompt: str) -> dict[str, Any]:
         """A padded batch as the model's first module takes it."""
@@ -159,6 +171,7 @@ class PackedModel:
             return torch.from_numpy(filled).to(self.module.device)
 
         features: dict[str, Any] = {
+            "modality": MODALITY,
             "input_ids": padded((e.ids for e in encodings), self.module.tokenizer.pad_token_id or 0),
             "special_tokens_mask": padded((e.special_tokens_mask for e in encodings), 1),
             "attention_mask": torch.from_numpy(mask.astype(np.int64)).to(self.module.device),
@@ -228,11 +241,6 @@ def preprocesses(first: "TransformerModule") -> bool:
 def _is_another(first: "TransformerModule") -> bool:
     """Whether a model brings its own class of first module, which may do anything."""
     return not type(first).__module__.startswith("sentence_transformers.")
-
-
-def _keywords(module: torch.nn.Module) -> Collection[str]:
-    """What a module's forward takes beside the features."""
-    return getattr(module, "forward_kwargs", ())
 
 
 def _hands_on_the_last_layer(first: "TransformerModule") -> bool:

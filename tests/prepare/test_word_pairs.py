@@ -139,6 +139,7 @@ def test_bird_may_be_headed_by_pearson(tmp_path):
         ("Word 1,Word 2,Human (mean)\na,b,x\n", ("x.txt, row 1 ", "Human (mean)", "'x'")),
         ("one two three\n", ("x.txt", "no columns")),
         ("tiger,cat,7,35\nbook,paper,7,46\n", ("x.txt, line 1:", "4 cells for 3 columns", "decimals")),
+        (",,\n,,\n", ("x.txt has only blank lines", "fill it")),
         ("Word 1,Word 2,Human (mean)\na,b,7,35\n", ("x.txt, line 2:", "4 cells for 3 columns", "decimals")),
         ("word1\tword2\tscore\na\tb\t1\nc\td\t2\textra\n", ("x.txt, line 3:", "4 cells for 3 columns")),
         ("word1\tword2\tscore\tScore\na\tb\t1\t2\n", ("x.txt", "2 columns 'score'", "rename")),
@@ -170,5 +171,19 @@ def test_a_set_that_is_not_in_the_folder(tmp_path):
 def test_words_in_quotation_marks_as_r_writes_them(tmp_path, header, between):
     rows = '"tiger"{0}"cat"{0}7.35\n"book"{0}"paper"{0}7.46\n'
     (tmp_path / "x.txt").write_text((header + rows).format(between))
+    found = sorted(read(word_similarity(tmp_path / "x.txt"))["words"])
+    assert found == [("book", "paper", 7.46), ("tiger", "cat", 7.35)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "tiger,cat,7.35,8,7\nbook,paper,7.46,7,8\n",
+        "tiger,cat,7.35,\nbook,paper,7.46,\n",
+        "word1\tword2\tscore\tnote\ntiger\tcat\t7.35\nbook\tpaper\t7.46\tof 1999\n",
+    ],
+)
+def test_what_follows_the_score_is_passed_over(tmp_path, content):
+    (tmp_path / "x.txt").write_text(content)
     found = sorted(read(word_similarity(tmp_path / "x.txt"))["words"])
     assert found == [("book", "paper", 7.46), ("tiger", "cat", 7.35)]

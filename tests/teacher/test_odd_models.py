@@ -48,14 +48,20 @@ def theirs(folder, role, **options):
     return by_role[role](TEXTS)
 
 
-@pytest.fixture(params=["float32", "bfloat16"])
+MAPPED = {("query", "text"): "one", ("document", "text"): "other", (None, "text"): "other"}
+"""Heads by task and modality."""
+
+
+@pytest.fixture(params=["float32", "bfloat16", "mapped"])
 def router(request, tmp_path):
     """A model with a head for queries and one for documents, and the precision of its encoder."""
     first = Transformer(str(plain_folder(tmp_path / "plain", "bert", template=False)))
-    heads = {name: [Dense(16, 12), Normalize()] for name in ("query", "document")}
-    modules = [first, Pooling(16, "mean"), Router(heads, default_route="document")]
+    names = ("one", "other") if request.param == "mapped" else ("query", "document")
+    heads = {name: [Dense(16, 12), Normalize()] for name in names}
+    how = {"route_mappings": MAPPED} if request.param == "mapped" else {"default_route": "document"}
+    modules = [first, Pooling(16, "mean"), Router(heads, **how)]
     SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "model"), create_model_card=False)
-    return tmp_path / "model", request.param
+    return tmp_path / "model", request.param.replace("mapped", "float32")
 
 
 @pytest.mark.parametrize("role", ["text", "query", "document"])
@@ -101,8 +107,10 @@ def test_a_models_own_code_runs(load, tmp_path, own):
         (folder / "modules.json").write_text(json.dumps(modules))
     expected = theirs(folder, "text", trust_remote_code=True)
     assert np.abs(expected - theirs(saved_model(tmp_path / "stock"), "text")).max() > 0.1
-    found = load(folder, trust_remote_code=True).encode(TEXTS, ["sentence"])["sentence"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    teacher = load(folder, trust_remote_code=True)
+    np.testing.assert_allclose(teacher.encode(TEXTS, ["sentence"])["sentence"], expected, atol=1e-5)
+    assert (teacher.recipes["text"].get("code") == "own") == (own != "first module")
+    assert ("task" in teacher.recipes["query"]) == (own != "encoder")
 
 
 def test_special_tokens_in_a_text_that_its_tokenizer_takes_for_letters(load, tmp_path):

@@ -272,3 +272,14 @@ def test_too_few_triplets_name_the_file_and_the_data(rows):
     table = pl.concat([triplets("mine").head(rows), triplets("other")])
     with refuses("corpus/triplets.parquet", f" {rows} triplets", "mine, third", "add some to finetune.data"):
         chosen_triplets(table, params(data=["mine", "third"]), Path("corpus/triplets.parquet"))
+
+
+def test_a_labelled_pair_is_no_negative_the_other_way_round(student, monkeypatch):
+    """`a small tame cat` calls `tabby` its positive, and is a positive of `kitten`."""
+    turned = [("tabby", "whale", []), *TRIPLETS]
+    monkeypatch.setattr("test_finetuning.TRIPLETS", turned)
+    made = finetuning(student)
+    texts, left_out = made._batch(np.array([0, len(turned) - 1]))
+    named = ["tabby", "kitten", "whale", "a small tame cat"]
+    assert made._ids[texts].tolist() == [text_id(one) for one in named]
+    assert left_out.tolist() == [[False, True], [False, False]]

@@ -9,7 +9,9 @@ from pipeline.core import fingerprint, hub, json_text, seal
 from pipeline.core.errors import UserError
 
 PACKAGE = "package:"
-USED = (".safetensors", ".json", ".txt", ".model", ".spm", ".jinja", ".py")
+TEMPLATE = ".jinja"
+"""How a chat template's file ends."""
+USED = (".safetensors", ".json", ".txt", ".model", ".spm", TEMPLATE, ".py")
 """Files that decide what a model gives, Python files where they may run; no pickled weights."""
 UNUSED = ("onnx", "openvino", "checkpoint-*")
 """Folders of the same model in formats that are not read, or as it was during its training."""
@@ -78,7 +80,9 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
         folder: the model's.
         code: its Python files may run.
     """
-    suffixes = used(code=code)
+    suffixes = {*used(code=code)}
+    if not (folder / "modules.json").exists():
+        suffixes -= {TEMPLATE}  # a plain transformers model is read without it
     names = {file.relative_to(folder): file for file in folder.rglob("*") if file.suffix in suffixes}
     read = sorted(name for name, file in names.items() if file.is_file() and not _is_unused(name))
     return fingerprint.of_json({name.as_posix(): fingerprint.of_file(names[name]) for name in read})

@@ -21,11 +21,10 @@ from pipeline.core.progress import say
 from pipeline.encoders.packing.attention import Group, Packing, attend, rounded_length
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 PREPACKED_ROWS = 2048
 """Tokens that oneDNN lays a weight out for; other numbers work too."""
-
 Transform = Callable[[Tensor], Tensor]
 """(tokens, d_in) -> (tokens, d_out)."""
 Activation = Callable[[Tensor], Tensor]
@@ -125,18 +124,17 @@ def positions_of(model: "PreTrainedModel") -> int | None:
     return stated if table is None or table.padding_idx is None else stated - table.padding_idx - 1
 
 
-def give_padding(tokenizer: "PreTrainedTokenizerBase") -> None:
-    """Have a tokenizer pad that names no token for it, as GPT-2's and Llama's do; padding is masked."""
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
-
-
 def can_pack(model: nn.Module) -> bool:
-    """Whether a model takes the packed path; one of code of its own may bear any name."""
+    """Whether a model takes the packed path."""
     config = getattr(model, "config", None)
-    known = type(model).__name__ in FAMILIES and type(model).__module__.startswith("transformers.")
+    known = type(model).__name__ in FAMILIES and not is_namesake(model)
     absolute = getattr(config, "position_embedding_type", None) in (None, "absolute")
     return known and absolute and not getattr(config, "is_decoder", False)
+
+
+def is_namesake(model: nn.Module) -> bool:
+    """Whether a model that brings its own code has the class name of a family."""
+    return type(model).__name__ in FAMILIES and not type(model).__module__.startswith("transformers.")
 
 
 class PackedEncoder:

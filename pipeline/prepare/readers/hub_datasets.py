@@ -54,7 +54,7 @@ def load(where: str, name: str, options: Mapping[str, str | None]) -> "Dataset":
     """
     try:
         from datasets import Dataset, load_dataset
-        from datasets.exceptions import DatasetsError
+        from datasets.exceptions import DatasetGenerationError, DatasetsError
         from yaml import YAMLError
     except ImportError:
         raise UserError(
@@ -67,11 +67,12 @@ def load(where: str, name: str, options: Mapping[str, str | None]) -> "Dataset":
             found = load_dataset(name, config, split=split, revision=revision)
     # Of a damaged file or a faulty card it lets the readers' own errors through, of a script a RuntimeError.
     except (DatasetsError, OSError, ValueError, RuntimeError, EOFError, zlib.error, YAMLError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        raise UserError(
-            f"{where} cannot be loaded ({reason}); check dataset, config, split and revision, or correct its "
-            "files; of a dataset with a script take the revision refs/convert/parquet"
-        ) from None
+        told = error.__cause__ if isinstance(error, DatasetGenerationError) else None
+        reason = " ".join(str(told or error).split())
+        fix = "check dataset, config, split and revision, or correct its files"
+        if isinstance(error, RuntimeError):
+            fix = "of a dataset with a script take the revision refs/convert/parquet"
+        raise UserError(f"{where} cannot be loaded ({reason}); {fix}") from None
     if isinstance(found, Dataset):
         return found
     if len(found) != 1:

@@ -72,7 +72,7 @@ def _files(pattern: str, key: str) -> list[Path]:
     _check_folders(pattern)
     names = sorted(glob.glob(pattern, recursive=True))
     for name in names:
-        if not os.path.exists(name):
+        if os.path.islink(name) and not os.path.exists(name):
             raise UserError(f"{key}: {name} is a link to nothing; mend or remove it")
         if _SURROGATE.search(name):
             raise UserError(f"{key}: the name {name!a} is not UTF-8; rename it")

@@ -101,12 +101,11 @@ def read_word_pairs(path: Path, columns: Sequence[str]) -> pl.DataFrame | None:
         raise empty(path, "has only blank lines")
     if set(columns) <= {*head[1]}:
         return None
-    most: int | None = len(head[1])
     if places := _header(path, head[1]):
-        names = [head[1][place] for place in places]
+        names, most = [head[1][place] for place in places], len(head[1])
     elif places := _headerless(head[1]):
         names, rows = ["left", "right", "score"], chain([head], rows)
-        most = max(places) + 1 if _has_commas(first) else None  # between tabs judges' own scores may follow
+        most = None  # judges' own scores may follow
     else:
         return None
     cells = [_cells(path, line, row, places, most) for line, row in rows]
@@ -173,9 +172,12 @@ def _cells(path: Path, line: int, row: Sequence[str], places: Sequence[int], mos
             f"{path}, line {line}: {len(row)} cells, and two words and a score are in the cells "
             f"{', '.join(str(place + 1) for place in places)} of the first line; correct the line"
         )
-    if most is not None and len(row) != most:
+    surplus = [cell for cell in row[most or max(places) + 1 :] if cell]
+    # One whole number after another, and no more, is a number that a decimal comma has cut.
+    cut = len(surplus) == 1 and row[places[-1]].isdigit() and surplus[0].isdigit()
+    if surplus and (most or cut):
         raise UserError(
-            f"{path}, line {line}: {len(row)} cells for {most} columns; correct the line (decimals "
-            "have a point, and a cell with a comma stands in quotation marks)"
+            f"{path}, line {line}: {len(row)} cells for {most or max(places) + 1} columns; correct the line "
+            "(decimals have a point, and a cell with a comma stands in quotation marks)"
         )
     return [row[place] for place in places]

@@ -16,6 +16,7 @@ from pipeline.core.progress import say
 from pipeline.data.models.locate import weights_hash
 from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.encoders.packed_model import PackedModel, encoder_of, preprocesses, whole_tokenizer
+from pipeline.encoders.packing.packing import is_namesake
 from pipeline.params.base import Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import Similarity, TransformerTeacher
@@ -107,6 +108,10 @@ class Transformer:
             recipe["preprocessing"] = "sentence-transformers"
         if self.module.tokenizer.truncation_side != "right":
             recipe["truncation_side"] = self.module.tokenizer.truncation_side
+        if self.module.tokenizer.split_special_tokens:
+            recipe["split_special_tokens"] = True
+        if is_namesake(encoder_of(self.module).model):
+            recipe["code"] = "own"
         self.recipes: dict[str, dict[str, Any]] = {
             role: {**recipe, "prompt": prompt} for role, prompt in self.prompts.items()
         }

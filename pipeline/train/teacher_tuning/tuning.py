@@ -60,7 +60,12 @@ class TeacherInTraining:
     def _check(self, name: str) -> None:
         first = encoder_of(self._model)
         if preprocesses(first):
-            what = "sentence_bert_config.json sets modality_config.message or processing_kwargs"
+            what = (
+                "sentence_bert_config.json sets modality_config.message or processing_kwargs, or its first "
+                "module is of code of its own"
+            )
+        elif self._packed.knows_tasks:
+            what = "it treats queries and documents apart"
         elif not all(getattr(module, "include_prompt", True) for module in self._model):
             what = "its Pooling leaves prompts out (include_prompt: false)"
         elif any(any(one.type_ids) for one in self._packed.tokenise([PROBE])):

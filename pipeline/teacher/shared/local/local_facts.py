@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.data.models import teacher_facts
+from pipeline.data.models.padding import give_padding
 from pipeline.data.models.teacher_facts import TeacherFacts
-from pipeline.encoders.packing.packing import give_padding
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local.local_model import (
     check_pooling,
@@ -117,10 +117,7 @@ def _sentence_dim(
 
 
 def _pooled_dim(pooling: Mapping[str, Any]) -> int:
-    """Dimension of what Pooling gives by its config: each of its modes gives a token's.
-
-    sentence-transformers itself takes a second to load.
-    """
+    """Dimension of what Pooling gives by its config: each of its modes gives a token's."""
     modes = pooling.get("pooling_mode")
     if modes is None:  # as its versions up to 5.3 write it
         modes = [key for key, chosen in pooling.items() if key.startswith("pooling_mode_") and chosen]

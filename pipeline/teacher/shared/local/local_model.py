@@ -13,8 +13,9 @@ from pipeline.core import json_text
 from pipeline.core.errors import UserError
 from pipeline.core.machine import find_device
 from pipeline.data.models.locate import check_modules, find_model
+from pipeline.data.models.padding import give_padding
 from pipeline.encoders.packed_model import encoder_of, special_around
-from pipeline.encoders.packing.packing import PackedEncoder, can_pack, give_padding
+from pipeline.encoders.packing.packing import PackedEncoder, can_pack, is_namesake
 from pipeline.params.teacher import TransformerTeacher
 from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
@@ -230,6 +231,7 @@ def save_parts(
         "weights": weights,
         "precision": params.precision,
         "trust_remote_code": params.trust_remote_code,
+        **({"code": "own"} if is_namesake(encoder) else {}),
     }
     return Vocabulary(recipe, size, encode)
 

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from pipeline.core.errors import UserError
 from pipeline.data import teacher_parts
 from pipeline.data.models.locate import find_model
+from pipeline.data.models.padding import give_padding
 from pipeline.data.models.teacher_facts import TeacherFacts
-from pipeline.encoders.packing.packing import BERT, FAMILIES, Names, give_padding, positions_of
+from pipeline.encoders.packing.packing import BERT, FAMILIES, Names, positions_of
 from pipeline.train.students.shared.base.settings import settings_of, write_settings
 
 if TYPE_CHECKING:
