@@ -5,6 +5,8 @@ import json
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
+from pipeline.core import fingerprint
+
 
 def test_a_student_without_distillation_is_fine_tuned_whitened_scored_shown_and_exported(project):
     tuned = project.params["students"]["hpd"]
@@ -22,6 +24,12 @@ def test_a_student_without_distillation_is_fine_tuned_whitened_scored_shown_and_
     assert scores["scores"]["untrained"] == scores["scores"]["distilled"]
     assert [scores["dims"][step] for step in ("untrained", "distilled", "finetuned")] == [16, 16, 8]
     assert scores["asymmetric_left_out"] == "it is not trained on the teacher's vectors"
+    for name in ("simcse", "table", "hpd", "potion"):
+        folders = (project.root / f"data/{state}/{name}" for state in ("distilled", "finetuned"))
+        before, after = (fingerprint.of_folder(folder) for folder in folders)
+        ships = json.loads((project.root / f"reports/metrics/{name}.json").read_text())["ships"]
+        assert ships == ("distilled" if before == after else "finetuned")
+    assert scores["ships"] == "finetuned"
     page = (project.root / "reports/index.html").read_text()
     assert ", whitened" in page
     for name, dim in (("simcse", 8), ("table", 16)):
