@@ -6,9 +6,8 @@ from typing import Any
 
 from pipeline.core import json_text
 from pipeline.core.errors import UserError
+from pipeline.export.shared.onnx_folder import UNLIMITED
 
-UNLIMITED = 1_000_000
-"""Tokens from which a length stands for none, as `export` writes it into tables."""
 Json = Any
 """Whatever the file holds."""
 

@@ -7,7 +7,6 @@ import gc
 import resource
 import runpy
 import sys
-import time
 from pathlib import Path
 
 from pipeline.core import memory, parent, quick_imports, resumable, seal, took
@@ -36,7 +35,6 @@ def main() -> None:
         sys.exit(USAGE)
     out, module = Path(sys.argv[1]), sys.argv[2]
     del sys.argv[1:3]
-    started = time.monotonic()
     parent.watch()
     quick_imports.install()
     let_the_cpu_help()
@@ -50,7 +48,7 @@ def main() -> None:
             raise
     peak = _peak()
     memory.say_if_held(module, peak)
-    seconds = max(took.seconds(), time.monotonic() - started + resumable.earlier("seconds"))
+    seconds = took.seconds(resumable.earlier("seconds"))
     peak = max(peak, resumable.earlier("peak"))
     told = {
         "seconds": round(seconds, 2),

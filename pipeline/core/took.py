@@ -8,9 +8,9 @@ _before: list[float] = []
 """Seconds up to each state from which this process goes on."""
 
 
-def seconds() -> float:
-    """Of this process, and before it."""
-    return time.monotonic() - STARTED + max(_before, default=0.0)
+def seconds(before: float = 0.0) -> float:
+    """Of this process and before it, which took `before` at least."""
+    return time.monotonic() - STARTED + max([before, *_before])
 
 
 def goes_on(earlier: float) -> None:
