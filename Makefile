@@ -45,11 +45,13 @@ test: setup
 
 # What multiplies matrices and trains, once more as on an x86 processor without AVX-512. onnxruntime does not know these
 # switches: of tests/export those are here that compare its vectors with torch's, benchmarks/bench_int8.py has the rest.
-# What is left out kills processes, fills disks, reads stores or traces graphs.
+# What is left out kills or joins processes, fills disks, reads stores, asks servers, searches (faiss has switches of its
+# own) or traces graphs.
 AVX2_TESTS := tests/core/test_machine.py tests/cli/test_embed.py tests/cli/test_encoders.py tests/encoders \
   tests/score tests/select tests/teacher tests/train \
   $(patsubst %,tests/export/test_onnx.py::%,test_onnx_gives_the_students_vectors test_int8_is_near_and_smaller) \
-  $(patsubst %,--ignore-glob='*_%.py',killed workers disk ray faults store storage checkpoint damage significance items) \
+  $(patsubst %,--ignore-glob='*_%.py',killed workers world flow disk ray faults store storage \
+    resume checkpoint damage card api encode key search speed labels significance items) \
   --deselect tests/train/test_whitening.py::test_onnx_and_int8_have_it
 test-avx2: export ONEDNN_MAX_CPU_ISA := AVX2
 test-avx2: export ATEN_CPU_CAPABILITY := avx2

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from multiprocessing import forkserver
 from pathlib import Path
@@ -48,6 +48,19 @@ def _one_thread() -> None:
     """Tensors as small as the tests' are slower on several threads, above all beside another job."""
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start
+
+
+@pytest.fixture(autouse=True)
+def _same_environment() -> Iterator[None]:
+    """What a stage sets for its own process ends with the test that runs it here.
+
+    Later tests' processes would start otherwise than the forks of `warm_python`, which then run none of them.
+    """
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(scope="session")

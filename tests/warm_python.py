@@ -1,4 +1,4 @@
-"""A `python` and a `dvc` that start at once: forks of a process that has imported the libraries already.
+"""A `python`, a `dvc` and a `pipeline` that start at once: forks of a process that has the libraries already.
 
 A copy of the project runs dozens of stages, and what each takes on its small data is to import torch. The
 modules of `pipeline` are imported anew by every fork: from the copy, as it is then. What else a process would
@@ -41,7 +41,7 @@ def folder() -> Path:
     """The folder to put before all others on the PATH; the process that is forked begins to import."""
     made = Path(tempfile.mkdtemp(prefix="warm"))
     address = made / "socket"
-    for name, module in (("python", ""), ("dvc", "-m dvc")):
+    for name, module in (("python", ""), ("dvc", "-m dvc"), ("pipeline", "-m pipeline.cli")):
         (made / name).write_text(
             SCRIPT.format(python=sys.executable, file=__file__, address=address, module=module)
         )
