@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from pipeline.core import quick_imports
+from pipeline.core import quick_imports, streams
 from pipeline.core.errors import report_user_errors
 from pipeline.core.machine import let_the_cpu_help
 
@@ -95,6 +95,7 @@ for _name, _help in COMMANDS.items():
 
 def main() -> None:
     """Run the command that the arguments name."""
+    streams.mend()
     quick_imports.install()
     let_the_cpu_help()
     app()

@@ -35,7 +35,7 @@ from pipeline.core.progress import progress, say
 from pipeline.params.load import load
 from pipeline.teacher.encoding.store.store import Present, VectorStore, kept_as
 from pipeline.vectors.sets import published
-from pipeline.vectors.sets.shards import Ids, read_stored
+from pipeline.vectors.sets.shards import Ids, places, read_stored
 
 LEAST_SHARE = 0.5
 """Of a file of the store: where the links have less of its vectors, it stays as it is."""
@@ -206,7 +206,7 @@ def _held(store: VectorStore, found: Linked, spared: Container[Path]) -> list[tu
     """
     ids, place = np.unique(np.concatenate([NO_IDS, *found.ids])), store.folder / store.view_folder(found.view)
     own = [path for path in StoredRecipe(store.folder).files if place in path.parents and path not in spared]
-    parts = ((path, np.isin(_ids(path), ids)) for path in own)
+    parts = ((path, places(ids, _ids(path))[1]) for path in own)
     return [(path, held) for path, held in parts if len(held) and held.mean() >= LEAST_SHARE]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.classifiers.saved import said as said_file
 from pipeline.classifiers.saved.said import Said
-from pipeline.cli.embed import STANDARD_INPUT, print_lines, read_texts, stream_texts
+from pipeline.cli.embed import STANDARD_INPUT, open_texts, print_lines
 from pipeline.cli.encoded import OFTEN
 from pipeline.core import seal
 from pipeline.core.errors import UserError
@@ -31,7 +31,9 @@ def classify(
     classifier: Annotated[str, typer.Option(help="A classifier's name, or the folder of an exported one.")],
     inputs: Annotated[
         list[Path] | None,
-        typer.Argument(help="UTF-8 files, a text a line, of a pair with a tab between; none or -: stdin."),
+        typer.Argument(
+            help="UTF-8 files (or .gz), a text a line, of a pair with a tab between; none or -: stdin."
+        ),
     ] = None,
     classifiers: Annotated[Path, typer.Option(help="Where classifiers lie by name.")] = Path(
         "data/exported_classifiers"
@@ -44,17 +46,15 @@ def classify(
     said = said_file.read(folder)
     prompt = student_folder.prompts(folder).get("text", "")
     session = open_classifier(folder, said, device)
-    streams = (inputs or [STANDARD_INPUT]) == [STANDARD_INPUT]
-    around = BLANKS if said.pairs else None
-    blocks = iter(stream_texts(around) if streams else [read_texts(inputs or [], around)])
-    first, done = next(blocks), 0
-    with progress(f"classify with {folder.name}", None if streams else len(first), "texts", OFTEN) as advance:
+    around, check = (BLANKS, pair_of) if said.pairs else (None, None)
+    total, blocks = open_texts(inputs or [STANDARD_INPUT], around, check)
+    first = next(blocks)
+    with progress(f"classify with {folder.name}", total, "texts", OFTEN) as advance:
         for block in chain([first], blocks):
             for start in range(0, len(block), BLOCK):
                 lines = block[start : start + BLOCK]
-                rows = [pair_of(line, done + at) for at, line in enumerate(lines, 1)] if said.pairs else lines
+                rows = list(map(pair_of, lines)) if said.pairs else lines
                 _print(rows, probabilities(session.encode(inputs_of(rows, prompt, said), batch_size)), said)
-                done += len(lines)
                 advance(len(lines))
 
 
@@ -92,17 +92,16 @@ def inputs_of(
     return [prompt + text for row in rows for text in ([row] if isinstance(row, str) else row)]
 
 
-def pair_of(line: str, number: int) -> tuple[str, str]:
+def pair_of(line: str) -> tuple[str, str]:
     """The two texts of a line.
 
     Raises:
-        UserError: there is not one tab in it.
+        UserError: there is not one tab in it; the message goes on after FILE: line NUMBER.
     """
     left, tab, right = line.partition("\t")
     if not tab or "\t" in right:
         raise UserError(
-            f"text {number} has {line.count(chr(9))} tabs; this classifier reads pairs: put one tab between "
-            "two texts"
+            f"has {line.count(chr(9))} tabs; this classifier reads pairs: put one tab between two texts"
         )
     return left.strip(), right.strip()
 

@@ -1,5 +1,6 @@
 """`pipeline embed`: vectors of any texts from a distilled student."""
 
+import gzip
 import io
 import re
 import sys
@@ -24,13 +25,17 @@ from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
 from pipeline.core.progress import progress, say
 from pipeline.data.student import student_folder
-from pipeline.data.utf8 import check_narrow, check_regular
+from pipeline.data.utf8 import check_narrow, check_regular, whole_gzip
 from pipeline.export.shared.onnx_folder import is_onnx
 
 Write = Callable[[Sequence[str], NDArray[np.float32]], None]
+Check = Callable[[str], object]
+"""Fails where a text is at fault; the message goes on after FILE: line NUMBER."""
 
 BLOCK = 1 << 20
 """Bytes that are read at once from stdin, where so many are there."""
+FILE_BLOCK = 1 << 24
+"""Bytes that are read at once from a file: texts enough for the largest chunks."""
 SUFFIXES = (".parquet", ".jsonl")
 STANDARD_INPUT = Path("-")
 C1 = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
@@ -43,7 +48,7 @@ def embed(
         typer.Option(help="A student's name, or any sentence-transformers folder."),
     ],
     inputs: Annotated[
-        list[Path] | None, typer.Argument(help="UTF-8 files, a text a line; none or -: stdin.")
+        list[Path] | None, typer.Argument(help="UTF-8 files (or .gz), a text a line; none or -: stdin.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .parquet or .jsonl file; without it: jsonl on stdout.")
@@ -68,12 +73,10 @@ def embed(
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
     folder = find_student(student, students)
     _check_out(out)
-    streams = (inputs or [STANDARD_INPUT]) == [STANDARD_INPUT]
-    blocks = iter(stream_texts() if streams else [read_texts(inputs or [])])
+    total, blocks = open_texts(inputs or [STANDARD_INPUT])
     first = next(blocks)
     encode = open_encoders(folder, device, batch_size, precision, runtime).texts
-    dim, total = encode(first[:1]).shape[1], None if streams else len(first)
-    label = f"embed with {folder.name}"
+    dim, label = encode(first[:1]).shape[1], f"embed with {folder.name}"
     with _writer(out, dim) as write, progress(label, total, "texts", OFTEN) as advance:
         for chunk, vectors in encoded(encode, chain([first], blocks), folder):
             write(chunk, vectors)
@@ -105,32 +108,85 @@ def known_students(students: Path) -> list[str]:
     return sorted(path.parent.name for path in students.glob("[!.]*/modules.json"))
 
 
-def stream_texts(around: str | None = None) -> Iterator[list[str]]:
-    """One text a line of stdin, as many at a time as are there; empty lines are left out and counted.
+def open_texts(
+    inputs: Sequence[Path], around: str | None = None, check: Check | None = None
+) -> tuple[int | None, Iterator[list[str]]]:
+    """How many texts the inputs hold, and the texts, block by block, as `stream_texts` gives them.
+
+    Files are read twice: their faults are told before anything is written, and they are not held in memory.
+    What comes through a pipe can be read once; how much it holds is None.
 
     Args:
+        inputs: see `read_texts`.
         around: see `read_texts`.
+        check: see `read_texts`.
 
     Raises:
-        UserError: a line is not UTF-8, or there is no text at all.
+        UserError: as `read_texts`, for a pipe once its texts are taken.
     """
-    number = texts = 0
-    for lines in _blocks(sys.stdin.buffer):
-        found = list(_decoded(lines, STANDARD_INPUT, number + 1, around))
-        number += len(found)
-        if kept := [line for line in found if line]:
-            texts += len(kept)
+    is_pipe = any(path == STANDARD_INPUT or path.is_fifo() for path in inputs)
+    total = None if is_pipe else sum(len(texts) for _, texts in _some(inputs, around, check))
+    return total, stream_texts(inputs, around, check if is_pipe else None)
+
+
+def read_texts(inputs: Sequence[Path], around: str | None = None, check: Check | None = None) -> list[str]:
+    """One text a line, of all inputs in order; empty lines are left out and counted.
+
+    Args:
+        inputs: files, which are unpacked if they end in .gz, or stdin.
+        around: characters that are taken off both ends of a line; None: all white space.
+        check: is called with each text.
+
+    Raises:
+        UserError: an input is missing or not UTF-8, a text fails the check, or there is no text at all.
+    """
+    return [text for texts in stream_texts(inputs, around, check) for text in texts]
+
+
+def stream_texts(
+    inputs: Sequence[Path] = (STANDARD_INPUT,), around: str | None = None, check: Check | None = None
+) -> Iterator[list[str]]:
+    """As `read_texts`, some texts at a time; of stdin as many as are there."""
+    lines = texts = 0
+    for count, kept in _some(inputs, around, check):
+        lines, texts = lines + count, texts + len(kept)
+        if kept:
             yield kept
+    named = ", ".join(map(_name, inputs))
     if not texts:
-        raise UserError("stdin: there is no text; expected UTF-8, a text a line")
-    if texts < number:
-        say(f"stdin: {number - texts:,} empty lines left out")
+        raise UserError(f"{named}: there is no text; expected UTF-8, a text a line")
+    if texts < lines:
+        say(f"{named}: {lines - texts:,} empty lines left out")
 
 
-def _blocks(file: IO[bytes]) -> Iterator[list[bytes]]:
+def _some(inputs: Sequence[Path], around: str | None, check: Check | None) -> Iterator[tuple[int, list[str]]]:
+    """How many lines are read, and the texts among them, block by block."""
+    for path in inputs:
+        number = 0
+        with _opened(path) as file:
+            for lines in _blocks(file, BLOCK if path == STANDARD_INPUT else FILE_BLOCK):
+                found = list(_decoded(lines, path, number + 1, around, check))
+                number += len(found)
+                yield len(found), [line for line in found if line]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes] | io.BufferedIOBase]:
+    try:
+        if path == STANDARD_INPUT:
+            yield sys.stdin.buffer
+            return
+        check_regular(path)
+        with whole_gzip(path), (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); name a file of texts, or -") from None
+
+
+def _blocks(file: IO[bytes] | io.BufferedIOBase, size: int) -> Iterator[list[bytes]]:
     """Whole lines, as soon as they are there."""
     rest = b""
-    while block := file.read1(BLOCK):  # type: ignore[attr-defined]  # of buffered files
+    while block := file.read1(size):  # type: ignore[union-attr]  # of buffered files
         *lines, rest = (rest + block).split(b"\n")
         if lines:
             yield lines
@@ -138,50 +194,32 @@ def _blocks(file: IO[bytes]) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def read_texts(inputs: Sequence[Path], around: str | None = None) -> list[str]:
-    """One text a line, of all inputs in order; empty lines are left out and counted.
-
-    Args:
-        inputs: files, or stdin.
-        around: characters that are taken off both ends of a line; None: all white space.
-
-    Raises:
-        UserError: an input is missing or not UTF-8, or there is no text at all.
-    """
-    lines = [line for path in inputs for line in _lines(path, around)]
-    texts = [line for line in lines if line]
-    named = ", ".join(_name(path) for path in inputs)
-    if not texts:
-        raise UserError(f"{named}: there is no text; expected UTF-8, a text a line")
-    if len(texts) < len(lines):
-        say(f"{named}: {len(lines) - len(texts):,} empty lines left out")
-    return texts
-
-
-def _lines(path: Path, around: str | None) -> Iterator[str]:
-    try:
-        if path != STANDARD_INPUT:
-            check_regular(path)
-        content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); name a file of texts, or -") from None
-    lines = content.split(b"\n")
-    yield from _decoded(lines if lines[-1] else lines[:-1], path, 1, around)
-
-
-def _decoded(lines: Sequence[bytes], path: Path, first: int, around: str | None) -> Iterator[str]:
+def _decoded(
+    lines: Sequence[bytes], path: Path, first: int, around: str | None, check: Check | None
+) -> Iterator[str]:
     """The texts, as `prepare` reads them: one ends at LF or CRLF, no other character ends it."""
     for number, line in enumerate(lines, start=first):
         if number == 1:
             check_narrow(line, _name(path))
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            yield text.strip(around) if text.strip() else ""
         except UnicodeDecodeError as error:
             byte = line[error.start]
             raise UserError(
                 f"{_name(path)}: line {number} is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8"
             ) from None
+        text = text.strip(around) if text.strip() else ""
+        if text and check:
+            _check_line(text, path, number, check)
+        yield text
+
+
+def _check_line(text: str, path: Path, number: int, check: Check) -> None:
+    """Run a check whose message begins with the file and the line."""
+    try:
+        check(text)
+    except UserError as error:
+        raise UserError(f"{_name(path)}: line {number} {error}") from None
 
 
 def _name(path: Path) -> str:

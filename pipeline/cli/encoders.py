@@ -1,21 +1,29 @@
 """The fastest way from a folder to vectors, equal to those of sentence-transformers except for rounding."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from filecmp import cmp
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.cli.model_folder import modules, read_object
+from pipeline.cli.model_folder import MODULES, lacking, modules, read_object
 from pipeline.core import seal
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision, find_device
 from pipeline.data.student import student_folder
-from pipeline.export.shared.onnx_folder import GRAPHS, is_onnx
+from pipeline.export.shared.onnx_folder import (
+    CONFIG,
+    GRAPHS,
+    SPECIAL,
+    TOKENIZER_CONFIG,
+    UNLIMITED,
+    is_onnx,
+)
 from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.export import Format
 from pipeline.score.evaluation.searches import shipped
@@ -26,6 +34,11 @@ if TYPE_CHECKING:
 Runtime = Literal["auto", "onnx", "onnx-int8", "torch"]
 STAGES = {"untrained": "distill", "distilled": "distill", "finetuned": "finetune", "exported": "export"}
 """The stage that writes students into a folder of this name."""
+UNTOLD = {"onnx", "openvino", "router", SPECIAL, seal.NAME}
+"""What `export` adds to a student's folder; beside them and the cards, each file may decide vectors."""
+COMPLETED = (CONFIG, TOKENIZER_CONFIG)
+FILLED = {"pad_token_id", "pad_token", "model_max_length", "tokenizer_class"}
+"""What `onnx_folder.complete` fills in in these, where the student does not say it."""
 ROLES = ("text", "query", "document")
 GPU_DRIVER = Path("/proc/driver/nvidia")
 """There where torch may find a GPU; asking torch takes its seconds."""
@@ -51,7 +64,8 @@ def open_encoders(
 ) -> Encoders:
     """What encodes with the model of a folder.
 
-    A table needs no torch, and nor does a student that was exported as ONNX. A transformer of a family that
+    A table needs no torch, and nor does a student that `export` wrote as ONNX; a graph of others runs only
+    where it is asked for, or there is nothing else. A transformer of a family that
     can be packed runs without padding, as the teacher does. sentence-transformers runs all others, and those
     that have prompts.
 
@@ -108,34 +122,86 @@ def _exported(folder: Path, name: Format, device: str, precision: Precision, *, 
     """
     if asked and precision == "bfloat16":
         raise UserError(f"--precision {precision}: an ONNX graph does not run in it; name --runtime torch")
-    beside = folder.absolute().parent.parent / "exported" / folder.name
-    found = None
-    if is_onnx(folder, name):
-        found = folder
-    elif is_onnx(beside, name) and _same(folder, beside):
-        found = beside
+    gpu = device != "cpu" and (device != "auto" or GPU_DRIVER.exists())
+    if not asked and (gpu or precision == "bfloat16"):
+        return None
+    place = _place(folder)
+    beside = place.parent.parent / "exported" / place.name
+    if _is_own(folder, name):
+        return folder
+    if is_onnx(beside, name) and (asked or _is_own(beside, name)) and _same(folder, beside):
         _check(beside)
-    if asked and not found:
+        return beside
+    if is_onnx(folder, name) and (asked or not (folder / MODULES).exists()):
+        return folder
+    if asked:
         raise UserError(
-            f"--runtime {name}: there is no such export of {folder}; run `dvc repro export@{folder.name}`, "
+            f"--runtime {name}: there is no such export of {folder}; run `dvc repro export@{place.name}`, "
             "or name --runtime torch"
         )
-    gpu = device != "cpu" and (device != "auto" or GPU_DRIVER.exists())
-    return found if asked or not (gpu or precision == "bfloat16") else None
+    return None
+
+
+def _place(folder: Path) -> Path:
+    """A folder with its name and its parent's, which `.` and `..` do not say; links stay."""
+    return Path(os.path.abspath(folder))
 
 
 def _check(folder: Path) -> None:
     """Fail where a student's folder is not as it was written."""
-    stage = STAGES.get(folder.absolute().parent.name)
-    made = f"run `dvc repro -f {stage}@{folder.name}`" if stage else "get the student again"
+    place = _place(folder)
+    stage = STAGES.get(place.parent.name)
+    made = f"run `dvc repro -f {stage}@{place.name}`" if stage else "get the student again"
     seal.check(folder, f"{made}; if you have changed it yourself, remove {folder / seal.NAME}")
 
 
+def _sealed(folder: Path) -> dict[str, str]:
+    """The digests that a folder's seal lists, by file; none where it has no seal."""
+    listed = read_object(folder / seal.NAME).get("files") if (folder / seal.NAME).exists() else None
+    return listed if isinstance(listed, dict) else {}
+
+
+def _is_own(folder: Path, name: Format) -> bool:
+    """Whether a folder's graph was written by `export`, and its settings with it: its seal lists the graph.
+
+    Many models of the hub have a graph at the same place, of other outputs, prompts and longest texts.
+    """
+    return is_onnx(folder, name) and GRAPHS[name] in _sealed(folder)
+
+
 def _same(folder: Path, exported: Path) -> bool:
-    """Whether an export is of the student as it is now."""
-    weights = [path.relative_to(folder) for path in folder.rglob("*.safetensors")]
-    both = ((folder / one, exported / one) for one in weights)
-    return bool(weights) and all(there.exists() and cmp(one, there, shallow=False) for one, there in both)
+    """Whether an export is of the student as it is now: weights, and all settings.
+
+    Files that both seals list are not read: `_check` compares the folders with their seals.
+    """
+    ours, theirs = _sealed(folder), _sealed(exported)
+    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    # A setting that the student has no more is in the export alone.
+    names = {*found, *(path.relative_to(exported) for path in exported.glob("*.json"))}
+    hidden = {one for one in names if one.name.startswith(".")}
+    told = [one for one in names - hidden if one.parts[0] not in UNTOLD and one.suffix != ".md"]
+
+    def alike(name: Path) -> bool:
+        listed = name.as_posix()
+        one, there = folder / name, exported / name
+        if listed in ours and ours[listed] == theirs.get(listed):
+            return True
+        if listed in COMPLETED:
+            return _completes(*(read_object(path) if path.exists() else {} for path in (one, there)))
+        if listed in ours and listed in theirs:
+            return False
+        return one.exists() and there.exists() and cmp(one, there, shallow=False)
+
+    return any(one.suffix == ".safetensors" for one in told) and all(map(alike, told))
+
+
+def _completes(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    """Whether settings of an export are the student's but for what `complete` fills in."""
+    return all(
+        ours.get(key) == theirs.get(key)
+        or (key in FILLED and (ours.get(key) is None or theirs.get(key) == UNLIMITED))
+        for key in ours | theirs
+    )
 
 
 def _prompted(encode: Encode, prompt: str) -> Encode:
@@ -154,7 +220,7 @@ def load_student(folder: Path, device: str) -> "SentenceTransformer":
         device: torch's name of one.
 
     Raises:
-        UserError: it is damaged.
+        UserError: it is damaged, or this sentence-transformers lacks the class of a module.
     """
     from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
@@ -163,6 +229,13 @@ def load_student(folder: Path, device: str) -> "SentenceTransformer":
         return SentenceTransformer(str(folder), device=device, local_files_only=True)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise _damaged(folder, device, error) from None
+    except ImportError as error:
+        if not (kind := lacking(folder)):
+            raise UserError(f"{folder} cannot be loaded ({error}); install what is missing") from None
+        raise UserError(
+            f"{folder / MODULES} lists a {kind}, which the installed sentence-transformers lacks; "
+            "install a version that has it, or get another model"
+        ) from None
 
 
 def _is_table(folder: Path) -> bool:

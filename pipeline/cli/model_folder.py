@@ -10,13 +10,14 @@ from pipeline.export.shared.onnx_folder import UNLIMITED
 
 Json = Any
 """Whatever the file holds."""
+MODULES = "modules.json"
 
 
 def modules(folder: Path) -> list[tuple[str, Path]]:
     """Kind and folder of each module in order; a plain transformers folder is one `Transformer`."""
-    if not (folder / "modules.json").exists():
+    if not (folder / MODULES).exists():
         return [("Transformer", folder)]
-    listed = read_json(folder / "modules.json")
+    listed = read_json(folder / MODULES)
     try:
         found = [(module["type"].rpartition(".")[2], folder / module["path"]) for module in listed]
     except (TypeError, KeyError, AttributeError):
@@ -26,6 +27,20 @@ def modules(folder: Path) -> list[tuple[str, Path]]:
             f"{folder / 'modules.json'} lists no modules, type and path of each; get the model again"
         )
     return found
+
+
+def lacking(folder: Path) -> str | None:
+    """The first class of modules.json that the installed sentence-transformers has not; None: it has all."""
+    from sentence_transformers.util import import_from_string
+
+    listed = read_json(folder / MODULES) if (folder / MODULES).exists() else []
+    for kind in (str(module["type"]) for module in listed):
+        if kind.startswith("sentence_transformers."):  # to import others would run what a stranger names
+            try:
+                import_from_string(kind)
+            except ImportError:
+                return kind
+    return None
 
 
 def dimension(folder: Path) -> int | None:
@@ -57,8 +72,12 @@ def max_length(folder: Path) -> int | None:
 
 
 def parameters(folder: Path) -> int:
-    """How many numbers the folder's .safetensors files hold."""
-    files = folder.rglob("*.safetensors")
+    """How many numbers the .safetensors files of the folder's model hold.
+
+    A model in a folder of its own below is another: the `router/` of an export holds its teacher too.
+    """
+    others = {path.parent for path in folder.rglob(MODULES)} - {folder}
+    files = (file for file in folder.rglob("*.safetensors") if others.isdisjoint(file.parents))
     return sum(prod(shape) for file in files for shape in tensor_shapes(file.parent, file.name).values())
 
 

@@ -1,6 +1,7 @@
 """`pipeline search`: the texts of a file that are nearest to a query, by a distilled student."""
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,10 +34,12 @@ MANIFEST = "index.json"
 VERSION = 1
 """Raise it when what an index holds changes."""
 KEY_LETTERS = 16
+MOVE_SECONDS = 0.2
+"""Longer than another process takes to put its index in the place of one."""
 
 
 def search(
-    corpus: Annotated[Path, typer.Argument(help="A UTF-8 file, a text a line; -: stdin.")],
+    corpus: Annotated[Path, typer.Argument(help="A UTF-8 file (or .gz), a text a line; -: stdin.")],
     queries: Annotated[list[str], typer.Argument(help="What to look for; -: a query a line of stdin.")],
     student: Annotated[
         str | None, typer.Option(help="A student's name, or any sentence-transformers folder.")
@@ -69,13 +72,12 @@ def search(
     texts = read_texts([corpus])
     key = _key(texts, folder, runtime)
     place = index or Path(load(params_file).runtime.cache) / INDEXES / key[:KEY_LETTERS]
-    kept = _is_kept(place, key)
+    opened = _kept(place, key)
     encoders, how = open_encoders(folder, device, batch_size, "auto", runtime), similarity(folder)
-    if not kept:
-        built = _build(encoders.documents, texts, folder, how)
-        if not ((place / MANIFEST).exists() and _manifest(place).get("key") == key):  # by another, meanwhile
-            _write(place, key, built)
-    opened = _read(place)
+    if opened is None:
+        opened = _build(encoders.documents, texts, folder, how)
+        if not _is_there(place, key):  # by another, meanwhile
+            _write(place, key, opened)
     found = []
     for _, vectors in encoded(encoders.queries, [wanted], folder):
         scores, rows = opened.search(_comparable(vectors, how), min(top, len(texts)))
@@ -122,6 +124,21 @@ def _key(texts: Sequence[str], folder: Path, runtime: str) -> str:
     )
 
 
+def _kept(place: Path, key: str) -> "faiss.Index | None":
+    """The index of a folder, if it is this one.
+
+    What seems to be wrong is looked at once more: another process may be putting its index there.
+
+    Raises:
+        UserError: as `_is_kept` and `_read`.
+    """
+    try:
+        return _read(place, key) if _is_kept(place, key) else None
+    except (UserError, FileNotFoundError):
+        time.sleep(MOVE_SECONDS)
+        return _read(place, key) if _is_kept(place, key) else None
+
+
 def _is_kept(place: Path, key: str) -> bool:
     """Whether the index in a folder is this one.
 
@@ -138,6 +155,14 @@ def _is_kept(place: Path, key: str) -> bool:
     elif place.is_file() or (place.is_dir() and any(place.iterdir())):
         raise UserError(f"{place} is no index (it has no {INDEX}); name a new folder")
     return False
+
+
+def _is_there(place: Path, key: str) -> bool:
+    """Whether this index lies in a folder that another process may replace at any moment."""
+    try:
+        return _manifest(place).get("key") == key
+    except (UserError, OSError):
+        return False
 
 
 def _manifest(place: Path) -> dict[str, Any]:
@@ -181,18 +206,18 @@ def _write(place: Path, key: str, index: "faiss.Index") -> None:
         (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
-def _read(place: Path) -> "faiss.Index":
+def _read(place: Path, key: str) -> "faiss.Index":
     """Open an index.
 
     Raises:
-        UserError: it is damaged.
+        UserError: it is damaged, or another by now.
     """
     import faiss
 
-    manifest = _manifest(place)
     try:
         index = faiss.read_index(str(place / INDEX))
-        is_whole = (index.ntotal, index.d) == (manifest.get("texts"), manifest.get("dim"))
+        told = _manifest(place)
+        is_whole = (index.ntotal, index.d, key) == (told.get("texts"), told.get("dim"), told.get("key"))
     except RuntimeError:
         is_whole = False
     if not is_whole:

@@ -9,7 +9,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from pipeline.core import memory, parent, quick_imports, resumable, seal, took
+from pipeline.core import memory, parent, quick_imports, resumable, seal, streams, took
 from pipeline.core.atomic import write_text
 from pipeline.core.errors import Refused, UserError, report_user_errors
 from pipeline.core.machine import chosen, cpu, cpus, let_the_cpu_help
@@ -35,6 +35,7 @@ def main() -> None:
         sys.exit(USAGE)
     out, module = Path(sys.argv[1]), sys.argv[2]
     del sys.argv[1:3]
+    streams.mend()
     parent.watch()
     quick_imports.install()
     let_the_cpu_help()

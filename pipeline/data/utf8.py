@@ -1,5 +1,6 @@
 """Text files of the user's, by the line, or as JSON lines."""
 
+import codecs
 import gzip
 import stat
 import zlib
@@ -10,8 +11,14 @@ from pathlib import Path
 from pipeline.core import json_text
 from pipeline.core.errors import UserError
 
+GZIP = b"\x1f\x8b"
+"""How a gzip file begins."""
+PLAIN = b"\t\r\n\f\v\x1b"
+"""Control characters that text files have."""
 WIDE_BYTES = 1000
-"""Of a first line, by which UTF-16 is known."""
+"""Of a first line, by which UTF-16 without a mark is known."""
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+"""How UTF-16 and UTF-32 may begin; the mark of UTF-32, little end first, begins with that of UTF-16."""
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
@@ -70,15 +77,23 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def whole_gzip(path: Path) -> Iterator[None]:
+    """Turn what Python says of a file that is no gzip, or half of one, into a `UserError` that names it."""
     try:
         yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{path} is not a whole gzip file ({error}); compress it again") from None
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        with whole_gzip(path):
+            yield
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; correct the path in params.yaml") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a folder; name a file of it in params.yaml") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file ({error}); compress it again") from None
     except OSError as error:
         raise UserError(
             f"{path} cannot be read ({error.strerror or error}); mend its rights, or correct the path"
@@ -98,15 +113,17 @@ def check_regular(path: Path) -> None:
 
 
 def check_narrow(line: bytes, path: Path | str) -> None:
-    """Fail where a file's first line is UTF-16 or UTF-32: as UTF-8, that is full of control characters.
+    """Fail where a file's first line is gzip, UTF-16 or UTF-32: by its mark, or by control characters.
 
     Raises:
         UserError: naming the path.
     """
+    if line.startswith(GZIP):
+        raise UserError(f"{path} is gzip; unpack it (`zcat FILE | ...`), or name a file that ends in .gz")
     beginning = line[:WIDE_BYTES]
-    controls = sum(byte < ord(" ") and byte not in b"\t\r\n" for byte in beginning)
-    if controls * 4 >= len(beginning) > 0:
-        raise UserError(f"{path}, line 1: control characters, as in UTF-16; save the file as UTF-8")
+    controls = sum(byte < ord(" ") and byte not in PLAIN for byte in beginning)
+    if line.startswith(WIDE) or controls * 4 >= len(beginning) > 0:
+        raise UserError(f"{path}, line 1: bytes of UTF-16 or UTF-32; save the file as UTF-8")
 
 
 def _no_utf8(path: Path, line: int, error: UnicodeDecodeError) -> UserError:

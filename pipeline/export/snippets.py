@@ -38,7 +38,7 @@ from tokenizers import Tokenizer
 
 tokenizer = Tokenizer.from_file("tokenizer.json")
 tokenizer.no_padding()
-pad_id = json.loads(Path("config.json").read_text())["pad_token_id"]
+pad_id = json.loads(Path("config.json").read_text(encoding="utf-8"))["pad_token_id"]
 session = onnxruntime.InferenceSession("{graph}", providers=["CPUExecutionProvider"])
 names = [one.name for one in session.get_inputs()]
 

@@ -139,7 +139,7 @@ def test_a_line_that_is_no_pair(tmp_path, line):
     out = ship(tmp_path, "static", pair_rows())
     done = CliRunner().invoke(app, ["classify", "--classifier", str(out)], input=f"a\tb\n{line}\n")
     assert done.exit_code == 1
-    assert "text 2" in done.output
+    assert "stdin: line 2 has" in done.output
     assert "one tab" in done.output
 
 

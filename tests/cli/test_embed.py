@@ -215,4 +215,4 @@ def test_a_text_of_a_pair_may_be_empty(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("\n \t \r\n  one\ttwo \r\none\t\n\ttwo\n")
     lines = command.read_texts([path], classify.BLANKS)
-    assert [classify.pair_of(line, 1) for line in lines] == [("one", "two"), ("one", ""), ("", "two")]
+    assert [classify.pair_of(line) for line in lines] == [("one", "two"), ("one", ""), ("", "two")]

@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from pipeline.cli import embed as command
 from pipeline.cli import encoders
 from pipeline.cli.__main__ import app
+from pipeline.core import seal
 
 TEXTS = ["a long sentence comes first", "short", "\u00fcber \u2028 one line"]
 
@@ -37,6 +38,7 @@ def made(parts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     exported.mkdir(parents=True)
     model = SentenceTransformer(str(finetuned), device="cpu")
     export.write(model, finetuned, ["onnx", "onnx-int8"], exported, TEXTS)
+    seal.write_folder(exported)
     return root
 
 
@@ -88,6 +90,7 @@ def test_the_export_runs_where_it_is_there(
 
 def test_only_int8_is_there(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (data / "exported/tiny/onnx/model.onnx").unlink()
+    seal.write_folder(data / "exported/tiny")
     loaded = torch_was_loaded(monkeypatch)
     assert embed(data / "finetuned", stdin=b"text\n").exit_code == 0
     assert loaded()
@@ -99,6 +102,7 @@ def test_only_int8_is_there(data: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_export_of_another_student_does_not_run(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = data / "exported/tiny/model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    seal.write_folder(data / "exported/tiny")
     loaded = torch_was_loaded(monkeypatch)
     assert embed(data / "finetuned", stdin=b"text\n").exit_code == 0
     assert loaded()
@@ -116,6 +120,7 @@ def test_prompts_are_put_before_texts_by_onnx_too(data: Path) -> None:
             "text",
         )
         path.write_text(json.dumps(told))
+        seal.write_folder(data / folder / "tiny")
     model = SentenceTransformer(str(data / "finetuned/tiny"), device="cpu")
     ways = encoders.open_encoders(data / "exported/tiny", "cpu", 8)
     for ours, theirs in (

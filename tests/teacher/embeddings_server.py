@@ -75,7 +75,7 @@ def flood(status: int) -> Fault:
 
 
 class Server(ThreadingHTTPServer):
-    """Counts on `faults` first, one a request; keeps headers and body of every request."""
+    """Counts on `faults` first, one a request, then on those of single texts; keeps all that it is asked."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -84,6 +84,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.faults: deque[Fault] = deque()
+        self.of_texts: dict[str, Fault] = {}
         self.headers: list[dict[str, str]] = []
         self.bodies: list[Answer] = []
         self.closing = threading.Event()
@@ -108,12 +109,12 @@ class Handler(BaseHTTPRequestHandler):
         assert self.path == "/v1/embeddings"
         self.server.headers.append(dict(self.headers))
         self.server.bodies.append(self.body)
+        bad = (self.server.of_texts[text] for text in self.body["input"] if text in self.server.of_texts)
         try:
             fault = self.server.faults.popleft()
         except IndexError:
-            self.reply(200, json.dumps(self.answer()))
-        else:
-            fault(self)
+            fault = next(bad, change(lambda _: None))
+        fault(self)
 
     def answer(self) -> Answer:
         found = vectors(self.body["input"], self.body.get("dimensions", self.server.dim)).tolist()

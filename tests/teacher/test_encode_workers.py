@@ -1,5 +1,6 @@
 """The same bytes by one worker or several, by job arrays and on Ray."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -163,6 +164,14 @@ def test_a_text_that_kills_its_worker_is_retried_twice_and_named(folder, monkeyp
     assert "retry 2 of 2" in told
     assert deadly_text.LOG.read_text() == "+++."
     assert not [*Path(".cache").glob(".partial-*")]
+
+
+def test_a_worker_that_died_while_it_had_nothing_to_do_is_one_that_died(ready_workers):
+    process = local.Process(None, 0, 1)
+    process._submit(os._exit, 1).exception()
+    for future in (process.fill("00000.parquet"), process.try_texts("00000.parquet", Path("note"))):
+        assert local._why(future.exception())
+    process.end()
 
 
 def test_gpus_are_dealt_out_to_workers(monkeypatch):

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from embeddings_server import change, vectors
+from embeddings_server import change, refuse, vectors
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refuses
@@ -128,7 +128,7 @@ def test_what_servers_write_otherwise_is_understood(api, server, edit):
 
 
 def test_the_count_decides_whether_vectors_without_an_index_are_taken(api, server):
-    server.faults.append(change(lambda answer: (no_index(answer), answer["data"].pop())))
+    server.faults += [change(lambda answer: (no_index(answer), answer["data"].pop())), *[refuse(400)] * 4]
     with refuses("/v1", "11 vectors for 12 texts"):
         sentence(api(dimensions=8), TEXTS[:12])
 

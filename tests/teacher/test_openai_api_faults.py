@@ -1,6 +1,7 @@
 """Against a real server that misbehaves."""
 
 import socket
+import threading
 import time
 from email.utils import formatdate
 from threading import Event
@@ -11,9 +12,13 @@ from embeddings_server import change, close, drip, flood, hang, refuse, vectors
 from refusals import refuses
 
 from pipeline.core.errors import Unfinished
-from pipeline.teacher.shared.endpoint import estimate_tokens
+from pipeline.teacher.kinds import openai_api
+from pipeline.teacher.shared.endpoint import Endpoint, estimate_tokens
 
 TEXTS = [f"text number {i}" for i in range(12)]
+PARTS = 4
+"""Of a refused request that are asked for, where all are refused: two halves, and those of the first."""
+REFUSED = [refuse(400)] * PARTS
 TRANSIENT = {
     "429": refuse(429, '{"error": {"message": "slow down"}}'),
     "500": refuse(500),
@@ -40,12 +45,14 @@ def test_what_may_pass_is_tried_again(api, server, name):
     assert len(server.bodies) == teacher.endpoint.requests == 3 + 2
 
 
-@pytest.mark.parametrize(("name", "fault"), [("500", "HTTP 500"), ("timeout", "ReadTimeout")])
-def test_retries_end(api, server, name, fault):
-    server.faults += [TRANSIENT[name]] * 9
+@pytest.mark.parametrize(
+    ("name", "fault", "asked"), [("500", "HTTP 500", 4 + PARTS * 2), ("timeout", "ReadTimeout", 4)]
+)
+def test_retries_end(api, server, name, fault, asked):
+    server.faults += [TRANSIENT[name]] * 20
     with refuses("/v1", fault, " 3 retries", "run again"):
         sentence(api(dimensions=8, retries=3, timeout_seconds=0.1 if name == "timeout" else 30))
-    assert len(server.bodies) == 4
+    assert len(server.bodies) == asked
 
 
 @pytest.mark.parametrize(
@@ -85,7 +92,7 @@ def test_a_server_that_takes_no_connection_is_named(api):
 
 @pytest.mark.parametrize("status", [200, 400])
 def test_no_more_is_read_than_an_answer_can_hold(api, server, status):
-    server.faults.append(flood(status))
+    server.faults += [flood(status), *REFUSED]
     named = "the answer exceeds" if status == 200 else "HTTP 400"
     with refuses("/v1", named):
         sentence(api(dimensions=8))
@@ -180,10 +187,10 @@ MALFORMED = {
 def test_an_answer_that_is_none_is_not_used(api, server, named):
     teacher = api()
     assert teacher.dims == {"sentence": 8}
-    server.faults.append(MALFORMED[named])
+    server.faults += [MALFORMED[named], *REFUSED]
     with refuses("/v1", *named):
         sentence(teacher)
-    assert len(server.bodies) == 2
+    assert len(server.bodies) == 2 + (0 if named[0] in ("JSON", " 5 dimensions") else PARTS)
 
 
 def test_a_shuffled_answer_is_put_into_order(api, server):
@@ -201,10 +208,10 @@ def test_a_shuffled_answer_is_put_into_order(api, server):
     ],
 )
 def test_a_refusal_is_told_in_the_servers_words_and_not_tried_again(api, server, status, body, named):
-    server.faults.append(refuse(status, body))
+    server.faults += [refuse(status, body)] * 9
     with refuses("/v1", f"HTTP {status} ", *named):
         sentence(api(dimensions=8))
-    assert len(server.bodies) == 1
+    assert len(server.bodies) == 1 + PARTS * (status == 400)
 
 
 def test_a_redirect_is_not_followed(api, server):
@@ -225,6 +232,18 @@ def test_a_cap_stops_before_it_is_exceeded_and_keeps_what_is_done(api, server, c
     assert len(it.value.rows) == 3 * 2
     np.testing.assert_array_equal(it.value.vectors["sentence"], vectors(TEXTS)[it.value.rows])
     assert {TEXTS[row] for row in it.value.rows} == set(server.texts) - {"dimension"}
+
+
+def test_one_endpoint_counts_for_all_requests(api, server, monkeypatch):
+    """From Python 3.12 on several threads that find nothing cached make one each."""
+    makers = []
+    monkeypatch.setattr(
+        openai_api,
+        "Endpoint",
+        lambda *given: (makers.append(threading.current_thread()), Endpoint(*given))[1],
+    )
+    sentence(api(dimensions=8, texts_per_request=2, concurrency=4))
+    assert makers == [threading.main_thread()]
 
 
 def test_tokens_of_refused_requests_do_not_count(api, server):
@@ -248,7 +267,7 @@ def test_a_failure_stops_the_others_at_once_and_keeps_what_is_done(api, server):
     """The second request waits a minute for its retry when the fourth one is refused."""
     teacher = api(dimensions=8, texts_per_request=2, concurrency=2)
     good = change(lambda _: None)
-    server.faults += [good, refuse(429, Retry_After="60"), good, refuse(400, "no more")]
+    server.faults += [good, refuse(429, Retry_After="60"), good, *[refuse(400, "no more")] * 4]
     started = time.monotonic()
     with pytest.raises(Unfinished, match=r"HTTP 400 \(no more\)") as stopped:
         sentence(teacher)

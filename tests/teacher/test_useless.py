@@ -1,13 +1,16 @@
 """Vectors that tell nothing of their texts are refused, whatever teacher gives them, and are not kept."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from embeddings_server import change
 from encode_runs import encode, stored, write_params, write_texts
 from refusals import refuses
 
+from pipeline.data.common.texts import LABELLED_SCHEMA, in_role, text_ids, write
 from pipeline.teacher.encoding.engines import tried
 from pipeline.teacher.encoding.store import useless as module
 from pipeline.teacher.encoding.store.useless import useless
@@ -99,6 +102,25 @@ def test_a_few_are_kept_and_told(folder, monkeypatch, capsys):
     assert repr(many[40]) in said
     encode()
     assert "1 of 1,100 texts" in capsys.readouterr().err, "also where they are taken from the store"
+
+
+@pytest.mark.parametrize("bad", ["query 3", "document 3"])
+def test_the_limit_is_of_a_shard_in_all_roles(folder, monkeypatch, capsys, bad):
+    write_params(shard_rows=4096)
+    rows = [(f"document {i}", "document") for i in range(1060)] + [(f"query {i}", "query") for i in range(40)]
+    ids = [in_role(text_ids([text]), [role])[0] for text, role in rows]
+    table = pl.DataFrame(
+        [(int(one), *row) for one, row in zip(ids, rows, strict=True)], schema=LABELLED_SCHEMA, orient="row"
+    )
+    write(table, LABELLED_SCHEMA, Path("corpus.parquet"))
+    spoil(monkeypatch, [bad], 0)
+    encode()
+    assert "1 of 1,100 texts in view 'cls'" in capsys.readouterr().err
+    spoil(monkeypatch, ["query 1", "query 2"], 0)
+    monkeypatch.setattr(tried, "TRIED", 0)
+    shutil.rmtree(".cache")
+    with refuses("of 1,100 texts", "'cls'"):
+        encode()
 
 
 def test_an_api_that_gives_zeros_is_asked_again(server, tmp_path, monkeypatch):

@@ -25,8 +25,8 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 tokenizer = Tokenizer.from_file("tokenizer.json")
-tokenizer.enable_padding(pad_id=json.loads(Path("config.json").read_text())["pad_token_id"])
-labels = json.loads(Path("classifier.json").read_text())["labels"]
+tokenizer.enable_padding(pad_id=json.loads(Path("config.json").read_text(encoding="utf-8"))["pad_token_id"])
+labels = json.loads(Path("classifier.json").read_text(encoding="utf-8"))["labels"]
 prompt = {prompt}
 session = onnxruntime.InferenceSession("onnx/model.onnx", providers=["CPUExecutionProvider"])
 tokens = tokenizer.encode_batch([{inputs}])

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from pipeline.data.common.files.tables import (
     readable,
     table_writer,
 )
+from pipeline.params.base import ROLES
 
 IDENTITY = {"text_id": pl.UInt64, "text": pl.String, "role": pl.String}
 """What every text set has: the id is `text_id` of the text, by `in_role` in its role."""
@@ -41,6 +43,7 @@ SAMPLE_SCHEMA = {"parent": pl.String, "text": pl.String, "similarity": pl.Float3
 TRANSFER = "transfer"
 """The text set, and the stage, of the transfer set."""
 ROWS_AT_A_TIME = 65_536
+IDS_AT_A_TIME = 1 << 20
 UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}&&\p{L}]"
 """A letter of a script that is written without spaces."""
 WORD = rf"[^ \p{{L}}\p{{N}}]*{UNSPACED}[^ \p{{L}}\p{{N}}]*|[^ {UNSPACED}]+"
@@ -69,6 +72,21 @@ def in_role(ids: NDArray[np.uint64], roles: ArrayLike) -> NDArray[np.uint64]:
     names, which = np.unique(roles, return_inverse=True)
     masks = [0 if name == "text" else text_id(f"role {name}") for name in names]
     return ids ^ np.array(masks, np.uint64)[which]
+
+
+def first_of_same(ids: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """For each of the ascending ids (n,) the first row of the same text in any role: mostly its own."""
+    first = np.arange(len(ids))
+    masks = in_role(np.zeros(len(ROLES), np.uint64), ROLES)
+    for one, other in combinations(masks, 2):
+        for start in range(0, len(ids), IDS_AT_A_TIME):
+            sought = ids[start : start + IDS_AT_A_TIME] ^ one ^ other
+            order = np.argsort(sought)
+            at = np.minimum(np.searchsorted(ids, sought[order]), len(ids) - 1)
+            known = ids[at] == sought[order]
+            rows = start + order[known]
+            first[rows] = np.minimum(first[rows], at[known])
+    return first
 
 
 def fold(texts: pl.Series) -> pl.Series:

@@ -12,6 +12,7 @@ from pipeline.data.tokens.tokens import Tokens, tokenise
 from pipeline.export.shared.onnx_folder import GRAPHS, IDS, MASK, SENTENCES, TOKENIZER, TYPES, pad_id
 
 if TYPE_CHECKING:
+    from onnxruntime import NodeArg
     from tokenizers import Tokenizer
 
 CUDA = "CUDAExecutionProvider"
@@ -42,7 +43,8 @@ class OnnxEncoder:
             group: texts that follow each other and have a row together; 2 for a classifier of pairs.
 
         Raises:
-            UserError: the folder is damaged, or onnxruntime has no such device.
+            UserError: the folder is damaged, onnxruntime has no such device, or the graph has no such
+                output.
         """
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -66,7 +68,7 @@ class OnnxEncoder:
         self._inputs = {one.name for one in self._session.get_inputs()}
         self._most_tokens = TOKENS_AT_A_TIME if providers == [CPU] else None
         self._output, self._group = output, group
-        self.dim = next(int(one.shape[1]) for one in self._session.get_outputs() if one.name == output)
+        self.dim = _dimension(folder / graph, self._session.get_outputs(), output)
 
     def encode(
         self, texts: Sequence[str] | Sequence[tuple[str, str]], batch_size: int = 64
@@ -132,6 +134,22 @@ def model_inputs(tokens: Tokens, fill: int, names: set[str]) -> dict[str, NDArra
     ids, mask = tokens.padded(fill)
     inputs = {IDS: ids, MASK: mask}
     return inputs | {TYPES: tokens.padded_types()} if TYPES in names else inputs
+
+
+def _dimension(graph: Path, outputs: "Sequence[NodeArg]", name: str) -> int:
+    """The dimension of a graph's output, of this name.
+
+    Raises:
+        UserError: the graph does not give it, or not with a dimension: it is of another program.
+    """
+    fix = "use --runtime torch" if name == SENTENCES else "export it again"
+    shapes = {one.name: one.shape for one in outputs}
+    if name not in shapes:
+        raise UserError(f"{graph} gives no output `{name}`; it has {', '.join(shapes)}; {fix}")
+    shape = shapes[name]
+    if len(shape) != 2 or not isinstance(shape[1], int):
+        raise UserError(f"{graph} gives `{name}` as {shape}, and not as rows of a known dimension; {fix}")
+    return shape[1]
 
 
 def _providers(device: str, available: Sequence[str]) -> list[str | tuple[str, dict[str, str]]]:

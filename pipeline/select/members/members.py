@@ -25,7 +25,7 @@ from pipeline.teacher.shared import fitted_members
 from pipeline.teacher.shared.composition import read_by_flow, unit
 from pipeline.teacher.shared.fitted_members import Reduction
 from pipeline.teacher.shared.members import own_views
-from pipeline.vectors.sets.shards import Half, Ids
+from pipeline.vectors.sets.shards import Half, Ids, places
 from pipeline.vectors.space import pca
 
 SAMPLE_TEXTS = 20_000
@@ -141,7 +141,7 @@ def _reduction(
 
 def _among(ids: Ids, shard: filling.Shard, chosen: Ids) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which texts of a shard are chosen."""
-    return np.isin(ids[shard.start : shard.stop], chosen, assume_unique=True)
+    return places(chosen, ids[shard.start : shard.stop])[1]
 
 
 def _told(chosen: Ids) -> dict[str, Any]:

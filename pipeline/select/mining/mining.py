@@ -12,12 +12,14 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.core import memory
 from pipeline.core.atomic import disk_errors
 from pipeline.core.progress import say
+from pipeline.data.common.texts import first_of_same
 from pipeline.params.corpus import Mine
 from pipeline.tasks import pairs
 from pipeline.vectors.sets.published import VectorSet, rows_of
-from pipeline.vectors.sets.shards import Ids
+from pipeline.vectors.sets.shards import Ids, places
 
 VIEW = "sentence"
 PART_BYTES = 64 << 20
@@ -120,7 +122,9 @@ class Miner:
         self._triplets = triplets.filter(pairs.IS_TRIPLET).sort(pairs.SORT, nulls_last=False)
         self._ids, self._vectors, self._params, self._path = ids, vectors, params, path
         known = triplets.drop_nulls("left_id")
-        anchors, positives = (self._rows(known[side]) for side in ("left_id", "right_id"))
+        # A text in another role is the same text.
+        self._same = first_of_same(ids)
+        anchors, positives = (self._same[self._rows(known[side])] for side in ("left_id", "right_id"))
         self._known = np.unique([self._pair(anchors, positives), self._pair(positives, anchors)])
 
     def mine(self) -> tuple[pl.DataFrame, Counts]:
@@ -168,13 +172,12 @@ class Miner:
         given = self._rows(_given(triplets))
         given_to = np.repeat(np.arange(len(triplets)), triplets["negative_ids"].list.len().to_numpy())
         near, cosines = self._nearest(anchors, near)
-        left = near >= 0
+        left, same, asked = near >= 0, self._same[near], self._same[anchors][:, None]
+        numbers = np.arange(len(triplets))[:, None]
         reasons = {
-            "anchor": near == anchors[:, None],
-            "positive": _contains(self._known, self._pair(anchors[:, None], near)),
-            "given": np.isin(
-                self._pair(np.arange(len(triplets))[:, None], near), self._pair(given_to, given)
-            ),
+            "anchor": same == asked,
+            "positive": places(self._known, self._pair(asked, same))[1],
+            "given": np.isin(self._pair(numbers, same), self._pair(given_to, self._same[given])),
             **dict(self._too_near(anchors, positives, near, cosines)),
         }
         for reason, against in reasons.items():
@@ -183,7 +186,7 @@ class Miner:
         left &= left.cumsum(axis=1) <= self._params.negatives
         counts.triplets += len(triplets)
         counts.mined += int(left.sum())
-        counts.from_documents += int((~_contains(named, near[left])).sum())
+        counts.from_documents += int((~places(named, near[left])[1]).sum())
         counts.add_cosines("positive", self._cosines(anchors, positives))
         counts.add_cosines("given", self._cosines(anchors[given_to], given))
         counts.add_cosines("mined", cosines[left])
@@ -263,7 +266,10 @@ def approximate_search(vectors: Unit, candidates: Rows) -> Search:
     """The cells nearest to an anchor are searched."""
     import faiss
 
-    cells = int(4 * math.sqrt(len(candidates)))
+    cells, dim = int(4 * math.sqrt(len(candidates))), vectors.shape[1]
+    # Candidates as float16 with their numbers, and what the cells are learnt from as float32.
+    size = len(candidates) * (2 * dim + 8) + min(len(candidates), CELL_SAMPLE * cells) * 4 * dim
+    memory.say_if_more(f"an index of {len(candidates):,} texts takes", size, "smaller collections take less")
     index: Any = faiss.index_factory(vectors.shape[1], f"IVF{cells},SQfp16", faiss.METRIC_INNER_PRODUCT)
     index.cp.seed, index.cp.niter = SEED, ROUNDS
     index.train(vectors[candidates[:: max(1, len(candidates) // (CELL_SAMPLE * cells))]])
@@ -291,9 +297,3 @@ def _rows_at_a_time(vectors: Unit) -> int:
 def _given(triplets: pl.DataFrame) -> pl.Series:
     """All given negatives, triplet by triplet."""
     return triplets["negative_ids"].explode().drop_nulls()
-
-
-def _contains(known: Rows, wanted: Rows) -> NDArray[np.bool_]:
-    """Which of `wanted` are in the ascending `known`."""
-    at = np.searchsorted(known, wanted)
-    return known[np.minimum(at, len(known) - 1)] == wanted

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,8 +16,9 @@ from pipeline.data.models.teacher_facts import TeacherFacts
 from pipeline.params.base import ROLES, Role
 from pipeline.params.runtime import Runtime
 from pipeline.params.teacher import OpenAiApiTeacher, Similarity
+from pipeline.teacher.shared import halves
 from pipeline.teacher.shared.borrowed_parts import borrowed_facts, save_borrowed
-from pipeline.teacher.shared.endpoint import Endpoint, Stopped, estimate_tokens
+from pipeline.teacher.shared.endpoint import BEGINNING, Endpoint, Stopped, estimate_tokens
 from pipeline.teacher.shared.local.unweighted import Reading
 from pipeline.teacher.shared.local.vocabulary import Vocabulary
 
@@ -95,7 +96,12 @@ class OpenAiApi:
         found = np.empty((len(texts), self.dims[VIEW]), np.float32)
         stop = Event()
         with ThreadPoolExecutor(limits.concurrency) as pool:
-            requests = [pool.submit(self._request, [inputs[row] for row in batch], stop) for batch in batches]
+            # The endpoint is made by this thread: it counts for all of them.
+            ask = partial(self._request, self.endpoint, stop)
+            requests = [
+                pool.submit(ask, [inputs[row] for row in batch], [texts[row] for row in batch])
+                for batch in batches
+            ]
             try:
                 wait(requests, return_when=FIRST_EXCEPTION)
             finally:
@@ -103,12 +109,27 @@ class OpenAiApi:
                 pool.shutdown(cancel_futures=True)
         done = np.zeros(len(texts), dtype=bool)
         for batch, request in zip(batches, requests, strict=True):
-            if not request.cancelled() and request.exception() is None:
+            if request.cancelled():
+                continue
+            error = request.exception()
+            if error is None:
                 found[batch] = request.result()
                 done[batch] = True
-        if not done.all():
-            rows = np.flatnonzero(done)
-            raise Unfinished(_fault(requests), rows, {VIEW: found[rows]})
+            elif isinstance(error, Unfinished) and error.vectors:
+                found[batch[error.rows]] = error.vectors[VIEW]
+                done[batch[error.rows]] = True
+        fault = "" if done.all() else _fault(requests)
+        with np.errstate(over="ignore"):
+            large = done & ~np.isfinite(found.astype(np.float16)).all(axis=1)
+        if large.any():
+            first, most = texts[int(large.argmax())][:BEGINNING], np.finfo(np.float16).max
+            fault = fault or (
+                f"{self.params.url}: values beyond {most:,.0f}, which float16 cannot hold, for {large.sum()} "
+                f"texts, the first of which begins {first!r}; remove these texts"
+            )
+        if fault:
+            rows = np.flatnonzero(done & ~large)
+            raise Unfinished(fault, rows, {VIEW: found[rows]})
         return dict.fromkeys(views, found)
 
     def cut(self, _texts: Sequence[str], _role: Role = "text") -> None:
@@ -122,10 +143,12 @@ class OpenAiApi:
         """The `sentence` vectors: an API has one way to be called."""
         return self.encode(texts, [VIEW])
 
-    def _request(self, inputs: Sequence[str], stop: Event) -> NDArray[np.float32]:
+    def _request(
+        self, endpoint: Endpoint, stop: Event, inputs: Sequence[str], texts: Sequence[str]
+    ) -> NDArray[np.float32]:
         """The vectors (n, d) of one request; `stop` is set if it fails."""
         try:
-            return self._checked(self.endpoint.embed(inputs, stop))
+            return self._checked(halves.embed(endpoint, inputs, texts, VIEW, stop))
         except BaseException:
             stop.set()
             raise

@@ -29,6 +29,8 @@ RETRIED = (408, 409, 425, 429)
 LACKING = (501, 505)
 TOO_LARGE = (400, 413, 422)
 """What servers say of a text that is longer than their model takes, among other things."""
+OF_A_TEXT = (400, 422)
+"""What they say of a text that they cannot do, beside errors of their own."""
 BEGINNING = 40
 """Characters of such a text that are shown."""
 TELLING = ("error", "message", "detail")
@@ -49,6 +51,17 @@ HINTS = {
     404: "check teacher.url and teacher.model",
     413: "lower runtime.api.texts_per_request or tokens_per_request",
 }
+
+
+class Refused(UserError):  # noqa: N818 - other texts may be done
+    """An answer that may be due to one of the request's texts."""
+
+    def __init__(self, message: str, fault: str, status: int | None) -> None:
+        super().__init__(message)
+        self.fault = fault
+        """What was wrong, without what to do about it."""
+        self.status = status
+        """None: success, but no vectors."""
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong with this request
@@ -81,32 +94,35 @@ class Endpoint:
             say(f"teacher.url: {OPEN_KEY.format(teacher.key_variable, teacher.url)}; use https")
         self._connection = Connection({"Authorization": f"Bearer {secret}"} if secret else {}, limits)
 
-    def embed(self, texts: Sequence[str], stop: Event) -> NDArray[np.float32]:
-        """Vectors (n, d) in the order of the texts.
+    def embed(self, texts: Sequence[str], stop: Event, retries: int | None = None) -> NDArray[np.float32]:
+        """Vectors (n, d) in the order of the texts, after so many retries; None: `runtime.api.retries`.
 
         Raises:
             UserError: the server refuses, keeps failing or answers nonsense, or a cap is reached.
+            Refused: so, and it may be due to one of the texts.
             Stopped: `stop` was set before the request came through.
         """
         estimate = sum(map(estimate_tokens, texts))
-        silent = 0.0
-        for attempt in range(self._limits.retries + 1):
+        retries = self._limits.retries if retries is None else retries
+        silent, status = 0.0, 0
+        for attempt in range(retries + 1):
             if stop.is_set():
                 raise Stopped
             self._spend(estimate)
             began, asked = time.monotonic(), 0.0
             answer = self._ask(texts)
             if isinstance(answer, str):
-                fault, silent = answer, silent + time.monotonic() - began
+                status, fault, silent = 0, answer, silent + time.monotonic() - began
                 if silent >= self._limits.give_up_seconds:
                     raise self._error(f"{fault}, and no answer for {silent:.1f} s; {LATER}")
             elif answer.is_success:
                 return self._vectors(answer, len(texts), estimate)
             else:
-                fault, asked = self._refusal(answer, texts, estimate), _wait(answer)
-            if attempt < self._limits.retries:
+                status, fault, asked = answer.status, self._refusal(answer, texts, estimate), _wait(answer)
+            if attempt < retries:
                 self._pause(attempt, asked, fault, stop)
-        raise self._error(f"{fault}, after {self._limits.retries} retries; {LATER}")
+        told = f"{fault}, after {retries} retries"
+        raise self._refused(told, LATER, status) if status >= 500 else self._error(f"{told}; {LATER}")
 
     def _ask(self, texts: Sequence[str]) -> Answer | str:
         """The server's answer, or how it failed to give one."""
@@ -136,8 +152,10 @@ class Endpoint:
         fault = f"HTTP {answer.status} ({self._message(answer)})"
         if _may_pass(answer.status):
             return fault
-        hints = [HINTS.get(answer.status, ""), _longest(answer.status, texts)]
-        raise self._error("; ".join([fault, *filter(None, hints)]))
+        hints = "; ".join(filter(None, [HINTS.get(answer.status), longest(answer.status, texts)]))
+        if answer.status in OF_A_TEXT:
+            raise self._refused(fault, hints, answer.status)
+        raise self._error(f"{fault}; {hints}" if hints else fault)
 
     def _spend(self, tokens: int) -> None:
         """Count a request, unless it exceeds a cap."""
@@ -165,12 +183,15 @@ class Endpoint:
         """Wait as long as the server asked for, or twice as long as before, and not all threads alike."""
         backoff = min(self._limits.backoff_seconds * 2**attempt, LONGEST_BACKOFF)
         seconds = max(asked, backoff * random.uniform(0.5, 1))
+        self.say_once(fault.partition(" (")[0], f"{self._url}: {fault}; trying again in {seconds:.1f} s")
+        stop.wait(seconds)
+
+    def say_once(self, kind: str, message: str) -> None:
+        """Say a message, the first of its kind."""
         with self._lock:
-            kind = fault.partition(" (")[0]
             if kind not in self._told:
                 self._told.add(kind)
-                say(f"{self._url}: {fault}; trying again in {seconds:.1f} s (said once)")
-        stop.wait(seconds)
+                say(f"{message} (said once)")
 
     def _vectors(self, response: Answer, count: int, estimate: int) -> NDArray[np.float32]:
         try:
@@ -180,7 +201,8 @@ class Endpoint:
             raise self._error(f"expected JSON, the answer is: {self._message(response)}") from None
         except Malformed as error:
             tells = isinstance(answer, dict) and any(place in answer for place in TELLING)
-            raise self._error(f"{error}: {self._message(response)}" if tells else str(error)) from None
+            told = f"{error}: {self._message(response)}" if tells else str(error)
+            raise self._refused(told, "", None) from None
         usage = answer.get("usage") if isinstance(answer, dict) else None
         billed = usage.get("total_tokens") if isinstance(usage, dict) else None
         if isinstance(billed, int) and billed > 0:
@@ -201,6 +223,10 @@ class Endpoint:
     def _error(self, message: str) -> UserError:
         """An error that names the server, and not the key."""
         return UserError(f"{self._url}: {self._clean(message)}")
+
+    def _refused(self, fault: str, hint: str, status: int | None) -> Refused:
+        told = str(self._error(fault))
+        return Refused(f"{told}; {hint}" if hint else told, told, status)
 
     def _clean(self, said: str) -> str:
         """One line without the key, however the server has written it."""
@@ -231,7 +257,7 @@ def _may_pass(status: int) -> bool:
     return status in RETRIED or (status >= 500 and status not in LACKING)
 
 
-def _longest(status: int, texts: Sequence[str]) -> str:
+def longest(status: int, texts: Sequence[str]) -> str:
     """The text that a server may have found too long."""
     if status not in TOO_LARGE:
         return ""

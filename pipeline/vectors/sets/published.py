@@ -21,7 +21,7 @@ from pipeline.core.atomic import write_text
 from pipeline.core.errors import UserError
 from pipeline.params.teacher import Similarity, Storage
 from pipeline.vectors.sets import int8
-from pipeline.vectors.sets.shards import Half, Ids, read_columns
+from pipeline.vectors.sets.shards import Half, Ids, places, read_columns
 
 MANIFEST = "manifest.json"
 READ_AHEAD = 2
@@ -258,9 +258,7 @@ def rows_of(ids: Ids, wanted: Ids, path: Path) -> NDArray[np.int64]:
     Raises:
         UserError: an id has no vector.
     """
-    at = np.searchsorted(ids, wanted)
-    found = at < len(ids)
-    found[found] = ids[at[found]] == wanted[found]
+    at, found = places(ids, wanted)
     if not found.all():
         raise UserError(
             f"{path} has no vector for {(~found).sum()} texts (first text_id {wanted[~found][0]}); "

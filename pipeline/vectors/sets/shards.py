@@ -22,6 +22,16 @@ Ids = NDArray[np.uint64]
 Half = int8.Half
 
 
+def places(
+    ids: NDArray[np.integer], sought: NDArray[np.integer]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Positions of those sought (any shape) in the ascending `ids` (n,), and which of them are there."""
+    at = np.searchsorted(ids, sought)
+    known = at < len(ids)
+    known[known] = ids[at[known]] == sought[known]
+    return at, known
+
+
 def vector_type(dim: int, value: pa.DataType | None = None) -> pa.DataType:
     """A column of vectors, of float16 unless said otherwise."""
     return pa.list_(pa.field("item", value or pa.float16(), nullable=False), dim)

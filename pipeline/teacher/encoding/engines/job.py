@@ -104,7 +104,9 @@ class Worker:
                 with told_of(key):
                     if not hasattr(teacher, "announce"):
                         tried.check(part.ids, part.texts, views, store, encode)
-                    encoded[-1] += filling.fill_shard(part.ids, part.texts, views, store, encode, advance)
+                    encoded[-1] += filling.fill_shard(
+                        part.ids, part.texts, views, store, encode, advance, rows=shard.rows
+                    )
                 # Not asked of the teacher: an API would be sent a text for it.
                 found = {view: store.dim(part.ids, view) for view in views}
                 dims[-1] |= {view: dim for view, dim in found.items() if dim is not None}

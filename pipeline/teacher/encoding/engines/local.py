@@ -3,12 +3,13 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
 from pathlib import Path
 from threading import Thread
+from typing import ParamSpec, TypeVar
 
 from pipeline.core.machine import cpus
 from pipeline.params.teacher import single_teachers
@@ -16,6 +17,8 @@ from pipeline.teacher.encoding.engines.dealing import deal
 from pipeline.teacher.encoding.engines.job import Filled, Job, Worker, total
 from pipeline.teacher.encoding.store.filling import Advance
 
+P = ParamSpec("P")
+T = TypeVar("T")
 THREADS = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")
 """Of torch and of the tokenizers; read when they are loaded."""
 
@@ -54,15 +57,24 @@ class Process:
 
     def fill(self, shard: str) -> Future[Filled]:
         """As `Worker.fill`."""
-        return self._pool.submit(_fill, shard)
+        return self._submit(_fill, shard)
 
     def try_texts(self, shard: str, note: Path) -> Future[str]:
         """As `Worker.try_texts`."""
-        return self._pool.submit(_try_texts, shard, note)
+        return self._submit(_try_texts, shard, note)
 
     def end(self) -> None:
         """End it after the shard that it is at."""
         self._pool.shutdown(cancel_futures=True)
+
+    def _submit(self, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> Future[T]:
+        """What fails also where the process died while it had nothing to do."""
+        try:
+            return self._pool.submit(work, *given, **named)
+        except BrokenProcessPool as error:
+            future = Future[T]()
+            future.set_exception(error)
+            return future
 
 
 def _why(error: BaseException) -> str | None:

@@ -116,6 +116,7 @@ def fill_shard(
     advance: Advance,
     *,
     numbered: bool = False,
+    rows: int | None = None,
 ) -> int:
     """Make the store hold the vectors of ascending `ids`: only those that it lacks are encoded.
 
@@ -127,6 +128,7 @@ def fill_shard(
         encode: the teacher.
         advance: told of the rows of every piece that is done.
         numbered: the texts are numbers of tokens, some of which have no vector.
+        rows: of the whole shard, of which these may be one role's; None: these are all.
 
     Returns:
         How many texts were encoded.
@@ -137,15 +139,15 @@ def fill_shard(
             store cannot be written.
     """
     lacking, dims = {}, {}
-    useless = {} if numbered else {view: Useless(view, len(ids)) for view in views}
+    useless = {} if numbered else {view: Useless(view, rows or len(ids)) for view in views}
     for view in views:
         present, found = store.load(ids, view)
         lacking[view] = ~present
         if found is not None:
             dims[view] = found.shape[1]
             if view in useless:
-                rows = np.flatnonzero(present)
-                useless[view].see(ids[rows], [texts[row] for row in rows.tolist()], found[rows])
+                known = np.flatnonzero(present)
+                useless[view].see(ids[known], [texts[row] for row in known.tolist()], found[known])
                 useless[view].check(store.fingerprint[:FINGERPRINT_LETTERS])
     encoded = 0
     for piece in pieces(texts):
@@ -153,10 +155,10 @@ def fill_shard(
         groups: defaultdict[bytes, list[str]] = defaultdict(list)
         for view in views:
             groups[piece[lacking[view][piece]].tobytes()].append(view)
-        for rows, together in ((np.frombuffer(rows, np.int64), group) for rows, group in groups.items()):
-            if len(rows):
+        for wanted, together in ((np.frombuffer(rows, np.int64), group) for rows, group in groups.items()):
+            if len(wanted):
                 keep = partial(_keep, store=store, dims=dims, useless=useless)
-                _encode(ids[rows], [texts[row] for row in rows.tolist()], together, encode, keep)
+                _encode(ids[wanted], [texts[row] for row in wanted.tolist()], together, encode, keep)
         encoded += int(np.any([lacking[view][piece] for view in views], axis=0).sum())
         advance(len(piece))
     for view, held_back in useless.items():

@@ -33,7 +33,7 @@ from pipeline.core.progress import say
 from pipeline.params.teacher import Encode, EnsembleTeacher, Storage, Teacher
 from pipeline.vectors.sets import int8
 from pipeline.vectors.sets.int8 import Packed
-from pipeline.vectors.sets.shards import Half, Ids, read_stored, write_shard
+from pipeline.vectors.sets.shards import Half, Ids, places, read_stored, write_shard
 
 HASH_LETTERS = 32
 FINGERPRINT_LETTERS = 16
@@ -126,7 +126,8 @@ class VectorStore:
         for path in self._files(ids, folders):
             # What cannot be opened is told by `load`.
             with suppress(pa.ArrowException, OSError, KeyError), pq.ParquetFile(path) as file:
-                present |= np.isin(ids, file.read(columns=["text_id"])["text_id"].to_numpy())
+                at, wanted = places(ids, file.read(columns=["text_id"])["text_id"].to_numpy())
+                present[at[wanted]] = True
         return present
 
     def add(self, ids: Ids, view: str, vectors: Half | Packed) -> None:
@@ -173,9 +174,9 @@ class VectorStore:
     def _parts(self, ids: Ids, view: str) -> Iterator[tuple[NDArray[np.int64], Half | Packed]]:
         """Rows of the ascending `ids` and their vectors, those of a file at a time."""
         for held, part in self._read(ids, view):
-            _, at, source = np.intersect1d(ids, held, assume_unique=True, return_indices=True)
-            if len(at):
-                yield at, part[source]
+            at, wanted = places(ids, held)
+            if wanted.any():
+                yield at[wanted], part[np.flatnonzero(wanted)]
 
     def _read(self, ids: Ids, view: str) -> Iterator[tuple[Ids, Half | Packed]]:
         """Ids and vectors of the files that can hold an id; damaged files are dropped, and said."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.core.errors import UserError
+from pipeline.data.common.texts import first_of_same
 from pipeline.data.tokens.mapped import positions
 from pipeline.data.tokens.tokens import Tokens
 from pipeline.params.finetune import Finetune
@@ -26,6 +27,7 @@ from pipeline.train.loop.world import World
 from pipeline.train.losses.shared.hsic import CODE_GAMMA_FINETUNING, Hsic
 from pipeline.train.losses.shared.infonce import infonce
 from pipeline.train.students.shared.base.interface import Student
+from pipeline.vectors.sets.shards import places
 
 CLIP_NORM = 1.0
 """Longest gradient of a step: the default of transformers' Trainer."""
@@ -68,8 +70,9 @@ class Finetuning:
         )
         self._negative_counts: Rows = hard.list.len().to_numpy().astype(np.int64)
         self._negative_starts: Rows = np.cumsum(self._negative_counts) - self._negative_counts
-        one = np.concatenate([self._anchors, self._positives])
-        other = np.concatenate([self._positives, self._anchors])
+        self._same = first_of_same(self._ids)
+        one = self._same[np.concatenate([self._anchors, self._positives])]
+        other = self._same[np.concatenate([self._positives, self._anchors])]
         in_order = np.lexsort((other, one))
         self._known = one[in_order], other[in_order]
         # There are no targets: texts are contrasted with other texts.
@@ -147,18 +150,19 @@ class Finetuning:
 
         Texts: n anchors, n positives, and the m hard negatives of all of them. Left out, (n, n + m): where a
         positive or hard negative is the anchor itself, or what another of the student's triplets calls its
-        positive, or the anchor its positive's.
+        positive, or the anchor its positive's: in whatever roles.
         """
         anchors, positives = self._anchors[rows], self._positives[rows]
         # A text that is an anchor's positive in this batch would be counted twice, once as its own negative.
         negatives = self._negatives[positions(self._negative_starts[rows], self._negative_counts[rows])]
         hard = np.setdiff1d(negatives, positives)
         candidates = np.concatenate([positives, hard])
-        starts, ends = (np.searchsorted(self._known[0], anchors, side) for side in ("left", "right"))
+        asked, same = self._same[anchors], self._same[candidates]
+        starts, ends = (np.searchsorted(self._known[0], asked, side) for side in ("left", "right"))
         left_out = np.stack(
             [
-                np.isin(candidates, np.append(self._known[1][start:end], anchor))
-                for anchor, start, end in zip(anchors, starts, ends, strict=True)
+                np.isin(same, np.append(self._known[1][start:end], anchor))
+                for anchor, start, end in zip(asked, starts, ends, strict=True)
             ]
         )
         np.fill_diagonal(left_out, False)
@@ -216,23 +220,15 @@ def _tokenised(
     """The ids and tokens of the texts that are named, ascending."""
     ids, parts = [np.empty(0, np.uint64)], []
     for part in texts:
-        chosen = part.filter(pl.Series(_found(named, part["text_id"].to_numpy())[1]))
+        chosen = part.filter(pl.Series(places(named, part["text_id"].to_numpy())[1]))
         ids.append(chosen["text_id"].to_numpy())
         parts.append(student.tokenise(chosen["text"].to_list()))
     return np.concatenate(ids), Tokens.joined(parts)
 
 
-def _found(ids: NDArray[np.uint64], sought: NDArray[np.uint64]) -> tuple[Rows, NDArray[np.bool_]]:
-    """Positions in the ascending `ids`, and which of those sought are there."""
-    at = np.searchsorted(ids, sought)
-    known = at < len(ids)
-    known[known] = ids[at[known]] == sought[known]
-    return at, known
-
-
 def _rows_of(ids: NDArray[np.uint64], sought: NDArray[np.uint64], path: Path) -> Rows:
     """Positions of those sought in the ascending `ids`."""
-    at, known = _found(ids, sought)
+    at, known = places(ids, sought)
     if not known.all():
         raise UserError(
             f"{path} names {(~known).sum()} texts (first text_id {sought[~known][0]}) that are none of the "
