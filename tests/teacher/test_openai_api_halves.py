@@ -75,6 +75,19 @@ def test_a_server_that_takes_fewer_at_once_is_asked_for_fewer_which_is_said(api,
     assert "batch size" in said
 
 
+@pytest.mark.parametrize("bad_first", [True, False])
+def test_vectors_of_another_dimension_are_not_taken_from_a_part_either(api, server, bad_first):
+    """The server has another model from the second request on, or from the third."""
+    shorter = change(lambda answer: [item.update(embedding=[1.0] * 5) for item in answer["data"]])
+    good = [] if bad_first else [change(lambda _: None)]
+    server.faults += [FAULTS["422"], *good, *[shorter] * 20]
+    with pytest.raises(Unfinished, match=r"HTTP 422| 5 dimensions") as stopped:
+        api(dimensions=8, texts_per_request=60, concurrency=1).encode(TEXTS, ["sentence"])
+    rows = stopped.value.rows.tolist()
+    assert len(rows) == (0 if bad_first else 30)
+    np.testing.assert_array_equal(stopped.value.vectors["sentence"], vectors(TEXTS)[rows])
+
+
 @pytest.mark.parametrize("value", [1e5, -1e30])
 def test_one_that_float16_cannot_hold_costs_no_other(api, server, value):
     teacher = api(dimensions=8, texts_per_request=16)

@@ -116,8 +116,10 @@ class OpenAiApi:
                 found[batch] = request.result()
                 done[batch] = True
             elif isinstance(error, Unfinished) and error.vectors:
-                found[batch[error.rows]] = error.vectors[VIEW]
-                done[batch[error.rows]] = True
+                part = error.vectors[VIEW]
+                if part.shape[1] == found.shape[1]:
+                    found[batch[error.rows]] = part
+                    done[batch[error.rows]] = True
         fault = "" if done.all() else _fault(requests)
         with np.errstate(over="ignore"):
             large = done & ~np.isfinite(found.astype(np.float16)).all(axis=1)

@@ -53,7 +53,7 @@ HINTS = {
 }
 
 
-class Refused(UserError):  # noqa: N818 - other texts may be done
+class Rejected(UserError):  # noqa: N818 - other texts may be done
     """An answer that may be due to one of the request's texts."""
 
     def __init__(self, message: str, fault: str, status: int | None) -> None:
@@ -99,7 +99,7 @@ class Endpoint:
 
         Raises:
             UserError: the server refuses, keeps failing or answers nonsense, or a cap is reached.
-            Refused: so, and it may be due to one of the texts.
+            Rejected: so, and it may be due to one of the texts.
             Stopped: `stop` was set before the request came through.
         """
         estimate = sum(map(estimate_tokens, texts))
@@ -122,7 +122,7 @@ class Endpoint:
             if attempt < retries:
                 self._pause(attempt, asked, fault, stop)
         told = f"{fault}, after {retries} retries"
-        raise self._refused(told, LATER, status) if status >= 500 else self._error(f"{told}; {LATER}")
+        raise self._rejected(told, LATER, status) if status >= 500 else self._error(f"{told}; {LATER}")
 
     def _ask(self, texts: Sequence[str]) -> Answer | str:
         """The server's answer, or how it failed to give one."""
@@ -154,7 +154,7 @@ class Endpoint:
             return fault
         hints = "; ".join(filter(None, [HINTS.get(answer.status), longest(answer.status, texts)]))
         if answer.status in OF_A_TEXT:
-            raise self._refused(fault, hints, answer.status)
+            raise self._rejected(fault, hints, answer.status)
         raise self._error(f"{fault}; {hints}" if hints else fault)
 
     def _spend(self, tokens: int) -> None:
@@ -202,7 +202,7 @@ class Endpoint:
         except Malformed as error:
             tells = isinstance(answer, dict) and any(place in answer for place in TELLING)
             told = f"{error}: {self._message(response)}" if tells else str(error)
-            raise self._refused(told, "", None) from None
+            raise self._rejected(told, "", None) from None
         usage = answer.get("usage") if isinstance(answer, dict) else None
         billed = usage.get("total_tokens") if isinstance(usage, dict) else None
         if isinstance(billed, int) and billed > 0:
@@ -224,9 +224,9 @@ class Endpoint:
         """An error that names the server, and not the key."""
         return UserError(f"{self._url}: {self._clean(message)}")
 
-    def _refused(self, fault: str, hint: str, status: int | None) -> Refused:
+    def _rejected(self, fault: str, hint: str, status: int | None) -> Rejected:
         told = str(self._error(fault))
-        return Refused(f"{told}; {hint}" if hint else told, told, status)
+        return Rejected(f"{told}; {hint}" if hint else told, told, status)
 
     def _clean(self, said: str) -> str:
         """One line without the key, however the server has written it."""

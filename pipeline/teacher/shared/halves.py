@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.errors import Unfinished, UserError
-from pipeline.teacher.shared.endpoint import BEGINNING, Endpoint, Refused, Stopped
+from pipeline.teacher.shared.endpoint import BEGINNING, Endpoint, Rejected, Stopped
 
 RETRIES = 1
 """Of a half, for its whole has had all of them."""
@@ -27,9 +27,10 @@ def embed(
     """
     try:
         return endpoint.embed(inputs, stop)
-    except Refused as refused:
+    except Rejected as refused:
         found = _Halves(endpoint, inputs, stop)
         row = found.search()
+        rows = np.flatnonzero(found.done)
         if found.done.all():
             endpoint.say_once(
                 "in halves",
@@ -37,7 +38,6 @@ def embed(
                 "goes on, lower runtime.api.texts_per_request",
             )
             return found.vectors
-        rows = np.flatnonzero(found.done)
         told = str(refused)
         if row is not None and (len(rows) or len(texts) == 1):
             text = texts[row]
@@ -77,7 +77,9 @@ class _Halves:
     def _is_done(self, first: int, last: int) -> bool:
         try:
             vectors = self._endpoint.embed(self._inputs[first:last], self._stop, RETRIES)
-        except Refused:
+        except Rejected:
+            return False
+        if self.done.any() and vectors.shape[1] != self.vectors.shape[1]:
             return False
         if not self.done.any():
             self.vectors = np.empty((len(self._inputs), vectors.shape[1]), np.float32)
