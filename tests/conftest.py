@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import small_students
 import torch
+import warm_python
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from project import Project
@@ -48,6 +49,7 @@ def _one_thread() -> None:
     """Tensors as small as the tests' are slower on several threads, above all beside another job."""
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start
+    warm_python.environment()
 
 
 @pytest.fixture(autouse=True)

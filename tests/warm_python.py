@@ -32,8 +32,16 @@ LIBRARIES = """
     dvc.commands.repro dvc.output dvc.repo dvc.stage.cache dvc.utils.serialize._yaml
 """
 UNREAD = {"PWD", "OLDPWD", "SHLVL", "_", "PATH", "PYTEST_CURRENT_TEST", "PIPELINE_CACHE"}
-"""Environment variables that nothing reads while it is imported; nor those whose names begin with DVC_."""
+UNREAD_BEGINNINGS = ("DVC_", "CELERY_", "_MP_FORK_")
+"""Environment variables that nothing reads while it is imported, and how the names of others begin. Celery
+runs queued experiments."""
 SCRIPT = '#!/bin/sh\nexec "{python}" -IS "{file}" "{address}" "{python}" {module} "$@"\n'
+
+
+@cache
+def environment() -> dict[str, str]:
+    """This process's at the first call, before a test has changed it: later ones have it again."""
+    return dict(os.environ)
 
 
 @cache
@@ -51,6 +59,7 @@ def folder() -> Path:
         listening.listen(16)
         server = subprocess.Popen(
             [sys.executable, __file__, str(listening.fileno())],
+            env=environment(),
             pass_fds=[listening.fileno()],
             stdin=subprocess.PIPE,  # it ends with this process
         )
@@ -147,7 +156,7 @@ def answer(connection: socket.socket, before: dict[str, str]) -> None:
 
 def is_read(name: str) -> bool:
     """Whether a library may read this environment variable while it is imported."""
-    return name not in UNREAD and not name.startswith("DVC_")
+    return name not in UNREAD and not name.startswith(UNREAD_BEGINNINGS)
 
 
 def run(module: str, arguments: list[str]) -> NoReturn:

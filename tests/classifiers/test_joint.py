@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
 from pipeline.classifiers.saved.head import Head
-from pipeline.classifiers.training.joint import TOKENS, parts_of
 from pipeline.classifiers.training.losses import first_states, loss, matched, patience
 from pipeline.classifiers.training.untuned import predict
 from pipeline.core.errors import UserError
@@ -124,12 +123,3 @@ def test_no_threshold_is_better_on_the_training_pairs(rows):
     tries = [accuracy_score(classes, similarity >= at) for at in np.arange(-5.5, 7)]
     assert accuracy_score(classes, found) == max(tries)
     assert (found == (similarity >= threshold)).all()
-
-
-def test_rows_go_through_in_parts_of_so_many_rows_and_tokens():
-    short, long = np.full(600, 10), np.full(100, 512)
-    assert [len(part) for part in parts_of(short)] == [256, 256, 88]
-    parts = [*parts_of(np.concatenate([short, long]))]
-    np.testing.assert_array_equal(np.concatenate(parts), np.arange(700))
-    lengths = [np.concatenate([short, long])[part].sum() for part in parts]
-    assert max(lengths) <= TOKENS + 512

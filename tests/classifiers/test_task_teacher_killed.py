@@ -6,13 +6,14 @@ from test_trainings import StopError, steps_of
 
 from pipeline.classifiers.training import joint
 from pipeline.core import kept_rows, resumable
+from pipeline.data.tokens import tokens
 
 
 def test_what_it_has_told_is_told_no_more_after_a_kill(tmp_path, monkeypatch):
     for name in ("cut", "whole"):
         block = {"read": "together", "kd": kd(tmp_path, **PKD), "train": QUICK}
         write_inputs(tmp_path / name, "bert", pair_rows(), **block)
-    monkeypatch.setattr(joint, "PART", 10)  # rows that are asked of at a time
+    monkeypatch.setattr(tokens, "PART", 10)  # rows that are asked of at a time
     asked, ask, made = [], joint.Joint.logits_and_states, kept_rows.made
 
     def noted(one, rows, layers):

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from classify_runs import change, classify, single_rows, write_inputs
+from refusals import refuses
 from ruamel.yaml import YAML
 from safetensors.torch import load_file, save_file
 
@@ -121,3 +122,18 @@ def test_a_finished_trainings_state_is_its_best_weights(tmp_path):
     assert steps_of(tmp_path, 50) == 50
     [state] = (tmp_path / "cache/training").glob("*.safetensors")
     assert {name.partition("/")[0] for name in load_file(state)} == {"best"}
+
+
+@pytest.mark.parametrize("rates", [[0.01, 1e30], [1e30, 0.01, 1e31]])
+def test_a_rate_that_diverges_loses_to_one_that_does_not(tmp_path, capfd, rates):
+    write_inputs(tmp_path, "static", single_rows(), train={**LEARNS, "lr": rates})
+    classify(tmp_path)
+    assert list(metrics_of(tmp_path)["dev"]) == ["0.01"]
+    assert metrics_of(tmp_path)["lr"] == 0.01
+    assert "lr 1e+30 is left out: the loss is" in capfd.readouterr().err
+
+
+def test_rates_that_all_diverge_are_refused(tmp_path):
+    write_inputs(tmp_path, "static", single_rows(), train={**LEARNS, "lr": [1e30, 1e31]})
+    with refuses("the loss is", "lower train.lr"):
+        classify(tmp_path)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from small_students import TEXTS
 
 from pipeline.data.tokens import tokens as module
-from pipeline.data.tokens.tokens import Tokens, tokenise
+from pipeline.data.tokens.tokens import PART_TOKENS, Tokens, parts_of, tokenise
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 
 LETTERS = letter_tokenizer().backend_tokenizer
@@ -41,6 +41,15 @@ def test_parts_are_all_sequences_in_order(lists):
         parts = [lists_of(part) for part in tokens_of(lists).in_parts()]
     assert [one for part in parts for one in part] == lists
     assert [len(part) for part in parts[:-1]] == [3] * (len(parts) - 1)
+
+
+def test_rows_go_through_in_parts_of_so_many_rows_and_tokens():
+    short, long = np.full(600, 10), np.full(100, 512)
+    assert [len(part) for part in parts_of(short)] == [256, 256, 88]
+    parts = [*parts_of(np.concatenate([short, long]))]
+    np.testing.assert_array_equal(np.concatenate(parts), np.arange(700))
+    lengths = [np.concatenate([short, long])[part].sum() for part in parts]
+    assert max(lengths) <= PART_TOKENS + 512
 
 
 @given(st.lists(SEQUENCES, max_size=3))

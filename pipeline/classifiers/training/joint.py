@@ -1,6 +1,6 @@
 """A student and a head, trained together on labelled texts or pairs (SRA, section 3.2)."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 from pipeline.classifiers.saved.head import Head
 from pipeline.classifiers.training.inputs import Inputs
 from pipeline.classifiers.training.losses import first_states, loss, patience
-from pipeline.data.tokens.tokens import PART
+from pipeline.data.tokens.tokens import parts_of
 from pipeline.params.classifiers import Classifier
 from pipeline.tasks.heads import Classes
 from pipeline.train.loop.checkpoint import Checkpoint
@@ -27,8 +27,6 @@ Score = Callable[[Classes, Classes], float]
 """True and predicted classes, (n,) each, to a score; the higher, the better."""
 
 CLIP_NORM = 1.0
-TOKENS = 16_384
-"""At a time where nothing is trained: rows may be pairs of 512 tokens, of a model of BERT's size."""
 SCALED_ROWS = 4096
 """Training rows by which the head's features are centred and scaled."""
 
@@ -211,15 +209,3 @@ def train(
         return -score(dev.classes, joint.predict(dev.texts, bfloat16=bfloat16))
 
     return fit(joint, backward, dev_value, settings, checkpoint, seconds)
-
-
-def parts_of(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Rows (of n) in order, at most as many at a time as a student encodes, and about TOKENS tokens.
-
-    Args:
-        lengths: tokens of each, (n,).
-    """
-    rows = np.arange(len(lengths))
-    for part in np.split(rows, range(PART, len(rows), PART)):
-        begun = (lengths[part].cumsum() - 1) // TOKENS
-        yield from np.split(part, np.flatnonzero(np.diff(begun)) + 1)

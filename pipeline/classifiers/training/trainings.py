@@ -16,6 +16,7 @@ from pipeline.classifiers.training.joint import Joint, new_head, train
 from pipeline.classifiers.training.start import Start
 from pipeline.classifiers.training.task import ClassifierTask
 from pipeline.core.errors import UserError
+from pipeline.core.progress import say
 from pipeline.data.common import texts
 from pipeline.params.classifiers import Classifier
 from pipeline.params.runtime import Runtime
@@ -23,6 +24,7 @@ from pipeline.tasks import classification
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.heads import Classes
 from pipeline.train.loop.checkpoint import Checkpoint
+from pipeline.train.loop.guard import DivergenceError
 from pipeline.train.loop.loop import Point
 from pipeline.train.loop.precision import takes_bfloat16
 from pipeline.train.loop.world import World
@@ -56,7 +58,7 @@ class Found:
 
     shipped: Training
     rates: dict[float, float]
-    """Learning rates with the dev score of each."""
+    """Learning rates that did not diverge with the dev score of each."""
     scores: dict[str, float]
     untuned: dict[str, float] | None
 
@@ -115,7 +117,11 @@ class Trainings:
         self._untuned = task.untuned(self._vectors(first)) if compares else None
 
     def run(self) -> Found:
-        """Train all of them."""
+        """Train all of them.
+
+        Raises:
+            DivergenceError: every learning rate diverges, or the chosen one of other seeds or shares.
+        """
         block, task = self._block, self._task
         rates = (
             RATES.get(self._start.params.kind, RATES_OF_ENCODERS)
@@ -123,14 +129,21 @@ class Trainings:
             else block.train.lr
         )
         seed = block.train.seed
-        rates = tuple(dict.fromkeys(rates))  # a training twice would wait for itself
-        shipped, dev = self._train(rates[0], seed, 1.0), dict.fromkeys(rates, 0.0)
-        dev[rates[0]], best = shipped.dev_score, rates[0]
-        for rate in rates[1:]:
-            other = self._train(rate, seed, 1.0)
+        shipped, best, dev = None, 0.0, dict[float, float]()
+        diverged: DivergenceError | None = None
+        for rate in dict.fromkeys(rates):  # a training twice would wait for itself
+            try:
+                other = self._train(rate, seed, 1.0)
+            except DivergenceError as error:
+                say(f"{self._name}: lr {rate:g} is left out: {error}")
+                diverged = error
+                continue
             dev[rate] = other.dev_score
-            if other.dev_score > shipped.dev_score:
+            if shipped is None or other.dev_score > shipped.dev_score:
                 shipped, best = other, rate
+        if shipped is None:
+            assert diverged is not None
+            raise diverged
         predicted: dict[float, list[Classes]] = {}
         for fraction in sorted({1.0, *block.fractions}):
             for number in range(seed, seed + block.seeds):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import normalize
 
 from pipeline.classifiers.training.inputs import Rows
-from pipeline.classifiers.training.joint import Joint, parts_of
+from pipeline.classifiers.training.joint import Joint
 from pipeline.classifiers.training.losses import matched
 from pipeline.classifiers.training.start import Start
 from pipeline.classifiers.training.task import ClassifierTask, Told
@@ -30,6 +30,7 @@ from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.models.locate import find_model, weights_hash
 from pipeline.data.models.teacher_facts import TeacherFacts
+from pipeline.data.tokens.tokens import parts_of
 from pipeline.params.classifiers import Classifier, ClassifierTrain, TunedTeacher
 from pipeline.params.runtime import Runtime
 from pipeline.params.students import Student, TransformerInit, TransformerStudent

@@ -22,6 +22,8 @@ CHUNK_CHARACTERS = 4_000_000
 """Of texts that are tokenised at once: until all are, each token takes some 155 bytes, a cut one too."""
 PART = 256
 """Texts that a student encodes at once."""
+PART_TOKENS = 16_384
+"""And tokens, give or take a text: some 60 bytes each for a dimension of its hidden states."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Tokens:
 
     def in_parts(self) -> Iterator["Tokens"]:
         """The sequences in order, as many at a time as a student encodes."""
-        yield from map(self.select, np.split(np.arange(len(self)), range(PART, len(self), PART)))
+        yield from map(self.select, parts_of(self.lengths))
 
     def without(self, token: int) -> "Tokens":
         """The same sequences with every occurrence of this token left out."""
@@ -90,6 +92,18 @@ class Tokens:
         if self.types is not None:
             types[mask] = self.types
         return types
+
+
+def parts_of(lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Rows (of n) in order, as many at a time as a student encodes.
+
+    Args:
+        lengths: tokens of each, (n,).
+    """
+    rows = np.arange(len(lengths))
+    for part in np.split(rows, range(PART, len(rows), PART)):
+        begun = np.maximum(lengths[part].cumsum() - 1, 0) // PART_TOKENS
+        yield from np.split(part, np.flatnonzero(np.diff(begun)) + 1)
 
 
 def has_types(config: "PreTrainedConfig", tokenizer: "PreTrainedTokenizerBase") -> bool:

@@ -65,7 +65,7 @@ def main(
         known = teacher_facts.read(facts)
         block = verdict(name, params.student(name), known, params.encode.hidden).block
     except Refused as refused:
-        _refuse(refused, out, untrained, curve, metrics_file)
+        _refuse(refused, World.join(params.runtime.device), out, untrained, curve, metrics_file)
         return
     world = World.join(params.runtime.device)
     card = model_card(name, block.kind, block, params.teacher, params.augment.enabled)
@@ -187,8 +187,12 @@ def _build(name: str, block: Student, vocabulary: Path, teacher: Path) -> Learne
     return learner
 
 
-def _refuse(refused: Refused, out: Path, untrained: Path, curve: Path, metrics_file: Path) -> None:
+def _refuse(
+    refused: Refused, world: World, out: Path, untrained: Path, curve: Path, metrics_file: Path
+) -> None:
     """Write the reason wherever a student would be."""
+    if not world.leads:
+        return
     say(f"distill: the teacher cannot give {refused}")
     for folder in (out, untrained):
         student_folder.write_refusal(refused, folder)

@@ -112,7 +112,8 @@ class TeacherStates:
         if not np.array_equal(ids[found.student], gather(self.tokens, found.stored, lengths)):
             raise UserError(
                 "loss: hidden_states needs the teacher's tokens, and the student reads others of the "
-                f"same text; {AGAIN}, or leave the loss out"
+                f"same text; {AGAIN}, or leave the loss out. Where the teacher's tokenizer cuts texts on the "
+                "left, init.max_length has to be the teacher's window"
             )
         return found
 

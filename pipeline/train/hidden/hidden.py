@@ -61,6 +61,8 @@ def main(
         "layers": layers,
         "max_tokens": hidden.max_tokens,
     }
+    if encoder.truncation_side != "right":
+        recipe["truncation_side"] = encoder.truncation_side
     kept = Path(params.runtime.cache) / FOLDER / fingerprint.of_json(recipe)[:LETTERS]
     streamed, shards, made = chain.from_iterable(texts.stream(corpus, "train")), list[Path](), 0
     with progress("hidden", len(ids), "texts") as advance:
@@ -97,6 +99,8 @@ class Encoder:
     """
 
     def __init__(self, parts: Path, facts: Path, device: str) -> None:
+        from transformers import AutoTokenizer
+
         from pipeline.core.machine import find_device
 
         self._device = find_device(device)
@@ -107,8 +111,9 @@ class Encoder:
         self.ends = special.index(0), special[::-1].index(0)
         """Special tokens before and after a text."""
         self.window = seal.read_json(facts, "look")["window"]
+        self.truncation_side: str = AutoTokenizer.from_pretrained(parts).truncation_side
         if self.window:
-            self._tokenizer.enable_truncation(self.window)
+            self._tokenizer.enable_truncation(self.window, direction=self.truncation_side)
         self.layers = int(self._model.config.num_hidden_layers)
         self.width = int(self._model.config.hidden_size)
 

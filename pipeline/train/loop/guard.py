@@ -11,6 +11,10 @@ LEAST = 0.01
 """A kernel's mean off the diagonal below which, or nearer to 1 than which, it is saturated."""
 
 
+class DivergenceError(UserError):
+    """A training whose loss or dev value is not finite."""
+
+
 def saturated_kernels(measures: Mapping[str, float], name: str) -> list[str]:
     """The kernels that no longer tell inputs apart, said on the terminal too: HSIC then has no gradient."""
     found = [
@@ -34,12 +38,12 @@ def check_finite(value: float, what: str, step: int, block: str) -> None:
         block: of the student, `train` or `finetune`, which has the settings; `classify`: of a classifier.
 
     Raises:
-        UserError: naming the step and what to change.
+        DivergenceError: naming the step and what to change.
     """
     if not np.isfinite(value):
         where = "train" if block == "classify" else block
         clipped = ", set its clip_norm" if block == "train" else ""
-        raise UserError(
+        raise DivergenceError(
             f"{what} is {value} at step {step}; lower {where}.lr{clipped}, or use precision: float32 where "
             "it is bfloat16"
         )

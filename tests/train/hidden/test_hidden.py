@@ -1,3 +1,4 @@
+import json
 import random
 import shutil
 from pathlib import Path
@@ -61,6 +62,24 @@ def test_states_are_those_of_transformers_to_half_a_step_of_int8(folder, most):
         off = np.abs(restored - right)
         assert (off <= 0.5001 * scales[:, :, None] + 1e-5).all()
         assert off.max() > 1e-4  # int8 it is
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_long_text_is_cut_where_the_teacher_cuts_it(folder, side):
+    write(folder, {"texts": 7, "layers": [0]})
+    run()
+    whole = read()
+    config = json_text.parse(Path("teacher/tokenizer_config.json").read_text())
+    write_text(Path("teacher/tokenizer_config.json"), json.dumps({**config, "truncation_side": side}))
+    facts = seal.read_json(Path("facts.json"), "look")
+    write_text(Path("facts.json"), seal.to_json(facts | {"window": 8}))
+    seal.write_folder(Path("teacher"))
+    run()
+    found = read()
+    for row in range(7):
+        all_of_it, cut = own(whole, row)[0], own(found, row)[0]
+        assert len(cut) == min(6, len(all_of_it))
+        assert cut == (all_of_it[-len(cut) :] if side == "left" else all_of_it[: len(cut)])
 
 
 @pytest.mark.parametrize("name", ["mpnet", "deberta-v2", "t5", "gpt2", "xlnet"])

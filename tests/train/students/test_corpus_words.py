@@ -2,6 +2,7 @@ import re
 from collections import Counter
 
 import pytest
+import small_tokenizers
 from model2vec.tokenizer import clean_and_create_vocabulary
 from refusals import refuses
 from skeletoken import TokenizerModel
@@ -44,6 +45,23 @@ def test_words_of_unknown_letters_and_tokens_that_no_merge_makes_are_left_alone(
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     row = None if unknown is None else 0
     assert split_words(tokenizer, row, [["ab ac c cc bb"]], 5, 1) == ["ab"]
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "unigram", "first"])
+def test_punctuation_is_no_part_of_a_word_and_no_word(kind):
+    """Of SentencePiece's, which split at spaces alone, with a mark before all words or all but the first."""
+    if kind == "first":
+        tokenizer = small_tokenizers.unigram().backend_tokenizer
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    else:
+        tokenizer = small_tokenizers.KINDS[kind]().backend_tokenizer
+    text = 'zebras run, zebras run. (zebras) zebras! "zebras" - well-oiled ... zebras'
+    found = split_words(tokenizer, None, [[text] * 3], 50, 2)
+    assert {word.strip("Ġ▁") for word in found} <= {"zebras", "run", "well", "oiled"}
+    mark = "Ġ" if kind == "byte-level" else "▁"
+    assert f"{mark}zebras" in found
+    added = with_words(tokenizer, found).encode("old zebras, zebras.", add_special_tokens=False)
+    assert added.tokens.count(f"{mark}zebras") == 2
 
 
 def test_memory_is_bounded_and_frequent_words_survive_it(monkeypatch):

@@ -127,6 +127,48 @@ def test_words_become_tokens_of_other_tokenizers(kind, tmp_path):
         np.testing.assert_allclose(found.vectors[ids[0]], states.mean(0), atol=1e-5)
 
 
+LISTED = ["cats", "banana", "smart", "island", "s.", "a.", "art is", "new york", "c++", "u.s."]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("the cats.", ["[UNK]", "cats", "[UNK]"]),
+        ("a banana.", ["[UNK]", "banana", "[UNK]"]),
+        ("smart island", ["smart", "island"]),
+        ("in new york.", ["[UNK]", "new york", "[UNK]"]),
+        ("c++, u.s. s.", ["c++", "[UNK]", "u.s.", "s."]),
+        ("(new york)", ["[UNK]", "new york", "[UNK]"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-level", "unigram"])
+def test_a_phrase_is_none_inside_words_and_punctuation_is_no_part_of_them(kind, text, tokens, tmp_path):
+    folder = write_teacher(tmp_path, small_tokenizers.KINDS[kind]())
+    found = word_vocabulary(LISTED, folder, subwords=False).tokenizer
+    unknown = found.encode("qqq").tokens[0]
+    spelled = [unknown if token == "[UNK]" else token for token in tokens]
+    assert [one.strip("Ġ▁ ") for one in found.encode(text).tokens] == spelled
+    more = word_vocabulary(LISTED, folder, subwords=True).tokenizer.encode(text, add_special_tokens=False)
+    assert [one for one in (token.strip("Ġ▁ ") for token in more.tokens) if one in LISTED] == [
+        one for one in tokens if one != "[UNK]"
+    ]
+
+
+@pytest.mark.parametrize("subwords", [True, False])
+def test_phrases_of_letters_that_are_words_each_are_found_everywhere(subwords, tmp_path):
+    """BERT's normaliser puts spaces around each Chinese letter, and would again."""
+    folder = write_teacher(tmp_path, small_tokenizers.wordpiece())
+    found = word_vocabulary(["北京", "大", "..."], folder, subwords=subwords).tokenizer
+    row = found.token_to_id("北京")
+    assert [found.encode(text).ids.count(row) for text in ("去北京大", "北京", "去 北京。", "北大京")] == [
+        1,
+        1,
+        1,
+        0,
+    ]
+    assert "..." in [token.strip() for token in found.encode("a wait...").tokens]
+
+
 def test_the_list_alone_is_the_vocabulary_without_subwords(bert, file, tmp_path):
     made = static.build(block(file, dim=4, init={"subwords": False}), bert)
     told = ["the sea", "unheard", "the unheard sea", "new york", "catsea"]

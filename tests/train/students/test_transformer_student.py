@@ -23,6 +23,7 @@ from transformers import (
     DebertaV2Model,
 )
 
+from pipeline.data.tokens import tokens as module_of_tokens
 from pipeline.teacher.kinds.hashing import letter_tokenizer
 from pipeline.train.students.kinds import bilstm, transformer
 from pipeline.train.students.shared import encoder as encoder_student
@@ -52,6 +53,24 @@ def test_vectors_are_the_projected_mean_of_the_last_hidden_states(parts):
             hidden = encoder(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
         expected = hidden.mean(dim=0) @ weights["weight"].T + weights["bias"]
         np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_projection_is_fitted_by_so_many_tokens_at_a_time(parts, monkeypatch):
+    """Memory is theirs, whatever the window: the same fit comes of it."""
+    whole = transformer.build(transformer_block(), parts)
+    tokens = whole.tokenise(TEXTS)
+    whole.fit_projection(tokens, targets())
+    monkeypatch.setattr(module_of_tokens, "PART_TOKENS", 40)
+    sizes, pooled = [], EncoderStudent._pooled
+    monkeypatch.setattr(
+        EncoderStudent, "_pooled", lambda self, part, *more: sizes.append(len(part.ids)) or pooled(self, part)
+    )
+    student = transformer.build(transformer_block(), parts)
+    student.fit_projection(tokens, targets())
+    assert sum(sizes) == len(tokens.ids)
+    assert 1 < len(sizes) < len(TEXTS)
+    assert max(sizes) < 40 + tokens.lengths.max()
+    np.testing.assert_allclose(own_vectors(student, TEXTS), own_vectors(whole, TEXTS), atol=1e-5)
 
 
 def test_fit_projection_lowers_the_mse_to_the_targets(parts):

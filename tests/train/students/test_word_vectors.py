@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from refusals import refuses
 
+from pipeline.train.students.shared.vector_files import rows_of
 from pipeline.train.students.shared.word_vectors import SPECIAL, read_word_vectors, table_of, word_tokenizer
 
 GLOVE = "the 0.5 -1 2e-1\n, 1 2 3\nCat 4 5 6\ncat 7 8 9\n"
@@ -103,14 +104,33 @@ def test_only_the_first_words_are_kept(tmp_path):
 
 
 def test_a_word_before_a_tab_may_hold_spaces(tmp_path):
-    words, vectors = read(write(tmp_path, "new york\t1 2\n. . .\t3\t4\n"))
-    assert words == ["new york", ". . ."]
-    assert vectors.tolist() == [[1, 2], [3, 4]]
+    words, vectors = zip(*rows_of(write(tmp_path, "new york\t1 2\n. . .\t3\t4\n")), strict=True)
+    assert words == ("new york", ". . .")
+    assert np.array(vectors).tolist() == [[1, 2], [3, 4]]
 
 
 def test_gloves_words_with_spaces_and_strange_characters(tmp_path):
-    words, _ = read(write(tmp_path, "the 1 2\n. . . 3 4\nat name@domain.com 5 6\n\x85 7 8\n\u2028 9 0\n"))
-    assert words == ["the", ". . .", "at name@domain.com", "\x85", "\u2028"]
+    path = write(tmp_path, "the 1 2\n. . . 3 4\nat name@domain.com 5 6\n\x85 7 8\n\u2028 9 0\n")
+    assert [word for word, _ in rows_of(path)] == ["the", ". . .", "at name@domain.com", "\x85", "\u2028"]
+
+
+def test_words_that_no_text_is_split_into_take_no_rows(tmp_path, capfd):
+    """GloVe's own: abbreviations, compounds, dots, what web pages left."""
+    unread = ["u.s.", "well-known", "...", "and/or", "<unk>", "don't", "\x85"]
+    lines = [f"{word} {row} 1" for row, word in enumerate(["the", *unread, "1.5", "n't", "Mr"])]
+    path = write(tmp_path, "\n".join(lines))
+    words, vectors = read(path, most=3)
+    assert words == ["the", "1.5", "n't"]
+    assert vectors[:, 0].tolist() == [0, 8, 9]
+    assert f"{path}: 3 words; left out: 7 that" in capfd.readouterr().err
+    tokenizer = word_tokenizer(read(path)[0], lowercase=False)
+    assert [tokenizer.tokenize(word) for word in read(path)[0]] == [[word] for word in read(path)[0]]
+
+
+def test_a_file_of_such_words_alone_is_refused(tmp_path):
+    path = write(tmp_path, "new-york 1 2\nu.s. 3 4\n")
+    with refuses(path, "no word vectors", "init.path"):
+        read(path)
 
 
 @pytest.mark.parametrize(

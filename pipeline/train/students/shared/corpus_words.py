@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.pre_tokenizers import PreTokenizer, Punctuation, Sequence, WhitespaceSplit
 
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
@@ -32,6 +33,8 @@ def split_words(
 ) -> list[str]:
     """The most frequent words of texts that a tokenizer splits into several pieces, as its model spells them.
 
+    A word has a letter or a digit, and no punctuation before or after it.
+
     Where the texts have more than DISTINCT words, the rarer ones of those so far are forgotten: a word that
     is rare at first may be counted too low.
 
@@ -48,6 +51,7 @@ def split_words(
     normalizer, splitter = tokenizer.normalizer, tokenizer.pre_tokenizer
     if splitter is None:
         raise UserError("init.words: the teacher's tokenizer does not split texts into words; set it to 0")
+    splitter = apart_from_punctuation(splitter)
     known = tokenizer.get_vocab()
     counts: Counter[str] = Counter()
     for part in texts:
@@ -61,9 +65,25 @@ def split_words(
         if count < min_count or len(words) == most:
             break
         pieces = pieces_of(word, tokenizer)
-        if len(pieces) > 1 and unknown not in pieces:
+        letters = tokenizer.decoder.decode([word]) if tokenizer.decoder else word
+        if len(pieces) > 1 and unknown not in pieces and any(map(str.isalnum, letters)):
             words.append(word)
     return words
+
+
+def apart_from_punctuation(splitter: PreTokenizer) -> PreTokenizer:
+    """What splits texts into words, where a splitter such as SentencePiece's leaves punctuation at them."""
+
+    def parts(by: PreTokenizer, text: str) -> list[str]:
+        return [part for part, _ in by.pre_tokenize_str(text)]
+
+    if len(parts(splitter, "a.")) > 1:
+        return splitter
+    # Without spaces, which would be words of their own before punctuation, if words are spelled as before.
+    found = Sequence([WhitespaceSplit(), Punctuation("isolated"), splitter])
+    if parts(found, "a b") == parts(splitter, "a b"):
+        return found
+    return Sequence([Punctuation("isolated"), splitter])
 
 
 def with_words(tokenizer: Tokenizer, words: list[str]) -> Tokenizer:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from pipeline.core.errors import UserError
 from pipeline.data.tokens.mapped import positions
-from pipeline.data.tokens.tokens import TYPES, Tokens, has_types, tokenise
+from pipeline.data.tokens.tokens import TYPES, Tokens, has_types, parts_of, tokenise
 from pipeline.encoders.packing.packing import PackedEncoder, can_pack, word_table
 from pipeline.params.students import FITTED
 from pipeline.train.students.shared import vocabulary
@@ -160,16 +160,14 @@ class EncoderStudent:
             fit_feed_forward(self._whole(), encoder, tokens, self._init.ridge_lambda, self.teacher_ids)
         if self._init.projection not in FITTED:
             return
-        rows = np.arange(min(len(tokens), self._init.ridge_rows))
-        pooled = torch.cat(
-            [self._pooled(tokens.select(part))[0] for part in np.split(rows, range(256, len(rows), 256))]
-        )
+        lengths = tokens.lengths[: self._init.ridge_rows]
+        pooled = torch.cat([self._pooled(tokens.select(part))[0] for part in parts_of(lengths)])
         linear = cast("Dense", self._model[2]).linear
         if self._init.projection == "orthogonal":
-            linear.weight.copy_(torch.from_numpy(orthogonal(pooled.numpy(), targets[rows]).T))
+            linear.weight.copy_(torch.from_numpy(orthogonal(pooled.numpy(), targets[: len(pooled)]).T))
             linear.bias.zero_()
             return
-        weights, bias = ridge(pooled.numpy(), targets[rows], self._init.ridge_lambda)
+        weights, bias = ridge(pooled.numpy(), targets[: len(pooled)], self._init.ridge_lambda)
         linear.weight.copy_(torch.from_numpy(weights.T))
         linear.bias.copy_(torch.from_numpy(bias))
 

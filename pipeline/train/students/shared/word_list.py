@@ -12,10 +12,11 @@ from pipeline.core.progress import say
 from pipeline.data import teacher_parts
 from pipeline.data.models.teacher_facts import used_tokens
 from pipeline.data.utf8 import lines_of
-from pipeline.train.students.shared.corpus_words import pieces_of, with_words
+from pipeline.train.students.shared.corpus_words import apart_from_punctuation, pieces_of, with_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from tokenizers.pre_tokenizers import PreTokenizer
 
 LONGEST = 100
 """Letters of a word or phrase: the teacher's encoder has positions for some 500 tokens."""
@@ -63,7 +64,8 @@ def word_vocabulary(words: list[str], teacher: Path, *, subwords: bool) -> Vocab
     """The vocabulary of a list of words, as model2vec's `distill(vocabulary=...)` makes it.
 
     A token's vector is the mean of the last hidden states of its pieces and the special tokens around them.
-    What the teacher's tokenizer splits into several words becomes one token too, wherever a text has it.
+    What the teacher's tokenizer splits into several words becomes one token too, wherever a text has it,
+    but not inside a word, as model2vec has it: "s." is none at the end of "cats.".
 
     Args:
         words: as `read_words` gives them.
@@ -75,12 +77,17 @@ def word_vocabulary(words: list[str], teacher: Path, *, subwords: bool) -> Vocab
             cannot be loaded.
     """
     base = _with_space_before(teacher_parts.read_tokenizer(teacher))
-    single, phrases = _spelled(words, base, known=set(base.get_vocab()) if subwords else set())
+    splitter = base.pre_tokenizer
+    if splitter is None:
+        raise UserError("init.word_list: the teacher's tokenizer does not split texts into words; remove it")
+    if not subwords:
+        splitter = apart_from_punctuation(splitter)
+    single, phrases = _spelled(words, base, splitter, known=set(base.get_vocab()) if subwords else set())
     if not single and not phrases:
         raise UserError(
             "init.word_list: all of its words are the teacher's tokens or nothing; take another list"
         )
-    made = with_words(base, single) if subwords else _whole_words(single, base)
+    made = with_words(base, single) if subwords else _whole_words(single, base, splitter)
     _add_phrases(made, phrases)
     rows = made.get_vocab_size()
     names = made.get_vocab(with_added_tokens=True)
@@ -122,16 +129,22 @@ def _with_space_before(tokenizer: "Tokenizer") -> "Tokenizer":
     return edited.to_tokenizer()
 
 
-def _spelled(words: list[str], tokenizer: "Tokenizer", known: set[str]) -> tuple[list[str], list[str]]:
-    """Words as a tokenizer's model spells them, and normalised phrases, each once and none that is known."""
-    normalizer, splitter = tokenizer.normalizer, tokenizer.pre_tokenizer
-    if splitter is None:
-        raise UserError("init.word_list: the teacher's tokenizer does not split texts into words; remove it")
+def _spelled(
+    words: list[str], tokenizer: "Tokenizer", splitter: "PreTokenizer", known: set[str]
+) -> tuple[list[str], list[str]]:
+    """Words as a tokenizer's model spells them, and phrases, each once and none that is known.
+
+    Phrases are normalised, but for those that the tokenizer, which does it again, would change once more.
+    """
+
+    def normalised(text: str) -> str:
+        return (tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text).strip()
+
     single: dict[str, None] = {}
-    phrases: dict[str, None] = {}
+    phrases: dict[str, str] = {}
     left_out: Counter[str] = Counter()
     for word in words:
-        plain = (normalizer.normalize_str(word) if normalizer else word).strip()
+        plain = normalised(word)
         parts = [part for part, _ in splitter.pre_tokenize_str(plain)] if plain else []
         token = parts[0] if len(parts) == 1 else plain
         if not parts:
@@ -140,30 +153,37 @@ def _spelled(words: list[str], tokenizer: "Tokenizer", known: set[str]) -> tuple
             left_out["tokens of the teacher"] += 1
         elif token in single or token in phrases:
             left_out["the same as others to the teacher's tokenizer"] += 1
+        elif len(parts) == 1:
+            single[token] = None
         else:
-            (single if len(parts) == 1 else phrases)[token] = None
+            phrases[token] = plain if normalised(plain) == plain else word
     if left_out:
         _tell(len(single) + len(phrases), left_out)
-    return list(single), list(phrases)
+    return list(single), list(phrases.values())
 
 
-def _whole_words(words: list[str], tokenizer: "Tokenizer") -> "Tokenizer":
-    """A tokenizer that splits texts as another one does, and knows these words."""
+def _whole_words(words: list[str], tokenizer: "Tokenizer", splitter: "PreTokenizer") -> "Tokenizer":
+    """A tokenizer that normalises texts as another one does, splits them so, and knows these words."""
     from tokenizers import Tokenizer, models
 
     vocabulary = {name: row for row, name in enumerate(dict.fromkeys([UNKNOWN, *words]))}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     if tokenizer.normalizer:
         made.normalizer = tokenizer.normalizer
-    made.pre_tokenizer = tokenizer.pre_tokenizer
+    made.pre_tokenizer = splitter
     return made
 
 
 def _add_phrases(tokenizer: "Tokenizer", phrases: list[str]) -> None:
+    """Add tokens for phrases: no parts of words, but punctuation may stand at a word."""
     from tokenizers import AddedToken
 
+    apart = [one[0].isalnum() or one[-1].isalnum() for one in phrases]
     tokenizer.add_tokens(
-        [AddedToken(one, single_word=False, lstrip=True, rstrip=True, normalized=True) for one in phrases]
+        [
+            AddedToken(one, single_word=whole, lstrip=True, rstrip=True, normalized=True)
+            for one, whole in zip(phrases, apart, strict=True)
+        ]
     )
 
 
