@@ -35,6 +35,6 @@ def build(
         return pl.concat(built.parts()), built.reports
 
 
-def read_texts(path: Path, column: str) -> pl.Series:
+def read_texts(path: Path, column: str, key: str | None = None) -> pl.Series:
     """All texts of a user's file."""
-    return pl.concat(texts_in_parts(path, column))
+    return pl.concat(texts_in_parts(path, column, key))

@@ -235,7 +235,7 @@ def _say_how_sure(report: Path, one: Row, other: Row) -> None:
         p = p if p.startswith("≤") else f"= {p}"
         apart = "they differ by more than the choice of test rows explains"
         said = f"{apart if test.real else 'the test rows cannot tell them apart'} (p {p})"
-    say(f"average with {found.confidence:.0%} interval: {averages}; {said}")
+    say(f"average with {numbers.level(found.confidence)} interval: {averages}; {said}")
 
 
 def _rows(mine: dict[str, Measure], theirs: dict[str, Measure], *, plain: bool) -> Iterator[list[str]]:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from glob import glob
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -30,6 +29,7 @@ from pipeline.params.teacher import (
     single_teachers,
     starting_teacher,
 )
+from pipeline.prepare.readers.named import named
 from pipeline.prepare.shared.wordnet_files import fault, wordnet_folder
 from pipeline.teacher.shared.elmo import options as elmo
 
@@ -251,12 +251,12 @@ def _wordnet_users(params: Params) -> Iterator[str]:
 
 def files(params: Params) -> list[Finding]:
     """The user's own files: one line if all are there, else one for each that is not."""
-    named = dict(params.user_files())
-    missing = {key: path for key, path in named.items() if not glob(path, recursive=True)}
+    given = dict(params.user_files())
+    missing = {key: path for key, path in given.items() if not named(path)}
     fix = "put it there, or edit the params file"
     if missing:
         return [Finding("files", f"{key}: {path} does not exist", fix) for key, path in missing.items()]
-    return [Finding("files", f"all {len(named)} that the params name")] if named else []
+    return [Finding("files", f"all {len(given)} that the params name")] if given else []
 
 
 def extras(params: Params) -> list[Finding]:

@@ -77,7 +77,8 @@ class FileSource(Documents):
     It may be an address: s3://BUCKET/FILE (`pip install s3fs`), gs://BUCKET/FILE (`pip install gcsfs`),
     hf://datasets/OWNER/NAME/FILE or file:///FILE."""
     column: str = "text"
-    """The column, or the key of a JSON line, that holds the text; not used for .txt."""
+    """The column, or the key of a JSON line, that holds the text. A .txt is a table with tabs where this is
+    given, else lines."""
     role: Role = "text"
     """What the texts are for: `query` and `document` have the teacher's prompts of these roles."""
     limit: Count | None = None
@@ -85,6 +86,11 @@ class FileSource(Documents):
     licence: LicenceName | None = None
     """Of the texts: an identifier of the hub, such as cc-by-4.0, or a name. It goes into the ledger and the
     model cards, and changes no student; null: they call it unknown."""
+
+    @property
+    def has_column(self) -> bool:
+        """Whether `column` is given."""
+        return "column" in self.model_fields_set
 
     @field_validator("path")
     @classmethod

@@ -36,23 +36,25 @@ class Head:
         return sum(map(len, self.texts)) / max(1, len(self.texts))
 
 
-def head_of(path: Path, column: str | None) -> Head:
+def head_of(path: Path, column: str | None, key: str | None = None) -> Head:
     """The head of a file of texts, or of a folder of NLTK's data.
 
     Args:
         path: the file.
         column: where its texts are; None: of the kinds of columns nothing is known, and a line is a text.
+        key: where params.yaml names the column: see `user_files.texts_in_parts`.
 
     Raises:
         UserError: it cannot be read.
     """
     if path.is_dir():
         return _wordnet(path)
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         with readable_or(path, "mend or remove it"):
             return _parquet(path, column)
-    if column is not None and {".csv", ".tsv"} & {*path.suffixes[-2:]}:
-        return _cells(path, column)
+    tables = {".csv", ".tsv", *([".txt"] if key else [])}
+    if column is not None and tables & {ending.lower() for ending in path.suffixes[-2:]}:
+        return _cells(path, column, key)
     try:
         lines, first = _lines(path)
     except (OSError, EOFError, zlib.error) as error:
@@ -70,10 +72,10 @@ def head_of(path: Path, column: str | None) -> Head:
     return Head(lines, _filled(texts))
 
 
-def _cells(path: Path, column: str) -> Head:
+def _cells(path: Path, column: str, key: str | None) -> Head:
     """Of a table whose cells may hold line breaks, so that only reading tells its rows."""
     rows, first = 0, pl.Series(column, [], pl.String)
-    for part in texts_in_parts(path, column):
+    for part in texts_in_parts(path, column, key):
         if rows < FIRST:
             first = pl.concat([first, part.rename(column).head(FIRST - rows)])
         rows += len(part)

@@ -8,30 +8,23 @@ import polars as pl
 
 from pipeline.core.errors import UserError
 from pipeline.data.common import texts as texts_file
-from pipeline.params.base import HUB, scheme_of
-from pipeline.params.corpus import Corpus, Documents, FileSource, HubSource, Source, TaskPairs, WordNetSource
+from pipeline.params.base import HUB
+from pipeline.params.corpus import TaskPairs
 from pipeline.params.evaluate import Task
 from pipeline.params.load import Params
-from pipeline.planning.heads import Head, head_of
+from pipeline.planning.heads import head_of
+from pipeline.planning.sources import CHARACTERS_A_TOKEN, OF_WORDNET, head_of_source
+from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.prepare import EVAL_TEXTS
-from pipeline.prepare.readers.remote import LOCAL
-from pipeline.prepare.readers.user_files import expand
-from pipeline.tasks.subtasks import spelled_out
+from pipeline.prepare.readers.named import expand
+from pipeline.tasks.subtasks import one_by_one, spelled_out
 
-CHARACTERS_A_TOKEN = 4.5
 ENDS = 2
 """Special tokens of a text."""
 BYTES_A_TOKEN = 4
 """By which the requests to an API are estimated."""
-OF_WORDNET = 160_000
-"""Texts of WordNet that are left of its glosses and examples."""
 GLOSS, LEMMA = 58.0, 24.0
 """Characters of a gloss and of a lemma, in the mean."""
-PASSAGE_WORDS, SENTENCE = 200, 100
-STAND_IN = (
-    "This sentence stands for every text that nobody has fetched so far, and is about as long as they are."
-)
-"""Of sources that are not here yet."""
 KEPT_BY_WORDNET = 0.78
 """New texts that substitution leaves for each source text."""
 WORDNET_SPLITS = 2
@@ -107,7 +100,8 @@ def sizes(params: Params, root: Path, up_to_date: frozenset[str]) -> Sizes:
         return count(path)
 
     heads = tuple(
-        _head(source, index, params.corpus, root) for index, source in enumerate(params.corpus.sources)
+        head_of_source(source, index, params.corpus, root)
+        for index, source in enumerate(params.corpus.sources)
     )
     sample = tuple(text for head in heads for text in head.texts)
     corpus_file = data / "corpus/corpus.parquet"
@@ -173,15 +167,25 @@ def first_texts(path: Path, most: int = 2048) -> tuple[str, ...]:
 
 def _evaluated(params: Params, root: Path) -> Texts | None:
     """The texts of all tasks; None without a task, where dev texts of the corpus stand for them."""
-    tasks = spelled_out(params).evaluate.tasks.values()
+    tasks = spelled_out(params).evaluate.tasks
     if not tasks:
         return None
-    found = sum((of_task(task, root) for task in tasks), Texts())
-    built_in = sum(task.kind.startswith("wordnet_") for task in tasks)
+    keys = _keys(params)
+    found = sum((of_task(task, keys[name], root) for name, task in tasks.items()), Texts())
+    built_in = sum(task.kind.startswith("wordnet_") for task in tasks.values())
     return Texts(round(found.number * (SHARED if built_in > 1 else 1)), found.characters)
 
 
-def of_task(task: Task, root: Path) -> Texts:
+def _keys(params: Params) -> dict[str, Keys]:
+    """Where params.yaml has each task, one by one."""
+    return {
+        one: Keys.of(one, block, name)
+        for name, block in params.evaluate.tasks.items()
+        for one in one_by_one({name: block})
+    }
+
+
+def of_task(task: Task, keys: Keys, root: Path) -> Texts:
     """The texts that a task adds to those that are encoded."""
     match task.kind:
         case "wordnet_relatedness":
@@ -195,21 +199,21 @@ def of_task(task: Task, root: Path) -> Texts:
         path
         for key in ("path", "train", "dev", "test", "candidates", "tables")
         if (named := getattr(task, key, None))
-        for path in _files(named, root)
+        for path in _files(named, keys.key(key), root)
     ]
     # A line of a labelled file has two texts at most, and is text for the most part.
     heads = [head_of(path, None) for path in files]
     return sum((Texts(head.rows, head.characters) for head in heads), Texts())
 
 
-def _files(pattern: str, root: Path) -> Sequence[Path]:
+def _files(pattern: str, key: str, root: Path) -> Sequence[Path]:
     """The files that a task's path names; those in it of a folder, none of a dataset of the hub."""
     if pattern.startswith(HUB):
         return []
     place = root / pattern
     if place.is_dir():
         return sorted(path for path in place.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return [path for path in expand(str(place), "evaluate.tasks") if path.is_file()]
+    return [path for path in expand(pattern, key, root) if path.is_file()]
 
 
 def _augmented(corpus: Texts, limit: int | None, share: float) -> Texts:
@@ -220,68 +224,14 @@ def _triplets(name: str, params: Params, root: Path) -> int:
     """Triplets of a data set of `finetune.data`."""
     block = params.finetune.data[name]
     if isinstance(block, TaskPairs):
-        rows = of_task(spelled_out(params).evaluate.tasks[block.task], root).number
+        task = spelled_out(params).evaluate.tasks[block.task]
+        rows = of_task(task, _keys(params)[block.task], root).number
         return min(rows, block.limit or rows)
     limit: int | None = getattr(block, "limit", None)
     path: str | None = getattr(block, "path", None)
     if path is None:  # WordNet's
         return limit or OF_WORDNET
-    rows = sum(head_of(one, None).rows for one in _files(path, root))
+    rows = sum(head_of(one, None).rows for one in _files(path, f"finetune.data.{name}.path", root))
     if not rows and not limit:
         raise UserError(f"finetune.data.{name}: {path} cannot be counted; give it a `limit`")
     return min(rows or limit or 0, limit or rows)
-
-
-def _unread(place: str, limit: int | None, key: str) -> Head:
-    """Of what is not here yet: as many texts as are wanted, of a sentence's length."""
-    if limit is None:
-        raise UserError(
-            f"{key}: how many texts {place} has is known once it is read; give it a `limit`, or run "
-            "`dvc repro prepare` and plan again"
-        )
-    return Head(limit, (STAND_IN,))
-
-
-def _head(source: Source, index: int, corpus: Corpus, root: Path) -> Head:
-    """How many texts a source gives, and the first of them."""
-    key = f"corpus.sources.{index}"
-    match source:
-        case WordNetSource():
-            rows, found = OF_WORDNET, head_of(root / "data/raw/nltk_data", None)
-        case HubSource():
-            return _unread(source.dataset, source.limit, key)
-        case FileSource():
-            if scheme_of(source.path) not in (None, "file"):
-                return _unread(source.path, source.limit, key)
-            files = expand(str(root / source.path.removeprefix(LOCAL)), f"{key}.path")
-            parts = [head_of(path, source.column) for path in files]
-            rows = sum(part.rows for part in parts)
-            found = Head(rows, tuple(text for part in parts for text in part.texts))
-    if isinstance(source, Documents):
-        rows, found = _cut(source, rows, found)
-    words = [text for text in found.texts if corpus.min_words <= len(text.split()) <= corpus.max_words]
-    kept = [text for text in words if len(text) <= corpus.max_chars] if not _passages(source) else found.texts
-    if found.texts and source.kind != "wordnet":
-        rows = round(rows * len(kept) / len(found.texts))
-    return Head(min(rows, source.limit or rows), tuple(kept))
-
-
-def _passages(source: Source) -> bool:
-    return isinstance(source, Documents) and source.split == "passages"
-
-
-def _cut(source: Documents, rows: int, found: Head) -> tuple[int, Head]:
-    """Rows and texts once documents are cut or joined."""
-    if source.join > 1:
-        joined = [" ".join(found.texts[i : i + source.join]) for i in range(0, len(found.texts), source.join)]
-        return rows // source.join, Head(rows, tuple(joined))
-    if source.split == "none":
-        return rows, found
-    longest = (
-        SENTENCE
-        if source.split == "sentences"
-        else CHARACTERS_A_TOKEN * (source.passage_tokens or PASSAGE_WORDS)
-    )
-    length = round(longest)
-    pieces = [text[i : i + length] for text in found.texts for i in range(0, max(len(text), 1), length)]
-    return round(rows * len(pieces) / max(1, len(found.texts))), Head(rows, tuple(pieces))

@@ -3,7 +3,6 @@
 It holds no licence: DVC runs nothing after `prepare` where a licence alone is edited.
 """
 
-import glob
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from pipeline.params.corpus import HubSource
 from pipeline.params.finetune_data import source_of
 from pipeline.params.load import Params
 from pipeline.prepare.corpus import Built
+from pipeline.prepare.readers.named import named
 from pipeline.prepare.readers.remote import named_files
 from pipeline.prepare.shared.wordnet_files import WORDNET_FILES, is_complete, wordnet_folder
 from pipeline.prepare.triplets import Report as TripletReport
@@ -114,9 +114,8 @@ def _places(block: object, key: str = "", cache: Path = Path()) -> dict[str, Any
 def _files(paths: Iterable[str]) -> list[dict[str, str]]:
     found = []
     for path in paths:
-        several = (Path(name) for name in sorted(glob.glob(path, recursive=True)))
-        named = [Path(path)] if Path(path).exists() else [one for one in several if one.is_file()]
-        found += [_file(one, without_folders(str(one))) for one in named]
+        places = [Path(path)] if Path(path).is_dir() else [one for one in named(path) if one.is_file()]
+        found += [_file(one, without_folders(str(one))) for one in places]
     return found
 
 

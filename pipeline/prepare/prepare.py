@@ -1,6 +1,5 @@
 """params.yaml's sources, tasks and fine-tuning data -> the corpus, the labelled pairs and their texts."""
 
-import glob
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cache, partial
@@ -20,6 +19,7 @@ from pipeline.prepare import dev as dev_file
 from pipeline.prepare import origins as origins_file
 from pipeline.prepare import window as window_file
 from pipeline.prepare.corpus import build
+from pipeline.prepare.readers.named import named
 from pipeline.prepare.rows import PROVENANCE_SCHEMA
 from pipeline.prepare.shared.cleaning import check_ids
 from pipeline.prepare.shared.wordnet_files import open_wordnet
@@ -135,8 +135,7 @@ def _with_theirs(part: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
 
 def _sees(raw: Path, pattern: str) -> bool:
     """Whether DVC sees all that a path or a glob names: of links it reads files, but enters no folder."""
-    named = [Path(pattern)] if Path(pattern).exists() else [*map(Path, glob.glob(pattern, recursive=True))]
-    parts = [part for one in named for part in (one, *one.rglob("*"))]
+    parts = [part for one in named(pattern) for part in (one, *one.rglob("*"))]
     folders = {part if part.is_dir() else part.parent for part in parts}
     return all(folder.resolve().is_relative_to(raw.resolve()) for folder in folders)
 

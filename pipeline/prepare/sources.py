@@ -42,7 +42,8 @@ def read_sources(
             case FileSource():
                 name = source.path
                 named = named_files(source.path, f"corpus.sources.{index}.path", cache)
-                rows = _of_files(named, source.column)
+                key = f"corpus.sources.{index}.column" if source.has_column else None
+                rows = _of_files(named, source.column, key)
             case HubSource():
                 name, rows = source.dataset, map(Rows, _hub_texts(source))
         times[name] += 1
@@ -55,10 +56,10 @@ def read_sources(
         yield SourceTexts(numbered, rows, source.limit, joined, cut, role)
 
 
-def _of_files(named: Sequence[tuple[str, Path]], column: str) -> Iterator[Rows]:
+def _of_files(named: Sequence[tuple[str, Path]], column: str, key: str | None) -> Iterator[Rows]:
     """The rows of one file after the other, under their names."""
     for name, path in named:
-        for number, part in enumerate(texts_in_parts(path, column)):
+        for number, part in enumerate(texts_in_parts(path, column, key)):
             yield Rows(part, name, begins=number == 0)
 
 

@@ -13,8 +13,9 @@ from pipeline.data.common.texts import fold
 from pipeline.params.corpus import FinetuneBlock, RetrievalTriplets, TaskPairs, TripletFile, WordNetTriplets
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label, only_named
 from pipeline.prepare.labelled.searches import COLLECTION_DUPLICATE, NO_ROWS, searches
+from pipeline.prepare.readers.named import expand
 from pipeline.prepare.readers.user_columns import VISIBLE, filled
-from pipeline.prepare.readers.user_files import expand, read_columns
+from pipeline.prepare.readers.user_files import read_columns
 from pipeline.prepare.sampling import keep_first, ranks
 from pipeline.prepare.wordnet.families import Families
 from pipeline.prepare.wordnet.triplets import triplets

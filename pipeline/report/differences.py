@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pipeline.report import recommend
 from pipeline.report.inputs import AVERAGE, TEACHER, Comparison, Significance
 from pipeline.report.leaderboard import Leaderboard
+from pipeline.report.numbers import level
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ def differences(significance: Significance, board: Leaderboard) -> Differences:
         tasks=tuple(_shown(test, significance) for test in tests if test.task != AVERAGE),
         note=(
             f"Both models are scored on the same {significance.samples:,} resamples of each task's rows. The "
-            f"range holds {significance.confidence:.0%} of the differences. If zero lies within it, the data "
-            "cannot tell the two models apart. Each student is compared with the teacher and with the "
+            f"range holds {level(significance.confidence)} of the differences. If zero lies within it, the "
+            "data cannot tell the two models apart. Each student is compared with the teacher and with the "
             "student next below it in average score; the best student is compared with all others. The "
             "p-values are not corrected for the number of tests."
         ),

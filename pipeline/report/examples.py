@@ -1,11 +1,15 @@
 """What the vectors find: nearest neighbours beside the teacher's, and where a student disagrees most."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.report.inputs import TEACHER
 from pipeline.report.numbers import NOTHING, number, score
 from pipeline.score.statistics.examined import Examples, Neighbour
+
+Question = tuple[str, str, tuple[str, ...]]
+"""Query, subset, and the texts that belong to the query."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,15 @@ def disagreements(examples: Mapping[str, Examples]) -> list[StudentView]:
 
 
 def _examples(task: str, examples: Mapping[str, Examples]) -> tuple[Example, ...]:
-    made: dict[tuple[str, str], Example] = {}
+    made: dict[tuple[Question, int], Example] = {}
     for student, found in examples.items():
+        asked: Counter[Question] = Counter()
         for near in found[task].nearest if task in found else ():
-            key = near.query, near.subset
+            question = near.query, near.subset, near.relevant
+            asked[question] += 1
+            key = question, asked[question]  # a choice may be asked again, with other candidates
             teacher = Column(TEACHER, near.teacher)
-            known = made.get(key) or Example(*key, near.relevant, near.belonging, (teacher,))
+            known = made.get(key) or Example(*question, near.belonging, (teacher,))
             made[key] = replace(known, columns=(*known.columns, Column(student, near.student)))
     return tuple(made.values())
 

@@ -215,7 +215,8 @@ def _steps(panel: Panel) -> "tuple[Domain, alt.Axis]":
     steps = sorted({step for line in panel.lines for step in line.steps})
     if panel.log:
         domain = steps[0] / 1.2, steps[-1] * 1.2
-        return domain, alt.Axis(values=axes.log_ticks(domain) or steps, format=PLAIN)
+        ticks = steps if steps[-1] < 2 * steps[0] else axes.log_ticks(domain)
+        return domain, alt.Axis(values=ticks, format=PLAIN)
     if len(steps) == 1:
         return (steps[0], steps[0] + 1), alt.Axis(values=steps, format=PLAIN)
     return (steps[0], steps[-1]), alt.Axis(tickCount=4, format=PLAIN)

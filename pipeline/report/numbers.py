@@ -18,6 +18,11 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.1f}%"
 
 
+def level(confidence: float) -> str:
+    """The confidence of an interval as a percentage, with all its digits."""
+    return f"{100 * confidence:.12g}%"
+
+
 def span(interval: Interval | None) -> str:
     """The ends of a score's interval; empty without one."""
     return f"{interval[0]:.3f}–{interval[1]:.3f}" if interval else ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pipeline.params.evaluate import AGREEMENT
 from pipeline.report.inputs import AVERAGE, KEPT, Size
 from pipeline.report.leaderboard import SHIPPED, Leaderboard, Row
-from pipeline.report.numbers import NOTHING, number, percent, percent_span, score, span, steadiness
+from pipeline.report.numbers import NOTHING, level, number, percent, percent_span, score, span, steadiness
 
 SPEED, LATENCY, PAIR = "sentences/s (speedup)", "ms/sentence p50 (p95)", "ms/pair"
 NOTES = (
@@ -90,7 +90,7 @@ def notes(board: Leaderboard) -> str:
     if board.machine:
         said.append(f"Speeds were measured on {board.machine}.")
     if board.confidence is not None:
-        said.append(f"Ranges are {board.confidence:.0%} bootstrap intervals over the rows of the tasks.")
+        said.append(f"Ranges are {level(board.confidence)} bootstrap intervals over the rows of the tasks.")
     return " ".join(said)
 
 

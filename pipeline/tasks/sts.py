@@ -25,7 +25,8 @@ def scores(pairs: pl.DataFrame, similarity: NDArray[np.float64]) -> dict[str, fl
     """Spearman's correlation of similarities and scores by both conventions.
 
     `spearman` puts all pairs together (the papers' "all"), `spearman_mean` is the mean over the subsets;
-    `pearson` is over all pairs. A constant side has no rank order: its correlation is 0.
+    `pearson` is over all pairs. A constant side has no rank order: its correlation is 0. A subset of one
+    pair, or whose scores are all the same, ranks nothing: the mean leaves it out, and is 0 if none is left.
 
     Args:
         pairs: score, subset.
@@ -35,13 +36,12 @@ def scores(pairs: pl.DataFrame, similarity: NDArray[np.float64]) -> dict[str, fl
 
     gold = pairs["score"].to_numpy().astype(np.float64)
     subsets = pairs["subset"].to_numpy()
-    per_subset = [
-        _spearman(similarity[subsets == name], gold[subsets == name]) for name in np.unique(subsets)
-    ]
+    rows = [subsets == name for name in np.unique(subsets)]
+    per_subset = [_spearman(similarity[one], gold[one]) for one in rows if np.ptp(gold[one]) > 0]
     constant = np.ptp(similarity) == 0 or np.ptp(gold) == 0
     return {
         "spearman": _spearman(similarity, gold),
-        "spearman_mean": float(np.mean(per_subset)),
+        "spearman_mean": float(np.mean(per_subset)) if per_subset else 0.0,
         "pearson": 0.0 if constant else float(pearsonr(similarity, gold).statistic),
         "pairs": len(pairs),
     }

@@ -54,6 +54,15 @@ def test_nothing_is_missing(project: Path) -> None:
     assert len(result.stdout.splitlines()) < 24
 
 
+@pytest.mark.parametrize("name", ["my texts [1].txt", "really?.txt"])
+def test_a_file_whose_name_looks_like_a_glob_is_found(project: Path, name: str) -> None:
+    source = {"kind": "files", "path": name}
+    assert name in line(doctor(corpus={"sources": [source], "dev_fraction": 0.2}), "files")
+    (project / name).touch()
+    found = line(doctor(corpus={"sources": [source], "dev_fraction": 0.2}), "files")
+    assert found == "ok\tfiles\tall 2 that the params name"
+
+
 def taught_by(model: str) -> dict:
     """Blocks of a classifier whose task teacher is a model."""
     block = {"student": "tiny", "start": "untrained", "task": "said", "kd": {"teacher": {"model": model}}}

@@ -10,6 +10,9 @@ from small_params import small_params
 from pipeline.data.common import texts as texts_file
 from pipeline.params.load import Params
 from pipeline.planning.sizes import Texts, sizes, tokens_of
+from pipeline.prepare.folded import FoldedTexts
+from pipeline.prepare.rows import Told, texts_of
+from pipeline.prepare.sources import read_sources
 
 WORDS = "one two three four five six"
 
@@ -42,6 +45,71 @@ def test_texts_that_the_corpus_drops_are_left_out_of_the_estimate(sources):
     assert set(found.sample) == {WORDS}
     assert found.sets["eval"].number == 21  # a line is a text
     assert not found.counted
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("今天第1个城市的天气非常好，我们一起去公园散步吧。", 40),
+        ("今日は とても いい天気ですね", 40),
+        ("好。", 0),
+        ("字" * 101, 0),
+        ("one\u00a0two\u2003three", 40),
+        ("one  \u200b two", 0),
+    ],
+)
+def test_words_are_counted_as_prepare_counts_them(sources, line, kept):
+    Path("texts.csv").write_text("text\n" + f"{WORDS}\n" * 10 + f"{line}\n" * 40)
+    block = params()
+    assert sizes(block, sources, frozenset()).sets["corpus"].number == 10 + kept
+    read = read_sources(block.corpus.sources, None, None, sources / ".cache")
+    nothing = FoldedTexts(pl.Series([], dtype=pl.String))
+    rows = [part for source in read for part in texts_of(source, block.corpus, nothing, Told())]
+    assert sum(map(len, rows)) == 10 + kept
+
+
+def test_a_root_is_no_part_of_a_glob(sources):
+    root = sources / "we [ird]"
+    root.mkdir()
+    for name in ("text1.txt", "text2.txt", "pair.tsv"):
+        (root / name).write_text(f"{WORDS}\n" * 50)
+    document = small_params(evaluate={"tasks": {"pairs": {"kind": "sts", "path": "*.tsv"}}})
+    document["corpus"]["sources"][0]["path"] = "text*.txt"
+    found = sizes(Params.model_validate(document), root, frozenset())
+    assert (found.sets["corpus"].number, found.sets["eval"].number) == (100, 50)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "data", "key"),
+    [
+        ({"mine": {"kind": "sts", "path": "none*.tsv"}}, {}, "evaluate.tasks.mine.path"),
+        (
+            {"mine": {"kind": "classification", "train": "pairs.tsv", "test": "none.tsv"}},
+            {},
+            "evaluate.tasks.mine.test",
+        ),
+        ({"words": {"kind": "pearl", "path": "none"}}, {}, "evaluate.tasks.words.path"),
+        (
+            {"pairs": {"kind": "sts", "path": "pairs.tsv"}},
+            {"far": {"kind": "triplets", "path": "none.csv"}},
+            "finetune.data.far.path",
+        ),
+    ],
+)
+def test_files_that_are_not_there_are_named_with_their_key(sources, tasks, data, key):
+    document = small_params(evaluate={"tasks": tasks}, finetune={"data": data, "mine": None})
+    with refuses(f"{key}: none"):
+        sizes(Params.model_validate(document), sources, frozenset())
+
+
+def test_a_text_file_with_a_column_is_counted_as_a_table(sources):
+    Path("snli.txt").write_text("label\tsentence1\n" + f"neutral\t{WORDS}\n" * 30)
+    found = sizes(params(path="snli.txt", column="sentence1"), sources, frozenset())
+    assert found.sets["corpus"] == Texts(30, len(WORDS))
+    Path("plain.txt").write_text(f"{WORDS}\n" * 30)
+    assert sizes(params(path="plain.txt"), sources, frozenset()).sets["corpus"].number == 30
+    with refuses("corpus.sources.0.column", "plain.txt", "remove `column`"):
+        sizes(params(path="plain.txt", column="text"), sources, frozenset())
 
 
 def test_a_limit_and_what_is_joined_bound_the_texts(sources):

@@ -45,6 +45,28 @@ CASES = {
         {"qrels/test.tsv": lines(("query-id", "corpus-id", "score"), ("q1", "d1", "0"))},
         ("qrels test", "score"),
     ),
+    "beir: fractions of several values": (
+        BEIR,
+        {
+            "qrels/test.tsv": lines(
+                ("query-id", "corpus-id", "score"),
+                ("q1", "d1", "1.0"),
+                ("q1", "d2", "0.5"),
+                ("q1", "d3", "0.1"),
+            )
+        },
+        ("test.tsv, row 2 ", "score", "'0.5'", "not whole", "multiply all of them by 10"),
+    ),
+    "beir: a huge grade": (
+        BEIR,
+        {"qrels/test.tsv": lines(("query-id", "corpus-id", "score"), ("q1", "d2", "1"), ("q1", "d1", "3e9"))},
+        ("test.tsv, row 2 ", "score", "'3e9'", "1,000", "divide"),
+    ),
+    "msmarco: a half grade": (
+        MARCO,
+        {"qrels.dev.tsv": lines(("7", "0", "1", "2"), ("7", "0", "2", "2.5"))},
+        ("qrels.dev.tsv, row 2 ", "relevance", "'2.5'", "multiply"),
+    ),
     "beir: empty qrels": (BEIR, {"qrels/test.tsv": ""}, ("test.tsv", "params.yaml or fill it")),
     "beir: empty corpus": (BEIR, {"corpus.jsonl": ""}, ("corpus.jsonl ", "empty")),
     "beir: empty queries": (BEIR, {"queries.jsonl": "\n"}, ("queries.jsonl ", "empty")),

@@ -1,10 +1,16 @@
+from pathlib import Path
+
 import polars as pl
 from built_corpus import NOTHING, build, source
 from refusals import refuses
+from ruamel.yaml import YAML
+from small_params import small_params
 
 from pipeline.data.common.texts import CORPUS_SCHEMA, fold
 from pipeline.params.corpus import Corpus
+from pipeline.params.load import load
 from pipeline.prepare.shared.cleaning import check_ids
+from pipeline.prepare.sources import read_sources
 
 
 def corpus_params(**fields):
@@ -121,3 +127,25 @@ def test_two_texts_with_one_id_are_an_error_that_names_both():
     with refuses("text_id 7", "'left'", "'right'", "remove one"):
         check_ids(texts)
     check_ids(pl.DataFrame({"text_id": [7, 7], "text": ["same", "same"]}))
+
+
+def test_a_column_of_params_yaml_makes_tables_of_text_files(folder):
+    Path("a.txt").write_text("gold\tpremise\nno\tone two three\n")
+    Path("b.tsv").write_text("premise\nfour five six\n")
+    table = {"kind": "files", "path": "[ab].t*", "column": "premise"}
+    lines = {"kind": "files", "path": "a.txt"}
+
+    def texts(*sources):
+        with Path("params.yaml").open("w") as file:
+            YAML().dump(small_params(corpus={"sources": list(sources)}), file)
+        params = load(Path("params.yaml"))
+        sources = read_sources(params.corpus.sources, None, None, Path(".cache"))
+        return [[text for rows in source.rows for text in rows.texts] for source in sources]
+
+    assert texts(lines, table) == [
+        ["gold\tpremise", "no\tone two three"],
+        ["one two three", "four five six"],
+    ]
+    Path("a.txt").write_text("one two three\n")
+    with refuses("corpus.sources.1.column", "'premise'", "a.txt", "remove `column`"):
+        texts(lines, table)

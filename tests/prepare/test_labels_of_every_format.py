@@ -10,7 +10,7 @@ import pytest
 from refusals import refuses
 
 from pipeline.params.evaluate import Evaluate
-from pipeline.prepare.readers.user_columns import flags
+from pipeline.prepare.readers.user_columns import flags, whole_numbers
 from pipeline.prepare.readers.user_files import read_columns
 from pipeline.prepare.tasks import evaluation
 
@@ -81,6 +81,45 @@ def test_labels_and_rows_without_one(write, labels, kept):
     assert len(pairs) == 2 * (ROWS - without)
     named = {"training_row_without_label": without, "test_row_without_label": without}
     assert dropped == (named if without else {})
+
+
+def test_pandas_floats_and_whole_numbers_are_one_label(write):
+    train = write("train", {"text": texts(), "label": [0.0, 1.0, None] * 10})
+    dev = write("dev", {"text": texts(2 * ROWS), "label": [1, 0] * 15})
+    pairs, _ = read(train, write("test", {"text": texts(ROWS), "label": [0, 1] * 15}), dev=dev)
+    assert {subset: set(rows["label"]) for (subset,), rows in pairs.group_by("subset")} == {
+        "train": {"0", "1"},
+        "dev": {"0", "1"},
+        "test": {"0", "1"},
+    }
+
+
+def test_one_file_of_json_may_spell_a_number_in_two_ways(tmp_path):
+    """-0.0 is 0; halves stay."""
+    lines = {name: tmp_path / f"{name}.jsonl" for name in ("train", "test")}
+    for name, path in lines.items():
+        rows = [{"text": f"{name} {row}", "label": [-1, -1.0, 0, -0.0, 1.5][row % 5]} for row in range(ROWS)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pairs, _ = read(*map(str, lines.values()))
+    assert set(pairs["label"]) == {"-1", "0", "1.5"}
+    tasks = {"mine": {"kind": "clustering", "path": str(tmp_path / "*.jsonl")}}
+    clusters = evaluation(Evaluate.model_validate({"tasks": tasks}).tasks, None).pairs
+    assert clusters["label"].value_counts().sort("label").rows() == [("-1", 24), ("0", 24), ("1.5", 12)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "spelled"),
+    [
+        (["1.0", "10.00", "2", None], {"1.0": "1", "10.00": "10"}),
+        (["01", "01.0", "+1", "1.10", "1e3"], {}),
+        (["1.0", "2", "beta"], {}),
+        (["1.0", "nan"], {}),
+        (["-0", "12345678901234567891.0"], {"-0": "0", "12345678901234567891.0": "12345678901234567891"}),
+        ([], {}),
+    ],
+)
+def test_only_whole_numbers_among_numbers_are_spelled_anew(labels, spelled):
+    assert whole_numbers(labels) == spelled
 
 
 @pytest.mark.parametrize("label", [None, "-"])

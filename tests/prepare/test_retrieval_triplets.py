@@ -19,7 +19,7 @@ def test_beirs_judgements_are_triplets_and_what_is_left_out_is_counted(tmp_path)
     queries = [{"_id": f"q{n}", "text": f"what is {n}"} for n in range(3)]
     for name, rows in (("corpus", documents), ("queries", queries)):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    judged = [("q0", "d1", 1), ("q1", "d2", 0), ("q1", "d9", 1), ("q9", "d1", 1), ("q2", "d0", 1)]
+    judged = [("q0", "d1", 0.3), ("q1", "d2", 0), ("q1", "d9", 5000), ("q9", "d1", 1), ("q2", "d0", 1)]
     (tmp_path / "qrels").mkdir()
     lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in judged)]
     (tmp_path / "qrels/train.tsv").write_text("\n".join(lines))

@@ -2,9 +2,7 @@ import csv
 import gzip
 import json
 import os
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -18,8 +16,8 @@ from refusals import refuses
 from pipeline.core.errors import UserError
 from pipeline.prepare.readers import delimited, user_columns, user_files
 from pipeline.prepare.readers.beir import read_beir
+from pipeline.prepare.readers.named import expand
 
-NOBODY = 65534
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text != "\ufeff")
 
 
@@ -40,6 +38,43 @@ def test_lines_of_a_text_file(tmp_path, name, content, monkeypatch):
     monkeypatch.setattr(delimited, "LINES_AT_A_TIME", 2)
     texts = read_texts(write(tmp_path / name, content), "ignored")
     assert texts.to_list() == ["one\r", "", "two \u2028 still two"]
+
+
+TABLE = "gold_label\tsentence1\tsentence2\nneutral\tA man looks.\tHe sleeps.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "texts"),
+    [
+        ("snli.txt", TABLE, "sentence1", ["A man looks."]),
+        ("snli.txt.gz", TABLE, "sentence2", ["He sleeps."]),
+        ("quoted.TXT", '"id"\t"two ""words"""\r\n1\t"a\tb"\r\n2\t\r\n', 'two "words"', ["a\tb", None]),
+    ],
+)
+def test_a_text_file_with_a_column_that_is_given_is_a_table(tmp_path, name, content, column, texts):
+    path = write(tmp_path / name, content)
+    assert read_texts(path, column, "corpus.sources.0.column").to_list() == texts
+    assert len(read_texts(path, column)) == len(texts) + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("one\ntwo\tthree\n", ("'text'", "no tab", "remove `column`")),
+        ("one\ttwo\n", ("'text'", "one, two", "remove `column`")),
+        ("\none\n", ("no tab",)),
+        ("", ("is empty",)),
+    ],
+)
+def test_a_text_file_without_the_column_is_refused(tmp_path, content, named):
+    path = write(tmp_path / "x.txt", content)
+    with refuses(path, *named, *(["corpus.sources.3.column"] if content else [])):
+        read_texts(path, "text", "corpus.sources.3.column")
+
+
+@pytest.mark.parametrize("name", ["X.CSV", "x.Csv.gz"])
+def test_an_ending_in_capitals_is_the_same(tmp_path, name):
+    assert read_texts(write(tmp_path / name, "id,text\n1,one\n"), "text").to_list() == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -162,57 +197,6 @@ def test_a_score_out_of_bounds(tmp_path):
         user_columns.numbers(scores, path, (0, 5))
 
 
-def test_globs_are_sorted_and_reach_into_folders(tmp_path):
-    (tmp_path / "sub").mkdir()
-    for name in ("b.txt", "a.txt", "sub/c.txt"):
-        write(tmp_path / name, "x")
-    found = user_files.expand(str(tmp_path / "**" / "*.txt"), "corpus.sources.0.path")
-    assert [path.name for path in found] == ["a.txt", "b.txt", "c.txt"]
-
-
-def test_a_glob_passes_over_nothing_that_it_cannot_read(tmp_path):
-    write(tmp_path / "a.txt", "x")
-    (tmp_path / "b.txt").symlink_to(tmp_path / "unmounted" / "b.txt")
-    with refuses("corpus.sources.0.path", tmp_path / "b.txt", "a link to nothing", "remove it"):
-        user_files.expand(f"{tmp_path}/*.txt", "corpus.sources.0.path")
-    (tmp_path / "b.txt").unlink()
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x")
-    with refuses("corpus.sources.0.path", "caf\\udce9.txt", "not UTF-8", "rename"):
-        user_files.expand(f"{tmp_path}/*.txt", "corpus.sources.0.path")
-
-
-@pytest.mark.parametrize("pattern", ["*.txt", "*/*.txt", "**/*.txt", "shut/*.txt", "shut/a.txt"])
-def test_a_folder_that_may_not_be_read_is_not_empty(pattern):
-    user = os.geteuid()
-    with tempfile.TemporaryDirectory() as name:  # that of pytest is closed to others
-        folder = Path(name)
-        (folder / "shut").mkdir()
-        write(folder / "shut" / "a.txt", "x")
-        write(folder / "b.txt", "x")
-        folder.chmod(0o755)
-        (folder / "shut").chmod(0)
-        try:
-            if not user:
-                os.seteuid(NOBODY)
-            if pattern == "*.txt":
-                assert user_files.expand(f"{folder}/{pattern}", "path") == [folder / "b.txt"]
-                return
-            with refuses("path", folder / "shut", "may not be read", "permissions"):
-                user_files.expand(f"{folder}/{pattern}", "path")
-        finally:
-            os.seteuid(user)
-            (folder / "shut").chmod(0o755)
-
-
-@pytest.mark.parametrize(
-    ("name", "fix"),
-    [("none.txt", "correct the path"), ("*.csv", "correct the path"), ("", "*.txt")],
-)
-def test_a_path_without_a_file(tmp_path, name, fix):
-    with refuses("corpus.sources.0.path", f"{tmp_path}/{name}", fix):
-        user_files.expand(f"{tmp_path}/{name}", "corpus.sources.0.path")
-
-
 def beir(tmp_path, qrels):
     (tmp_path / "qrels").mkdir()
     write(
@@ -239,6 +223,15 @@ def test_beir(tmp_path):
 def test_beir_judgements_at_fault(tmp_path):
     with refuses("test.tsv, row 1 ", "score", "'yes'", "number"):
         read_beir(beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\td1\tyes\n"), "test")
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [["0.5", "0.5", "0"], ["1.0", "2.0", "-0.5"], ["2.5"], ["1000", "1"], ["1e-3", "0.001"]],
+)
+def test_grades_of_one_value_and_whole_ones_are_read(scores):
+    found = user_columns.grades(pl.Series("score", scores), None)
+    assert found.to_list() == [float(score) for score in scores]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +273,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
     with refuses(path, "pipe", "file"):
         read_texts(path, "text")
     with refuses("corpus.sources.0.path", path, "pipe"):
-        user_files.expand(str(path), "corpus.sources.0.path")
+        expand(str(path), "corpus.sources.0.path")
 
 
 def test_a_damaged_parquet_file_is_named_whatever_is_damaged(tmp_path):

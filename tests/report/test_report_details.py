@@ -1,22 +1,18 @@
 """Differences, what was added, budgets and examples."""
 
-import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from refusals import refuses
-from sample_report import sample_report
 
-from pipeline.report import added, budget, differences, examples, heatmaps
+from pipeline.report import added, budget, differences, heatmaps
 from pipeline.report.checked import searches, significance, sizes, student_metrics
 from pipeline.report.inputs import FinetuneMetrics
 from pipeline.report.leaderboard import leaderboard
-from pipeline.report.page import render
 from pipeline.report.recommend import lead, picks
 from pipeline.report.tables import markdown, summary
-from pipeline.score.statistics import examined
 
 SAMPLE = Path(__file__).parent / "sample"
 NAMES = ["hpd", "potion"]
@@ -45,6 +41,15 @@ def test_intervals_stand_in_the_leaderboard_behind_average_and_kept_of_what_is_m
     line = next(line for line in text.splitlines() if line.startswith("| hpd | distilled"))
     assert "(" not in line
     assert "bootstrap" not in markdown(board())
+
+
+@pytest.mark.parametrize(
+    ("confidence", "shown"), [(0.995, "99.5%"), (0.975, "97.5%"), (0.29, "29%"), (0.9999999, "99.99999%")]
+)
+def test_a_confidence_has_all_its_digits(confidence, shown):
+    found = significance_with(confidence=confidence)
+    assert f"Ranges are {shown} bootstrap" in markdown(board(found))
+    assert f"range holds {shown} of" in differences.differences(found, board(found)).note
 
 
 def test_nothing_is_kept_of_a_teacher_that_cannot_be_told_from_zero():
@@ -217,54 +222,6 @@ def test_times_of_a_single_round_are_shown_without_a_spread():
     found = searches({"searches": [{**row, **times, "build_spread": None, "search_spread": None}]})
     [shown] = budget.indexes([metrics], found)
     assert (shown.build, shown.search) == ("12.5", "3.20")
-
-
-def test_examples_of_all_students_stand_beside_each_other_by_text():
-    found = {name: examined.read_examples(SAMPLE / "examined" / name, name) for name in NAMES}
-    (view,) = examples.nearest(found)
-    (example,) = view.examples
-    assert (view.task, example.relevant) == ("reverse_dictionary", ("nightingale",))
-    assert [(column.model, column.neighbours[0].text) for column in example.columns] == [
-        ("teacher", "nightingale"),
-        ("hpd", "owl"),
-        ("potion", "owl"),
-    ]
-    row = examples.disagreements(found)[1].rows[0]
-    assert (row.task, row.gold, row.teacher, row.student) == (
-        "relatedness",
-        "3.50",
-        ("0.810", "4 of 2,000"),
-        ("0.120", "1,806 of 2,000"),
-    )
-
-
-def test_a_text_that_is_looked_for_in_several_subsets_is_an_example_in_each():
-    def found(student):
-        near = [
-            examined.Nearest(
-                query="Paris",
-                subset=subset,
-                relevant=(f"Paris ({subset})",),
-                belonging=1,
-                teacher=(examined.Neighbour(text=f"Paris ({subset})", cosine=1, relevant=True),),
-                student=(examined.Neighbour(text=f"{student} {subset}", cosine=1, relevant=False),),
-            )
-            for subset in ("de", "fr")
-        ]
-        return {"names": examined.TaskExamples(nearest=tuple(near), pairs=0, disagreements=())}
-
-    (view,) = examples.nearest({name: found(name) for name in NAMES})
-    assert [(one.query, one.subset, one.relevant) for one in view.examples] == [
-        ("Paris", "de", ("Paris (de)",)),
-        ("Paris", "fr", ("Paris (fr)",)),
-    ]
-    for one in view.examples:
-        assert [(column.model, column.neighbours[0].text) for column in one.columns] == [
-            ("teacher", f"Paris ({one.subset})"),
-            *((name, f"{name} {one.subset}") for name in NAMES),
-        ]
-    report = dataclasses.replace(sample_report(), examples=(view,))
-    assert "Paris <small>in fr</small>" in render(report)
 
 
 def test_a_heat_map_is_a_png_of_four_pixels_a_cell_with_clipped_values():

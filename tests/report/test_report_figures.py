@@ -3,7 +3,10 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pipeline.report.axes import log_domain, log_ticks
 from pipeline.report.figures import LONGEST_LABEL, PALETTE, Line, Panel, Point, curves, quality, spread
 from pipeline.report.labels import CANDIDATES, Box, covered_by, place
 
@@ -39,6 +42,38 @@ def test_a_student_that_is_beaten_is_hollow():
     accent = f'fill="{PALETTE["accent"]}"'
     assert quality(POINTS[:2], "MB").count(accent) == 1
     assert quality(POINTS[::2], "MB").count(accent) == 0
+
+
+@pytest.mark.parametrize(
+    ("costs", "ticks"),
+    [
+        ((3.1, 3.3), [3, 4]),
+        ((0.31, 0.33), [0.3, 0.4]),
+        ((15.2, 15.3), [15, 20]),
+        ((310, 330), [300, 400]),
+        ((1, 10), [1, 2, 5, 10]),
+        ((0.01, 1000), [0.01, 0.1, 1, 10, 100, 1000]),
+    ],
+)
+def test_costs_however_near_have_two_ticks(costs, ticks):
+    found = log_ticks(log_domain(costs))
+    assert set(ticks) <= set(found)
+    points = [Point(str(cost), cost, 0.4) for cost in costs]
+    assert {f"{tick:,g}" for tick in found} <= set(texts(quality(points, "ms")))
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1, 1e6))
+def test_two_to_seven_ticks_or_powers_of_ten(low, ratio):
+    domain = log_domain([low, low * ratio])
+    found = log_ticks(domain)
+    assert found == sorted(set(found))
+    assert domain[0] <= found[0] < found[-1] <= domain[1]
+    assert len(found) <= 7 or {f"{tick:e}"[:8] for tick in found} == {"1.000000"}
+
+
+@pytest.mark.parametrize("domain", [(3.01, 3.99), (1.2, 1.23)])
+def test_a_narrow_domain_has_two_ticks(domain):
+    assert 2 <= len(log_ticks(domain)) <= 7
 
 
 @pytest.mark.parametrize("points", [POINTS[:1], [Point(f"s{i}", 0.001, 0.0, "") for i in range(3)]])

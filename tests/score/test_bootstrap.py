@@ -10,6 +10,7 @@ from sklearn.metrics import f1_score, normalized_mutual_info_score
 from pipeline.score.statistics import bootstrap
 from pipeline.score.statistics.bootstrap import F1, Mean, Pearson, Spearman
 from pipeline.score.statistics.examined import ITEMS_SCHEMA
+from pipeline.tasks import sts
 
 RNG = np.random.default_rng(0)
 COSINES = np.round(RNG.normal(size=120), 1)
@@ -53,6 +54,22 @@ def test_resampled_correlations_of_sts_are_scipys_of_the_rows_drawn():
     parts = [[row[subset[row] == name] for name in "ab"] for row in rows]
     mean = [np.mean([stats.spearmanr(COSINES[p], GOLD[p]).statistic for p in two]) for two in parts]
     np.testing.assert_allclose(found["spearman_mean"](counts), mean, rtol=0, atol=1e-12)
+
+
+def test_subsets_that_rank_nothing_are_left_out_of_the_mean_as_in_the_score():
+    """A single pair, and two of one score."""
+    subset = ["a"] * 50 + ["b"] * 67 + ["c"] + ["d"] * 2
+    gold = np.append(GOLD[:118], [3.0, 3.0])
+    found = bootstrap.statistics(table("cosine", COSINES, gold, subset=subset), 0)["spearman_mean"]
+    rows, counts = drawn(120, 20)
+    two = [[row[row < 50], row[(row >= 50) & (row < 117)]] for row in rows]
+    mean = [np.mean([stats.spearmanr(COSINES[p], gold[p]).statistic for p in parts]) for parts in two]
+    np.testing.assert_allclose(found(counts), mean, rtol=0, atol=1e-12)
+    pairs = pl.DataFrame({"score": gold, "subset": subset})
+    score = sts.scores(pairs, COSINES)["spearman_mean"]
+    assert found(np.ones((1, 120)))[0] == pytest.approx(score, abs=1e-12)
+    lonely = table("cosine", COSINES, GOLD, subset=[f"{row}" for row in range(120)])
+    assert bootstrap.statistics(lonely, 0)["spearman_mean"](counts).tolist() == [0] * 20
 
 
 @pytest.mark.parametrize(("correlation", "scipys"), [(Spearman, stats.spearmanr), (Pearson, stats.pearsonr)])

@@ -73,8 +73,24 @@ def test_constant_scores_give_0(embeddings):
     assert (scores["spearman"], scores["spearman_mean"], scores["pearson"]) == (0, 0, 0)
 
 
-def test_a_subset_of_one_pair_counts_as_0(embeddings):
-    alone = np.where(np.arange(90) == 89, "lone", "rest")
-    scores = sts.score(pairs(subsets=alone), embeddings)
-    rest = spearmanr(COSINES[:89], GOLD[:89]).statistic
-    assert scores["spearman_mean"] == pytest.approx(rest / 2, abs=1e-9)
+@pytest.mark.parametrize("lone", [1, 7])
+def test_a_subset_that_ranks_nothing_is_left_out_of_the_mean(embeddings, lone):
+    """A single pair, or several of one score."""
+    rest = 90 - lone
+    subsets = np.array(["a"] * 50 + ["b"] * (rest - 50) + ["lone"] * lone)
+    gold = np.append(GOLD[:rest], np.full(lone, 2, np.float32))
+    scores = sts.score(pairs(subsets=subsets, gold=gold), embeddings)
+    parts = [spearmanr(COSINES[part], GOLD[part]).statistic for part in (slice(50), slice(50, rest))]
+    assert scores["spearman_mean"] == pytest.approx(np.mean(parts), abs=1e-9)
+
+
+def test_a_model_that_ranks_nothing_in_a_subset_has_0_there():
+    table = pairs(subsets=np.where(np.arange(90) < 50, "a", "b"))
+    found = sts.scores(table, np.append(COSINES[:50], np.ones(40)))
+    assert found["spearman_mean"] == pytest.approx(spearmanr(COSINES[:50], GOLD[:50]).statistic / 2, abs=1e-9)
+
+
+def test_without_a_subset_that_ranks_anything_the_mean_is_0(embeddings):
+    scores = sts.score(pairs(subsets=np.arange(90).astype(str)), embeddings)
+    assert scores["spearman_mean"] == 0
+    assert scores["spearman"] > 0

@@ -14,9 +14,10 @@ from pipeline.params.classes import ClassificationTask, PairClassificationTask
 from pipeline.params.phrases import ParaphraseTask
 from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
+from pipeline.prepare.readers.named import expand
 from pipeline.prepare.readers.official_glue import NLI
-from pipeline.prepare.readers.user_columns import filled, is_filled, truth
-from pipeline.prepare.readers.user_files import expand, read_columns
+from pipeline.prepare.readers.user_columns import filled, is_filled, truth, whole_numbers
+from pipeline.prepare.readers.user_files import read_columns
 from pipeline.prepare.sampling import keep_first, ranks
 from pipeline.prepare.shared.cleaning import ids, normalise
 
@@ -151,13 +152,14 @@ def _read(
 def _with_labels(
     files: Mapping[str, Mapping[Path, Examples]], column: str
 ) -> tuple[dict[str, Examples], dict[str, int]]:
-    """The rows of each part that have a label, and how many have none.
+    """The rows of each part that have a label, each number in one spelling, and how many rows have none.
 
     Raises:
         UserError: none of a file's rows has a label.
     """
     known = {label for tables in files.values() for rows in tables.values() for label in rows["label"]}
     nothing = [UNDECIDED] if {str(label).lower() for label in known - {UNDECIDED, None}} <= {*NLI} else []
+    spelled = whole_numbers(known)
     parts: dict[str, Examples] = {}
     dropped = {}
     for part, tables in files.items():
@@ -169,7 +171,7 @@ def _with_labels(
             raise UserError(
                 f"{bare[0]}: no row has a label in {column}; name another column, or a file with labels"
             )
-        parts[part] = pl.concat(kept.values())
+        parts[part] = pl.concat(kept.values()).with_columns(pl.col("label").replace(spelled))
         if without := sum(map(len, tables.values())) - len(parts[part]):
             dropped[f"{PART.get(part, part)}_row_without_label"] = without
     return parts, dropped

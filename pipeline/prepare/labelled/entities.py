@@ -11,8 +11,9 @@ from pipeline.core.errors import UserError
 from pipeline.params.evaluate import EntityResolutionTask
 from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
+from pipeline.prepare.readers.named import expand
 from pipeline.prepare.readers.user_columns import filled, flags, is_filled
-from pipeline.prepare.readers.user_files import expand, read_columns
+from pipeline.prepare.readers.user_files import read_columns
 from pipeline.prepare.shared.cleaning import normalise
 
 

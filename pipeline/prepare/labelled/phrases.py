@@ -13,8 +13,9 @@ from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.readers.delimited import commas, read_lines
 from pipeline.prepare.readers.hub_datasets import is_hub
-from pipeline.prepare.readers.user_columns import filled, is_filled
-from pipeline.prepare.readers.user_files import expand, read_columns
+from pipeline.prepare.readers.named import expand
+from pipeline.prepare.readers.user_columns import filled, is_filled, truth, whole_numbers
+from pipeline.prepare.readers.user_files import read_columns
 from pipeline.prepare.shared.cleaning import normalise
 
 BAR = " | "
@@ -63,7 +64,8 @@ def clustering(keys: Keys, task: ClusteringTask) -> Labelled:
     paths = expand(task.path, keys.key("path"))
     table = pl.concat(read_columns(path, [task.text, task.label]) for path in paths)
     rows = table.filter(is_filled(table[task.text]) & is_filled(table[task.label]))
-    classes = rows[task.label].str.strip_chars()
+    classes = truth(rows[task.label]).str.strip_chars()
+    classes = classes.replace(whole_numbers(classes))
     if classes.n_unique() < 2:
         raise UserError(
             f"{task.path}: {task.label} has {classes.n_unique()} classes, and two are needed; "

@@ -12,6 +12,7 @@ from pipeline.prepare.labelled.labelled import SEARCH, Labelled, Rows, join, lab
 from pipeline.prepare.readers.beir import read_beir
 from pipeline.prepare.readers.collection import Collection
 from pipeline.prepare.readers.msmarco import read_msmarco
+from pipeline.prepare.readers.user_columns import grades, numbers
 from pipeline.tasks.pairs import PASSED_OVER
 
 
@@ -52,12 +53,13 @@ def retrieval(name: str, task: RetrievalTask) -> Labelled:
 
 
 def read(block: RetrievalTask | RetrievalTriplets) -> Collection:
-    """The texts and judgements of a folder.
+    """The texts and judgements of a folder. Of triplets the grades say only whether they are above 0.
 
     Raises:
         UserError: a file is at fault.
     """
-    return (read_msmarco if block.layout == "msmarco" else read_beir)(Path(block.path), block.qrels)
+    scores = grades if isinstance(block, RetrievalTask) else numbers
+    return (read_msmarco if block.layout == "msmarco" else read_beir)(Path(block.path), block.qrels, scores)
 
 
 _NO_NAME = pl.lit(None, dtype=pl.String)

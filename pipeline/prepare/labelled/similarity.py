@@ -11,9 +11,10 @@ from pipeline.params.phrases import WordSimilarityTask
 from pipeline.prepare.labelled.keys import Keys
 from pipeline.prepare.labelled.labelled import Labelled, Rows, join, label
 from pipeline.prepare.readers.hub_datasets import is_hub
+from pipeline.prepare.readers.named import expand
 from pipeline.prepare.readers.official_sts import input_files, read_official
 from pipeline.prepare.readers.user_columns import filled, numbers
-from pipeline.prepare.readers.user_files import expand, read_columns
+from pipeline.prepare.readers.user_files import read_columns
 from pipeline.prepare.readers.word_pairs import official_file, read_word_pairs
 
 

@@ -6,14 +6,19 @@ from pathlib import Path
 from pipeline.core.errors import UserError
 from pipeline.data.utf8 import read_json_lines
 from pipeline.prepare.readers.collection import Collection, Texts, collection, packed_or_not
-from pipeline.prepare.readers.user_columns import VISIBLE, filled, numbers
+from pipeline.prepare.readers.user_columns import VISIBLE, Numbers, filled, grades
 from pipeline.prepare.readers.user_files import read_columns, whole_characters
 
 QRELS_COLUMNS = ("query-id", "corpus-id", "score")
 
 
-def read_beir(folder: Path, qrels: str) -> Collection:
+def read_beir(folder: Path, qrels: str, scores: Numbers = grades) -> Collection:
     """Read corpus.jsonl, queries.jsonl (each may end in .gz) and qrels/`qrels`.tsv.
+
+    Args:
+        folder: where they are.
+        qrels: a file's name.
+        scores: reads its column of scores: `user_columns.grades`, or `numbers`.
 
     Raises:
         UserError: a file is missing or at fault, or no judgement names what is there.
@@ -26,9 +31,8 @@ def read_beir(folder: Path, qrels: str) -> Collection:
         splits = ", ".join(sorted(file.stem for file in folder.glob("qrels/*.tsv"))) or "none"
         raise UserError(f"{judged} does not exist; `qrels` can be: {splits}")
     table = read_columns(judged, QRELS_COLUMNS)
-    scores = numbers(table["score"], judged)
     query_ids, document_ids = (filled(table[column], judged) for column in QRELS_COLUMNS[:2])
-    rows = zip(query_ids, document_ids, scores, strict=True)
+    rows = zip(query_ids, document_ids, scores(table["score"], judged), strict=True)
     return collection(_by_id(corpus, with_title=True), _by_id(queries, with_title=False), rows, judged)
 
 

@@ -5,16 +5,21 @@ from pathlib import Path
 from pipeline.core.errors import UserError
 from pipeline.prepare.readers.collection import Collection, Texts, collection, packed, packed_or_not
 from pipeline.prepare.readers.delimited import read_cells
-from pipeline.prepare.readers.user_columns import filled, numbers
+from pipeline.prepare.readers.user_columns import Numbers, filled, grades
 
 QRELS_CELLS = ("query id", "iteration", "document id", "relevance")
 """As TREC: the second says nothing."""
 
 
-def read_msmarco(folder: Path, qrels: str) -> Collection:
+def read_msmarco(folder: Path, qrels: str, scores: Numbers = grades) -> Collection:
     """Read collection.tsv, qrels.`qrels`.tsv, and queries.`qrels`.tsv or else queries.tsv.
 
     Each may end in .gz.
+
+    Args:
+        folder: where they are.
+        qrels: a part of their names.
+        scores: reads the column of relevance: `user_columns.grades`, or `numbers`.
 
     Raises:
         UserError: a file is missing or at fault, or no judgement names what is there.
@@ -29,7 +34,7 @@ def read_msmarco(folder: Path, qrels: str) -> Collection:
     judged = packed_or_not(folder / f"qrels.{qrels}.tsv")
     documents, queries = read_passages(folder), read_queries(folder, qrels)
     table = read_cells(judged, QRELS_CELLS)
-    relevance = numbers(table["relevance"], judged)
+    relevance = scores(table["relevance"], judged)
     rows = zip(table["query id"], table["document id"], relevance, strict=True)
     return collection(documents, queries, rows, judged)
 

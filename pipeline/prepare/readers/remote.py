@@ -10,7 +10,7 @@ from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.params.base import ADDRESSES, scheme_of, without_folders
-from pipeline.prepare.readers.user_files import expand
+from pipeline.prepare.readers.named import expand
 
 DIGEST_LETTERS = 16
 LOCAL = "file://"

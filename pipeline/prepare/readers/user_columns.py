@@ -1,7 +1,8 @@
 """Columns of a user's file as numbers, flags, labels and texts; faults name file and row."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,12 @@ from pipeline.core.errors import UserError
 VISIBLE = r"[^\s\x00-\x1F\x7F-\x9F\u00AD\u200B\uFEFF]"
 """A character that `corpus.cleaning.normalise` leaves: no blank, no control and no invisible one.
 For `re` and polars alike."""
+WHOLE = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.0+)?")
+"""A whole number. With zeros before it, as 01, or a plus it may be a code."""
+Numbers = Callable[[pl.Series, Path], pl.Series]
+"""Reads a column of texts as numbers; the path is for messages."""
+HIGHEST_GRADE = 1000
+"""Above it a grade is a mistake; scoring takes memory for every whole number up to the highest."""
 
 
 def numbers(column: pl.Series, path: Path, between: tuple[float, float] | None = None) -> pl.Series:
@@ -33,6 +40,25 @@ def numbers(column: pl.Series, path: Path, between: tuple[float, float] | None =
     return values
 
 
+def grades(column: pl.Series, path: Path) -> pl.Series:
+    """How relevant documents are, from a column of texts; 0 and below: not at all.
+
+    nDCG wants whole numbers. A single fraction, such as 0.5 for all that is relevant, is as good as 1.
+
+    Raises:
+        UserError: see `numbers`; a grade is above HIGHEST_GRADE, or several are above 0 and one is not whole.
+    """
+    values = numbers(column, path)
+    if len(wrong := (values > HIGHEST_GRADE).arg_true()):
+        fix = "divide all grades, and round them"
+        raise _wrong(column, int(wrong[0]), path, f"above {HIGHEST_GRADE:,}", fix)
+    broken = (values > 0) & (values != values.floor())
+    if broken.any() and values.filter(values > 0).n_unique() > 1:
+        why, fix = "not whole, as grades of several values have to be", "multiply all of them by 10, say"
+        raise _wrong(column, int(broken.arg_true()[0]), path, why, fix)
+    return values
+
+
 def flags(column: pl.Series, path: Path) -> pl.Series:
     """A column of texts that are 0 or 1, or false or true, as booleans.
 
@@ -51,6 +77,23 @@ def truth(column: pl.Series) -> pl.Series:
     """A column of texts with `true` and `false` in small letters: pandas writes `True` into csv."""
     folded = column.str.strip_chars().str.to_lowercase()
     return column.zip_with(~folded.is_in(["false", "true"]).fill_null(False), folded)
+
+
+def whole_numbers(labels: Iterable[str | None]) -> dict[str, str]:
+    """How the labels of a task are spelled anew, so that one number is one label: 1.0 is 1, and -0.0 is 0.
+
+    pandas writes whole numbers as floats where one is missing, and JSON may hold both. Nothing is spelled
+    anew where a label is no finite number: 1.0 may then be a name.
+
+    Args:
+        labels: of all parts and files, without blanks around them.
+    """
+    known = pl.Series(list({label for label in labels if label is not None}), dtype=pl.String)
+    if not known.cast(pl.Float64, strict=False).is_finite().fill_null(False).all():
+        return {}
+    found = ((label, WHOLE.fullmatch(label)) for label in known)
+    spelled = {label: match[2] if match[2] == "0" else match[1] + match[2] for label, match in found if match}
+    return {label: new for label, new in spelled.items() if new != label}
 
 
 def is_filled(column: pl.Series) -> pl.Series:
@@ -83,6 +126,6 @@ def filled(column: pl.Series, path: Path) -> pl.Series:
     return column
 
 
-def _wrong(column: pl.Series, row: int, path: Path, why: str) -> UserError:
+def _wrong(column: pl.Series, row: int, path: Path, why: str, fix: str = "correct it") -> UserError:
     where = f"{path}, row {row + 1} of the data"
-    return UserError(f"{where}: {column.name} is {column[row] or ''!r}, {why}; correct it")
+    return UserError(f"{where}: {column.name} is {column[row] or ''!r}, {why}; {fix}")

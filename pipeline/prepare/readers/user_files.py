@@ -1,14 +1,13 @@
 """Files of the user's: columns of .jsonl, .csv, .tsv and .parquet, lines of .txt; .gz of each but Parquet.
 
-A .txt has columns where its first line has tabs, as the published files of SNLI and SICK.
+A .txt has columns where its first line has tabs, as the published files of SNLI and SICK. An ending in
+capitals, as .CSV, is the same.
 
 A path that begins with `hub:` is a dataset of Hugging Face's, whose columns are read likewise.
 """
 
-import glob
 import json
 import math
-import os
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from pipeline.prepare.readers.delimited import (
     empty,
     in_parts,
     missing_column,
+    tab_rows,
     tables_of,
     tabs,
 )
@@ -42,63 +42,21 @@ FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def expand(pattern: str, key: str) -> list[Path]:
-    """The files that a path or a glob (`**` included) names, sorted; a dataset as it is.
-
-    Args:
-        pattern: the path.
-        key: where params.yaml names it, for messages.
-
-    Raises:
-        UserError: there is none, or of a glob one that cannot be read or named.
-    """
-    if is_hub(pattern):
-        return [Path(pattern)]
-    try:
-        return _files(pattern, key)
-    except PermissionError as error:
-        place = error.filename or pattern
-        raise UserError(f"{key}: {place} may not be read; change its permissions, or its folder's") from None
-
-
-def _files(pattern: str, key: str) -> list[Path]:
-    if Path(pattern).is_file():
-        return [Path(pattern)]
-    if Path(pattern).is_dir():
-        example = Path(pattern) / "*.txt"
-        raise UserError(f"{key}: {pattern} is a folder; name a file or a glob such as {example}")
-    if Path(pattern).exists():
-        raise UserError(f"{key}: {pattern} is a pipe or a device; name a file of the same content")
-    _check_folders(pattern)
-    names = sorted(glob.glob(pattern, recursive=True))
-    for name in names:
-        if os.path.islink(name) and not os.path.exists(name):
-            raise UserError(f"{key}: {name} is a link to nothing; mend or remove it")
-        if _SURROGATE.search(name):
-            raise UserError(f"{key}: the name {name!a} is not UTF-8; rename it")
-    found = [Path(name) for name in names if Path(name).is_file()]
-    if not found:
-        what = "matches no file" if glob.has_magic(pattern) else "does not exist"
-        raise UserError(f"{key}: {pattern} {what}; correct the path (relative to the repository root)")
-    return found
-
-
-def _check_folders(pattern: str) -> None:
-    """Raise PermissionError where a glob would take a folder that may not be read for an empty one."""
-    parts = Path(pattern).parts
-    for place in (number for number, part in enumerate(parts) if glob.has_magic(part)):
-        above = Path(*parts[:place], *(["**"] if parts[place] == "**" else []))
-        for folder in filter(os.path.isdir, glob.iglob(str(above), recursive=True)):
-            os.scandir(folder).close()
-
-
-def texts_in_parts(path: Path, column: str) -> Iterator[pl.Series]:
+def texts_in_parts(path: Path, column: str, key: str | None = None) -> Iterator[pl.Series]:
     """One column of texts, or the lines of a .txt, some at a time; an empty cell is null.
 
+    Args:
+        path: the file.
+        column: its name.
+        key: where params.yaml names the column; a .txt is then a table. None: nowhere; a .txt is lines.
+
     Raises:
-        UserError: see `read_columns`.
+        UserError: see `read_columns`; or a .txt with a key has no such column.
     """
-    if _format(path) != ".txt":
+    is_text = _format(path) == ".txt"
+    if is_text and key:
+        _check_table(path, column, key)
+    if key or not is_text:
         yield from (part[column] for part in _in_parts(path, [column]))
         return
     is_empty = True
@@ -107,6 +65,19 @@ def texts_in_parts(path: Path, column: str) -> Iterator[pl.Series]:
         yield pl.Series("text", part, dtype=pl.String)
     if is_empty:
         raise empty(path)
+
+
+def _check_table(path: Path, column: str, key: str) -> None:
+    """Check that a .txt, if it has lines, is a table with this column."""
+    fix = "remove `column`, and each line is a text, or give the .txt a source of its own"
+    first = next(iter(lines_of(path)), None)
+    if first is None:
+        raise empty(path)
+    if "\t" not in first:
+        raise UserError(f"{key} is {column!r}, but {path} has no columns: its first line has no tab; {fix}")
+    header = next(row for _, row in tab_rows(path) if row)
+    if column not in header:
+        raise UserError(f"{key}: {missing_column(path, column, header)}; or {fix}")
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
@@ -139,11 +110,11 @@ def _in_parts(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
 
 
 def _format(path: Path) -> str:
-    name = path.with_suffix("") if path.suffix == ".gz" else path
-    if name.suffix not in FORMATS or (path.suffix == ".gz" and name.suffix == ".parquet"):
+    ending = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    if ending not in FORMATS or (path.suffix == ".gz" and ending == ".parquet"):
         allowed = f"{', '.join(FORMATS)}, each but .parquet also with .gz"
         raise UserError(f"{path}: unknown format; allowed: {allowed}")
-    return name.suffix
+    return ending
 
 
 def _jsonl(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:

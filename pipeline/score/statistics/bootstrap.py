@@ -58,10 +58,13 @@ def _of_measure(
     """The scores of values and gold (runs, n) by metric."""
     if measure == COSINE:
         cosines, human = values[0], gold[0]
-        each = [Spearman(cosines[rows], human[rows], rows) for rows in within.values()]
+        ranked = [rows for rows in within.values() if np.ptp(human[rows]) > 0]  # as tasks.sts
+        each = [Spearman(cosines[rows], human[rows], rows) for rows in ranked]
         return {
             "spearman": Spearman(cosines, human),
-            "spearman_mean": lambda counts: np.mean([of(counts) for of in each], axis=0),
+            "spearman_mean": lambda counts: (
+                np.mean([of(counts) for of in each], axis=0) if each else np.zeros(len(counts))
+            ),
             "pearson": Pearson(cosines, human),
         }
     if measure.startswith(CLASS):
