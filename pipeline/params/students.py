@@ -14,6 +14,9 @@ from pipeline.params.train import StaticTrain, Train
 FITTED = ("ridge", "orthogonal")
 """What `init.projection` says where it is solved on cached texts and their targets."""
 
+Penalty = Annotated[float, Field(ge=1e-12)]
+"""Of a fit in float64, relative to its inputs: a smaller one is lost beside them."""
+
 
 class StudentBlock(Block):
     """What every student has: keys without a default are those that dvc.yaml tracks one by one."""
@@ -80,7 +83,7 @@ class TransformerInit(LayeredInit):
     is the papers'; `none`: there is none, and the student has the encoder's dimension."""
     ridge_rows: Count = 4096
     """Size of that sample."""
-    ridge_lambda: Positive = 1e-3
+    ridge_lambda: Penalty = 1e-3
     """Ridge penalty, relative to the mean variance of the pooled outputs."""
     activation: Literal["none", "tanh"] = "none"
     """After the projection: HPD's paper has none, its released code a tanh."""
@@ -112,7 +115,7 @@ class CompactInit(LayeredInit):
     ridge_rows: Count = 4096
     """Size of the sample of cached texts that `svd`, `ridge` and `orthogonal` are solved on; `svd` reads its
     first 65,536 tokens."""
-    ridge_lambda: Positive = 1e-3
+    ridge_lambda: Penalty = 1e-3
     """Ridge penalty, relative to the mean variance of the inputs."""
     tokens: Count | None = None
     """Most tokens of the vocabulary that are kept: the most frequent ones in the training texts,
@@ -165,7 +168,7 @@ class BilstmInit(CutInit):
     """After the bias-free output layer: the paper has tanh."""
     ridge_rows: Count = 4096
     """Size of the sample of cached texts that `ridge` is solved on."""
-    ridge_lambda: Positive = 1e-3
+    ridge_lambda: Penalty = 1e-3
     """Ridge penalty, relative to the mean square of the pooled outputs."""
 
 
@@ -190,7 +193,7 @@ class StaticInit(StudentInit):
     """`ridge` maps the table to targets on a sample of cached texts; `none` starts where model2vec ends."""
     ridge_rows: Count = 20_000
     """Size of that sample."""
-    ridge_lambda: Positive = 1e-3
+    ridge_lambda: Penalty = 1e-3
     """Ridge penalty, relative to the mean variance of the sentence vectors."""
     words: Annotated[int, Field(ge=0)] = 0
     """Most words of the training texts that become tokens of their own, the most frequent ones of those
