@@ -53,7 +53,11 @@ def test_settings_that_a_student_cannot_follow(kind, train, named):
             ("init.max_words", "set `embeddings: file`"),
         ),
         ("bilstm", {"ridge_lambda": 0.0}, ("init.ridge_lambda is 0.0;", "0.000000000001")),
-        ("transformer", {"layers": [0], "ridge_lambda": 1e-300}, ("init.ridge_lambda is 1e-300;", "0.000000000001")),
+        (
+            "transformer",
+            {"layers": [0], "ridge_lambda": 1e-300},
+            ("init.ridge_lambda is 1e-300;", "0.000000000001"),
+        ),
         (
             "transformer",
             {"layers": [0], "revision": "v1"},
