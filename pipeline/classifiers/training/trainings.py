@@ -136,7 +136,7 @@ class Trainings:
                 other = self._train(rate, seed, 1.0)
             except DivergenceError as error:
                 say(f"{self._name}: lr {rate:g} is left out: {error}")
-                diverged = error
+                diverged = error.with_traceback(None)  # which holds its encoder
                 continue
             dev[rate] = other.dev_score
             if shipped is None or other.dev_score > shipped.dev_score:
