@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -21,9 +21,13 @@ from pipeline.core.atomic import disk_errors
 from pipeline.core.errors import UserError
 from pipeline.core.progress import say
 from pipeline.data.common.files import metrics
+from pipeline.data.student.student_folder import similarity
+from pipeline.params.base import Role
 from pipeline.params.load import Params, load
+from pipeline.params.teacher import Similarity
 
 if TYPE_CHECKING:
+    import torch
     from mteb import AbsTask
 
 STUDENTS = Path("data/finetuned")
@@ -33,15 +37,18 @@ TEACHER = metrics.TEACHER
 BATCH_SIZE = 64
 Scores = dict[str, float | None]
 """Task -> main score; None where it is no number."""
-Encode = Callable[[list[str], Any], NDArray[np.floating]]
-"""Texts, and whether mteb calls them queries, documents or neither, to vectors (n, d)."""
+Encode = Callable[[list[str], Role], NDArray[np.floating]]
+"""Texts of one role to vectors (n, d)."""
 
 
 @dataclass(frozen=True)
 class _Model:
     name: str
     key: str
-    """What decides its vectors."""
+    """What decides its vectors; a teacher's, those of texts that are neither queries nor documents."""
+    revision: str
+    """What decides its scores: all its vectors, and how they are compared."""
+    similarity: Similarity
     open: Callable[[], Encode]
 
 
@@ -74,6 +81,12 @@ def mteb(
     params = load(params_file)
     if students != STUDENTS and not students.is_dir():
         raise UserError(f"there is no folder {students}; --students names the one that holds students")
+    kept = Path(params.runtime.cache) / store_files.MTEB
+    own = mteb_tasks.defined(define) if define else []
+    wanted = [(task, kept / "defined" / fingerprint.of_file(define)) for task in own if define]
+    wanted += [(task, kept / "listed") for task in mteb_tasks.listed(tasks, benchmark)]
+    if not wanted:
+        raise UserError("name what to run with --tasks, --benchmark or --define")
     models = [
         _teacher(params) if name == TEACHER else _student(name, students, device)
         for name in names or [TEACHER, *_students_of(params, students)]
@@ -83,12 +96,6 @@ def mteb(
             f"two models are called {twice[0]}, as {out / twice[0]}.json would be; score them one at a time, "
             "each with an --out of its own"
         )
-    kept = Path(params.runtime.cache) / store_files.MTEB
-    own = mteb_tasks.defined(define) if define else []
-    wanted = [(task, kept / "defined" / fingerprint.of_file(define)) for task in own if define]
-    wanted += [(task, kept / "listed") for task in mteb_tasks.listed(tasks, benchmark)]
-    if not wanted:
-        raise UserError("name what to run with --tasks, --benchmark or --define")
     categories = {task.metadata.name: str(task.metadata.type) for task, _ in wanted}
     found: dict[str, Scores] = {}
     for model in models:
@@ -118,11 +125,13 @@ def _teacher(params: Params) -> _Model:
     from pipeline.teacher.shared.members import load_teacher
 
     teacher = load_teacher(params.teacher, params.runtime, MEMBERS)
-    return _Model(
-        TEACHER,
-        fingerprint.of_json(teacher.recipes),
-        lambda: lambda texts, _: teacher.encode(texts, ["sentence"])["sentence"],
-    )
+
+    def encode(texts: list[str], role: Role) -> NDArray[np.floating]:
+        return teacher.encode(texts, ["sentence"], role)["sentence"]
+
+    key = fingerprint.of_json(teacher.recipes["text"])
+    revision = fingerprint.of_json([teacher.recipes, teacher.similarity])
+    return _Model(TEACHER, key, revision, teacher.similarity, lambda: encode)
 
 
 def _student(name: str, students: Path, device: str) -> _Model:
@@ -131,10 +140,11 @@ def _student(name: str, students: Path, device: str) -> _Model:
     @cache
     def opened() -> Encode:
         ways = open_encoders(folder, device, BATCH_SIZE, "auto", "torch")
-        how = {"query": ways.queries, "document": ways.documents}
-        return lambda texts, role: how.get(getattr(role, "value", ""), ways.texts)(texts)
+        how = {"text": ways.texts, "query": ways.queries, "document": ways.documents}
+        return lambda texts, role: how[role](texts)
 
-    return _Model(folder.name, fingerprint.of_folder(folder), opened)
+    key, compared = fingerprint.of_folder(folder), similarity(folder)
+    return _Model(folder.name, key, fingerprint.of_json([key, compared]), compared, opened)
 
 
 def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[str, Any]:
@@ -167,7 +177,7 @@ def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[st
         kept = Kept(place)
     say(f"{model.name}: {task.metadata.name}")
     name = f"{store_files.MTEB_OWNER}/{model.key[: store_files.MTEB_LETTERS]}"
-    described = {"name": name, "revision": model.key, "loader": _loader(model)}
+    described = {"name": name, "revision": model.revision, "loader": _loader(model)}
     found = evaluate(
         ModelMeta.create_empty(overwrites=described),
         task,
@@ -189,6 +199,7 @@ def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[st
 def _loader(model: _Model) -> Callable[..., Any]:
     """What mteb calls to load the model, if a result is missing."""
     from mteb.models.abs_encoder import AbsEncoder
+    from sentence_transformers import SimilarityFunction
 
     class Encoder(AbsEncoder):
         """The model as mteb asks it."""
@@ -198,7 +209,16 @@ def _loader(model: _Model) -> Callable[..., Any]:
 
         def encode(self, inputs: Any, *, prompt_type: Any = None, **_: Any) -> NDArray[np.floating]:  # noqa: ANN401
             """Vectors (n, d) of the texts of all batches."""
-            return self.model([text for batch in inputs for text in batch["text"]], prompt_type)
+            role = cast("Role", prompt_type.value if prompt_type else "text")
+            return self.model([text for batch in inputs for text in batch["text"]], role)
+
+        def similarity(self, embeddings1: Any, embeddings2: Any) -> "torch.Tensor":  # noqa: ANN401
+            """Similarity of each vector of (n, d) with each of (m, d), as the model compares them: (n, m)."""
+            return SimilarityFunction.to_similarity_fn(model.similarity)(embeddings1, embeddings2)
+
+        def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> "torch.Tensor":  # noqa: ANN401
+            """Similarity of each vector of (n, d) with the same one of another (n, d): (n,)."""
+            return SimilarityFunction.to_similarity_pairwise_fn(model.similarity)(embeddings1, embeddings2)
 
     return lambda *_, **__: Encoder()
 

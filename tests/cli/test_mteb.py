@@ -12,12 +12,13 @@ from local_mteb import SCORES, STS, TASKS, TWO_LANGUAGES
 from local_mteb_data import encoded, local_data
 from ruamel.yaml import YAML
 from small_params import small_params
-from small_students import TEACHER_DIM, static_block
+from small_students import TEACHER_DIM, static_block, teacher
 from typer.testing import CliRunner
 
 from pipeline.cli import mteb as command
 from pipeline.cli import mteb_tasks
 from pipeline.cli.__main__ import app
+from pipeline.core.fingerprint import of_json
 from pipeline.data.common.texts import text_id
 from pipeline.data.student import student_folder
 from pipeline.export import export
@@ -203,6 +204,16 @@ def test_the_cache_lists_results_and_prunes_them_by_name_alone(folder):
     pruned = CliRunner().invoke(app, ["cache", "prune", *names]).stdout.splitlines()
     assert [line.split("\t")[1:3] for line in pruned] == [[name, "mteb results"] for name in names]
     assert not list(Path(".cache/mteb").rglob("*.json"))
+
+
+def test_the_cache_names_the_teacher_of_results_whose_vectors_it_keeps(folder):
+    assert run("teacher", "--define", "sts.py").exit_code == 0
+    recipe = teacher().recipes["text"]
+    kept = Path(".cache/vectors") / of_json(recipe)[:16]
+    kept.mkdir(parents=True)
+    (kept / "recipe.json").write_text(json.dumps(recipe))
+    listed = CliRunner().invoke(app, ["cache", "list"]).stdout.splitlines()
+    assert [line.split("\t")[-1] for line in listed if "mteb results" in line] == ["teacher"]
 
 
 ABSTRACT = """
