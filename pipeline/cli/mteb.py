@@ -130,7 +130,7 @@ def _teacher(params: Params) -> _Model:
         return teacher.encode(texts, ["sentence"], role)["sentence"]
 
     key = fingerprint.of_json(teacher.recipes["text"])
-    revision = fingerprint.of_json([teacher.recipes, teacher.similarity])
+    revision = fingerprint.of_json({"recipes": teacher.recipes, "similarity": teacher.similarity})
     return _Model(TEACHER, key, revision, teacher.similarity, lambda: encode)
 
 
@@ -144,7 +144,8 @@ def _student(name: str, students: Path, device: str) -> _Model:
         return lambda texts, role: how[role](texts)
 
     key, compared = fingerprint.of_folder(folder), similarity(folder)
-    return _Model(folder.name, key, fingerprint.of_json([key, compared]), compared, opened)
+    revision = fingerprint.of_json({"files": key, "similarity": compared})
+    return _Model(folder.name, key, revision, compared, opened)
 
 
 def _run(model: _Model, task: "AbsTask", place: Path, *, fresh: bool) -> dict[str, Any]:

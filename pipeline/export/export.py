@@ -28,12 +28,14 @@ from pipeline.export.shared.onnx_folder import CONFIG, GRAPHS, TOKENIZER, comple
 from pipeline.export.shared.session import OnnxEncoder
 from pipeline.params.export import Format
 from pipeline.params.load import load
+from pipeline.params.students import Student
 from pipeline.tasks import pairs
 from pipeline.tasks import scoring as evaluation
 from pipeline.tasks.embeddings import Embeddings
 from pipeline.tasks.subtasks import spelled_out
 from pipeline.teacher.shared.local.described.tuned import TUNED
 from pipeline.vectors.space import pca
+from pipeline.vectors.space.targets import left_out
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -76,7 +78,11 @@ def main(
         student_folder.write_refusal(refused, out)
         metrics.write({metrics.REFUSED: str(refused)}, metrics_file)
         return
-    chosen = formats(settings.formats, block.kind)
+    asked = formats(settings.formats, block.kind)
+    without = _without_router(block, pca_folder, teacher_view) if "router" in asked else {}
+    chosen = [one for one in asked if one not in without]
+    for one, why in without.items():
+        say(f"export {name}: no {one}, for its vectors are not comparable with the teacher's: {why}")
     table = texts.read_labelled(eval_texts)
     measure = parity.sts_measure(pairs.read(tasks), params.evaluate, settings.sts)
     compared = table.head(settings.parity_texts)
@@ -135,9 +141,8 @@ def main(
         readme += student_folder.compared_by(similarity)
         (folder / student_folder.CARD).write_text(readme, encoding="utf-8")
     summary: dict[str, Any] = {"parity_texts": len(compared), "score": trained_score, **measure.said}
-    metrics.write(
-        {**summary, "formats": {key: asdict(found) for key, found in exports.items()}}, metrics_file
-    )
+    written = {key: asdict(found) for key, found in exports.items()}
+    metrics.write({**summary, "formats": written, "left_out": without}, metrics_file)
     sizes = ", ".join(f"{key} {found.megabytes:.1f} MB" for key, found in exports.items())
     say(f"export {name}: {sizes}")
 
@@ -149,6 +154,12 @@ def formats(wanted: tuple[Format, ...] | None, kind: str) -> list[Format]:
         asked.add("model2vec")
     there = [found for found in PLACES if found != "model2vec" or kind == "static"]
     return [found for found in there if found in asked]
+
+
+def _without_router(block: Student, pca_folder: Path, teacher_view: str) -> dict[Format, str]:
+    """Why a student's queries cannot be searched among its teacher's documents; empty where they can."""
+    why = left_out(block, pca.read(pca_folder, block.view).dim, teacher_view)
+    return {"router": why} if why else {}
 
 
 def write(

@@ -17,7 +17,7 @@ from pipeline.params.teacher import Teacher, TransformerTeacher
 from pipeline.teacher.shared.local.described import prompts
 from pipeline.teacher.shared.local.described.tuned import TUNED, as_tuned
 from pipeline.vectors.space.pca import Pca
-from pipeline.vectors.space.targets import left_out, reduction
+from pipeline.vectors.space.targets import reduction
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -44,7 +44,7 @@ def write(
         tuned: the folder of the fine-tuned teacher, if it is.
 
     Raises:
-        UserError: the teacher is no model that is here, or the two do not compare.
+        UserError: the teacher is no model that is here, or `view` is none that its own pipeline gives.
     """
     import torch
     from sentence_transformers import SentenceTransformer
@@ -59,11 +59,6 @@ def write(
         raise UserError(
             "export.formats has router, whose documents are encoded by the teacher's own pipeline, and the "
             f"first of encode.views is {view}; put sentence first, or leave router out"
-        )
-    if why := left_out(block, fitted.dim, view):
-        raise UserError(
-            f"export.formats has router, and the student is not comparable with its teacher: {why}; leave "
-            "router out"
         )
     queries = student_folder.read(finetuned, f"finetune@{finetuned.name}")
     with torch.random.fork_rng(devices=[]):

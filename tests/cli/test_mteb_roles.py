@@ -43,7 +43,9 @@ def by_our_own(data, similarity, encode_query, encode_document):
         encode_query([row["text"] for row in data["queries"]]),
     ]
     embeddings = Embeddings(np.arange(len(ids), dtype=np.uint64), np.concatenate(vectors), similarity)
-    judged = [(ids[query], ids[document], 1.0) for query, found in data["qrels"].items() for document in found]
+    judged = [
+        (ids[query], ids[document], 1.0) for query, found in data["qrels"].items() for document in found
+    ]
     others = [(None, ids[row["id"]], None) for row in data["corpus"]]
     schema = {"left_id": pl.UInt64, "right_id": pl.UInt64, "score": pl.Float64}
     table = pl.DataFrame(judged + others, schema=schema, orient="row")

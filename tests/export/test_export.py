@@ -21,6 +21,7 @@ from pipeline.export import parity
 from pipeline.export.shared import onnx
 from pipeline.export.shared.session import OnnxEncoder
 from pipeline.export.snippets import TITLES
+from pipeline.params.students import TransformerStudent
 from pipeline.vectors.space import pca
 from pipeline.vectors.space.geometry import normalised
 from pipeline.vectors.space.pca import Pca
@@ -173,6 +174,34 @@ def test_a_router_is_written_where_it_is_named_and_its_cards_program_runs(work, 
         [sys.executable, "-c", program], cwd="out", capture_output=True, text=True, check=True
     )
     assert np.size(eval(result.stdout, {"tensor": np.array})) == 2
+
+
+APART = {
+    "a projection": (
+        {"loss": {"kind": "infonce", "projection": "learned"}},
+        "learned projection",
+    ),
+    "no distillation": ({"train": None, "loss": None}, "not trained on the teacher's vectors"),
+}
+
+
+@pytest.mark.parametrize("what", APART)
+def test_a_student_that_no_teachers_documents_compare_with_is_exported_without_a_router(
+    work, tmp_path, monkeypatch, capfd, what
+):
+    changed, why = APART[what]
+    block = TransformerStudent.model_validate({**BLOCKS["transformer"].model_dump(), **changed})
+    monkeypatch.setitem(BLOCKS, "transformer", block)
+    Path("pca").mkdir()
+    pca.write(Pca(np.zeros(16), np.eye(16), np.ones(16)), Path("pca/sentence.safetensors"))
+    found = work("transformer", formats=["sentence-transformers", "router"])
+    assert (set(found["formats"]), set(found["left_out"])) == ({"sentence-transformers"}, {"router"})
+    told = found["left_out"]["router"]
+    assert why in told
+    said = f"export tiny: no router, for its vectors are not comparable with the teacher's: {told}"
+    assert said in capfd.readouterr().err
+    assert not Path("out/router").exists()
+    assert "router" not in programs(Path("out/README.md").read_text())
 
 
 def test_a_router_whose_teacher_is_not_here_leaves_nothing(work):

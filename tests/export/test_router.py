@@ -109,17 +109,10 @@ def test_a_plain_model_takes_pooling_prompt_and_length_from_params(tmp_path, par
     assert model.similarity_fn_name == "dot"
 
 
-def learned() -> Student:
-    """A student that meets the teacher's vectors through a projection."""
-    loss = {"kind": "infonce", "projection": "learned"}
-    return TransformerStudent.model_validate({**block("transformer", 8).model_dump(), "loss": loss})
-
-
 @pytest.mark.parametrize(
     ("teacher", "student", "view", "named"),
     [
         (HashingTeacher(kind="hashing"), block("transformer", 8), "sentence", ("teacher.kind hashing",)),
-        (None, learned(), "sentence", ("learned projection",)),
         (None, block("transformer", 8), "cls", ("encode.views", "cls", "sentence")),
         (
             None,
@@ -128,9 +121,11 @@ def learned() -> Student:
             ("encode.views", "token_mean", "sentence"),
         ),
     ],
-    ids=["no weights", "a space of its own", "another view", "no pipeline's view"],
+    ids=["no weights", "another view", "no pipeline's view"],
 )
-def test_what_does_not_compare_or_is_not_here_is_refused(tmp_path, bert, teacher, student, view, named):
+def test_a_teacher_without_weights_or_of_another_view_is_refused(
+    tmp_path, bert, teacher, student, view, named
+):
     teacher = teacher or TransformerTeacher(kind="transformer", model=str(bert), pooling="mean")
     pca = Pca(np.zeros(WIDTH), np.eye(WIDTH), np.ones(WIDTH))
     with refuses("export.formats", "leave router out", *named):
