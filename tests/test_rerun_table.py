@@ -125,6 +125,8 @@ def a_test_task(project: Project) -> None:
     asked = ["finetune@hpd", "evaluate@potion"]
     ran, _ = project.repro(*asked)
     assert ran == {*FOR_A_TASK, "evaluate@potion"}
+    rest = {"transfer", "encode@transfer", "evaluate@hpd", *of_students("export"), *COMPARED}
+    assert would_run(project) == rest
     del project.params["evaluate"]["tasks"]["more"]
     (project.root / "data/raw/more.tsv").unlink()
     ran, said = project.repro(*asked)
@@ -159,6 +161,18 @@ def a_classifier(project: Project) -> None:
     assert ran == {"classify@one"}
     block["hidden"] = 16
     assert would_run(project) - before == {"classify@one", "export_classifier@one"}
+    project.repro("classify@one")
+    own = {"classify@one", "export_classifier@one"}
+    assert "classify@one" not in would_run(project)
+    project.params["students"]["potion"]["train"]["lr"] = 2e-3  # it starts from this student
+    assert own <= would_run(project)
+    project.params["students"]["potion"]["train"]["lr"] = 1e-3
+    project.params["evaluate"]["tasks"]["others"] = project.params["evaluate"]["tasks"]["more"]
+    assert own <= would_run(project)
+    del project.params["evaluate"]["tasks"]["others"]
+    assert "classify@one" not in would_run(project)
+    edit_code(project, "train/students/kinds/transformer.py")
+    assert own <= would_run(project)
 
 
 @row("`evaluate.agreement`")
