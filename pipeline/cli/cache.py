@@ -1,26 +1,24 @@
 """`pipeline cache`: which vectors are kept, whether they are intact, and which nobody uses."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pipeline.cli import cache_options as options
-from pipeline.cli import dvc_cache, store_files, tabular
+from pipeline.cli import cache_users, dvc_cache, store_files, tabular
 from pipeline.cli.cache_options import PARAMS, STUDENTS, VECTORS, Cache, ParamsFile, Students, Vectors
 from pipeline.cli.cache_share import share
 from pipeline.cli.store_files import StoredRecipe
-from pipeline.core import fingerprint, seal
+from pipeline.core import seal
 from pipeline.core.atomic import is_untouched, remove_abandoned, remove_folder
 from pipeline.core.errors import UserError
 from pipeline.core.printable import printable
 from pipeline.core.progress import progress, say
 from pipeline.core.resumable import Resumable
 from pipeline.params.load import load
-from pipeline.params.teacher import SingleTeacher, TransformerTeacher, single_teachers
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS
-from pipeline.teacher.shared.local.described.tuned import tuned_name
 
 COLUMNS = ("recipe", "model", "views", "texts", "bytes", "shared", "used by")
 NUMBERS = ("texts", "bytes", "shared")
@@ -44,7 +42,7 @@ def list_recipes(
     runs keep goes with the next stage that trains or scores, or the report.
     """
     folder = options.cache_folder(cache, params_file)
-    used = _users(folder, params_file, vectors)
+    used = cache_users.of_recipes(folder, params_file, vectors)
     rows = []
     for stored in (*store_files.recipes(folder), *store_files.translated(folder)):
         texts = stored.texts()
@@ -59,7 +57,7 @@ def list_recipes(
     for what, paths in {**_remade(folder), TASK_TEACHER: store_files.task_teachers(folder)}.items():
         for path in paths:
             rows.append((path.name, what, NONE, NONE, str(store_files.size(path)), NONE, NONE))
-    for path, user in _mteb_results(folder, used, students).items():
+    for path, user in cache_users.of_mteb(folder, used, students).items():
         name, size = store_files.mteb_model(path), str(store_files.size(path))
         rows.append((name, "mteb results", NONE, NONE, size, NONE, user or NONE))
     if left := store_files.abandoned(folder):
@@ -86,12 +84,16 @@ def verify(
     checks |= dict.fromkeys(store_files.sealed(folder), lambda path: seal.fault(path) is None)
     commands = dvc_cache.files()
     checks |= dict.fromkeys(commands, dvc_cache.is_intact)
-    damaged = []
+    damaged, gone = [], 0
     with progress("verify", len(checks), "files") as advance:
         for file, is_intact in checks.items():
-            if not is_intact(file):
+            intact = _still(file, is_intact)
+            gone += intact is None
+            if intact is False:
                 damaged.append(file)
             advance(1)
+    if gone:
+        say(f"{gone} files went while the others were compared: of a run that has ended, for one")
     for file in damaged:
         if drop:
             remove_folder(file) if file.is_dir() else file.unlink(missing_ok=True)
@@ -144,7 +146,7 @@ def prune(
         chosen = [stored_as[name] for name in names if name in stored_as]
         others += [(name, what, of[name]) for what, of in known.items() for name in names if name in of]
     else:
-        used = _users(folder, params_file, vectors)
+        used = cache_users.of_recipes(folder, params_file, vectors)
         unused = [stored for stored in recipes if not used[stored.fingerprint]]
         # Where a recipe is lost, it may have been an API's.
         chosen = [stored for stored in unused if stored.recipe.get("kind", "openai_api") != "openai_api"]
@@ -187,6 +189,17 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 
+def _still(file: Path, is_intact: Callable[[Path], bool]) -> bool | None:
+    """Whether a file is intact; None where it is not there any more."""
+    try:
+        found = is_intact(file)
+    except (UserError, FileNotFoundError):
+        if file.exists():
+            raise
+        return None
+    return found if found or file.exists() else None
+
+
 def _remade(folder: Path) -> dict[str, list[Path]]:
     """Folders that a run makes anew where they are missing."""
     return {
@@ -210,47 +223,6 @@ def _remove(what: str, paths: Sequence[Path], *, dry_run: bool) -> bool:
     for path in () if dry_run else paths:
         remove_folder(path) if path.is_dir() else path.unlink()
     return True
-
-
-def _users(folder: Path, params_file: Path, vectors: Path) -> dict[str, list[str]]:
-    """What uses each recipe: published sets, and the params file, whose encoding may not be published yet."""
-    options.check_vectors(vectors)
-    sets = store_files.used_by(vectors)
-    teachers = [
-        one for block in single_teachers(load(params_file).teacher).values() for one in _made_of(block)
-    ]
-    return sets | {
-        stored.fingerprint: sets.get(stored.fingerprint, [])
-        + ([params_file.name] if any(_may_be_of(one, stored.recipe) for one in teachers) else [])
-        for stored in store_files.recipes(folder)
-    }
-
-
-def _mteb_results(folder: Path, used: Mapping[str, Sequence[str]], students: Path) -> dict[Path, str]:
-    """Each model's results of `pipeline mteb`: of which student, of a teacher whose recipe is used, or ''."""
-    found = {path: store_files.mteb_model(path) for path in store_files.mteb_results(folder)}
-    folders = sorted(path for path in students.glob("[!.]*") if path.is_dir()) if found else []
-    known = {fingerprint.of_folder(path)[: store_files.MTEB_LETTERS]: path.name for path in folders}
-    known |= {recipe: "teacher" for recipe, users in used.items() if users}
-    return {path: known.get(model, "") for path, model in found.items()}
-
-
-def _made_of(teacher: SingleTeacher) -> list[SingleTeacher]:
-    """The teachers whose vectors a block may stand for: itself, and what fine-tuning makes of it."""
-    if not isinstance(teacher, TransformerTeacher) or not teacher.finetune:
-        return [teacher]
-    changed = {"model": tuned_name(teacher), "revision": None, "pooling": None}
-    return [teacher, teacher.model_copy(update=changed)]
-
-
-def _may_be_of(teacher: SingleTeacher, recipe: dict[str, Any]) -> bool:
-    """Whether all that params and recipe both say agrees: the weights are not loaded to find out."""
-    wanted = teacher.model_dump(mode="json", exclude_none=True)
-    if recipe.get("kind") != teacher.kind:
-        return False
-    # A recipe has a model's name, not this machine's path to it.
-    last = {key: str(value).rstrip("/").rpartition("/")[2] for key, value in wanted.items()}
-    return all(key not in recipe or last[key] == str(recipe[key]).rpartition("/")[2] for key in wanted)
 
 
 def _count(abandoned: Sequence[Path]) -> str:

@@ -1,5 +1,9 @@
-"""The files of the cache, for the commands that list and remove them."""
+"""The files of the cache, for the commands that list and remove them.
 
+What has no name that the pipeline gives is another's: it is neither listed nor removed.
+"""
+
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +14,7 @@ import pyarrow.parquet as pq
 from pipeline.augment.back_translation import translations
 from pipeline.augment.back_translation.ctranslate2 import CONVERTED
 from pipeline.core import fingerprint, json_text
-from pipeline.core.atomic import PARTIAL, is_abandoned, remove_folder
+from pipeline.core.atomic import PARTIAL, WRITER, is_abandoned, remove_folder
 from pipeline.core.resumable import BEFORE, LOCK, OVER, STATE, committed
 from pipeline.params.load import Params
 from pipeline.teacher.encoding.store.store import FINGERPRINT_LETTERS, HASH_LETTERS, NAME, shared_letters
@@ -27,6 +31,10 @@ MTEB_OWNER = "distillation"
 """The owner that we give to our models: mteb keeps results in a folder OWNER__MODEL."""
 MTEB_LETTERS = 16
 """How many letters of the model's fingerprint that name holds."""
+OWN = re.compile("[0-9a-f]{16}")
+"""The name of a folder: the first letters of what decides its content."""
+RUN = re.compile(f".+-{OWN.pattern}")
+"""The name of what a run keeps, without its suffix."""
 ASKING = "task-teacher-"
 """With what the names of a task teacher's trainings and locks begin."""
 OF_NO_STUDENT = (ASKING, "finetune-teacher-", "search_speed-")
@@ -116,14 +124,18 @@ class StoredTranslations(StoredRecipe):
 
 def translated(cache: Path) -> list[StoredTranslations]:
     """The recipes of back-translation; converted models lie beside them."""
-    found = sorted((cache / translations.FOLDER).glob(f"[!.]*/{RECIPE}"))
-    return [StoredTranslations(path.parent) for path in found]
+    folders = _own(cache / translations.FOLDER)
+    return [StoredTranslations(folder) for folder in folders if (folder / RECIPE).exists()]
 
 
 def recipes(cache: Path) -> list[StoredRecipe]:
     """The recipes in the store."""
-    folders = sorted(path for path in (cache / "vectors").glob("[!.]*") if path.is_dir())
-    return [StoredRecipe(folder) for folder in folders]
+    return [StoredRecipe(folder) for folder in _own(cache / "vectors")]
+
+
+def _own(folder: Path) -> list[Path]:
+    """The folders of a folder of the cache whose names the pipeline gives."""
+    return sorted(path for path in folder.glob("*") if OWN.fullmatch(path.name) and path.is_dir())
 
 
 def runs(cache: Path) -> dict[str, dict[str, list[Path]]]:
@@ -135,6 +147,8 @@ def runs(cache: Path) -> dict[str, dict[str, list[Path]]]:
     over = {state.stem for state in committed(cache)}
     for path in sorted((cache / "training").glob("[!.]*")):
         name = state_of(path).stem
+        if not RUN.fullmatch(name):
+            continue
         found[FINISHED if name in over else UNFINISHED].setdefault(name, []).append(path)
     return found
 
@@ -149,22 +163,22 @@ def state_of(path: Path) -> Path:
 
 def indexes(cache: Path) -> list[Path]:
     """The indexes of `pipeline search`: folders."""
-    return sorted(path for path in (cache / INDEXES).glob("[!.]*") if path.is_dir())
+    return _own(cache / INDEXES)
 
 
 def hidden_states(cache: Path) -> list[Path]:
     """The hidden states of teachers: a folder for each, which holds a folder for each shard."""
-    return sorted(path for path in (cache / HIDDEN).glob("[!.]*") if path.is_dir())
+    return _own(cache / HIDDEN)
 
 
 def fetched(cache: Path) -> list[Path]:
     """The files of the corpus that were fetched from an address: a folder for each version of one."""
-    return sorted(path for path in (cache / INPUTS).glob("[!.]*") if path.is_dir())
+    return _own(cache / INPUTS)
 
 
 def task_teachers(cache: Path) -> list[Path]:
     """The models that were fine-tuned on classifiers' tasks, each with what it says: a folder of folders."""
-    return sorted(path for path in (cache / TASK_TEACHERS).glob("[!.]*") if path.is_dir())
+    return _own(cache / TASK_TEACHERS)
 
 
 def asking(teacher: Path) -> list[Path]:
@@ -185,9 +199,10 @@ def is_named(unfinished: str, params: Params) -> bool:
 
 def sealed(cache: Path) -> list[Path]:
     """What has a seal: of unfinished trainings, indexes, hidden states, task teachers, converted models."""
-    states = sorted((cache / "training").glob(f"[!.]*{STATE}"))
-    inputs = sorted(path for path in (cache / "training").glob("[!.]*/[!.]*") if path.is_dir())
-    converted = sorted(path for path in (cache / CONVERTED).glob("[!.]*") if path.is_dir())
+    kept = [path for of in runs(cache).values() for paths in of.values() for path in paths]
+    states = [path for path in kept if path.name.endswith(STATE)]
+    inputs = sorted(path for one in kept for path in one.glob("[!.]*") if path.is_dir())
+    converted = _own(cache / CONVERTED)
     shards = sorted(path for one in hidden_states(cache) for path in one.glob("[!.]*") if path.is_dir())
     taught = sorted(path for one in task_teachers(cache) for path in one.glob("[!.]*"))
     return [*states, *inputs, *indexes(cache), *shards, *taught, *converted]
@@ -218,6 +233,7 @@ def abandoned(cache: Path) -> list[Path]:
             translations.FOLDER,
         )
         for path in (cache / kind).rglob(f"{PARTIAL}*")
+        if WRITER.fullmatch(path.name)
     )
     return sorted(path for path in partial if is_abandoned(path))
 

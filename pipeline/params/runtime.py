@@ -64,8 +64,10 @@ def _own_folder(cache: str) -> str:
         fix = "write the path alone" if scheme == "file" else "name one that workers share, as on NFS"
         raise ValueError(f"{cache!r} is an address; the cache is a folder of a file system: {fix}")
     place = Path(cache)
-    if not cache.strip() or place.resolve() == Path.cwd():
-        raise ValueError("no folder of its own; name one, such as .cache")
+    if not cache.strip() or Path.cwd().is_relative_to(place.resolve()):
+        raise ValueError(f"{cache!r} is no folder of its own: the project is in it; name one, such as .cache")
+    if place.exists() and not place.is_dir():
+        raise ValueError(f"{cache!r} is a file; name a folder, such as .cache")
     if place.parts[0].startswith("~"):
         raise ValueError(f"{cache!r} is not expanded here; write the whole path of your home folder")
     for other in OF_DVC:

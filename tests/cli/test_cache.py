@@ -12,6 +12,7 @@ from stored import IDS, TEXTS, cache, left, lines, size
 from terminal import Terminal
 
 from pipeline.augment.back_translation.translations import Translations
+from pipeline.cli.store_files import StoredRecipe
 from pipeline.core.atomic import atomic_folder
 from pipeline.teacher.encoding.store.store import VectorStore
 
@@ -129,16 +130,45 @@ def test_a_teacher_with_other_params_is_not_the_params_teacher(stores):
     assert left() == {stores["sets"].folder.name}
 
 
-def test_a_transformer_is_known_by_its_name_whatever_its_path_and_weights(stores):
-    model = {"kind": "transformer", "model": "models/mine", "pooling": "cls"}
+@pytest.mark.parametrize(
+    "named",
+    [{"model": "models/mine"}, {"model": "owner/mine"}, {"model": "owner/mine", "revision": "5c38ec7"}],
+)
+def test_a_transformer_is_known_by_its_name_whatever_its_path_and_weights(stores, named):
+    model = {"kind": "transformer", "pooling": "cls", **named}
     with Path("params.yaml").open("w") as file:
         YAML().dump(small_params(teacher=model), file)
-    recipe = {**model, "model": "mine", "max_length": 64, "weights": "w", "precision": "float32"}
+    recipe = {
+        **model,
+        "model": "mine",
+        "revision": None,
+        "max_length": 64,
+        "weights": "w",
+        "precision": "float32",
+    }
     kept, other = (VectorStore(Path(".cache"), {**recipe, **change}) for change in ({}, {"pooling": "mean"}))
     for store in (kept, other):
         store.add(IDS, "cls", np.ones((4, 2), np.float16))
     cache("prune")
     assert left() == {stores["sets"].folder.name, kept.folder.name}
+
+
+def test_files_that_go_while_others_are_verified_are_counted(stores, monkeypatch):
+    real, first = StoredRecipe.is_intact, []
+
+    def ending(stored, file):
+        """A run ends: what it kept goes before it is looked at."""
+        if not first:
+            first.append(file)
+            for part in [*stores["sets"].folder.rglob("*.parquet")]:
+                part.unlink()
+        return real(stored, file)
+
+    gone = [*stores["sets"].folder.rglob("*.parquet")]
+    monkeypatch.setattr(StoredRecipe, "is_intact", ending)
+    result = cache("verify")
+    assert (result.exit_code, lines(result)) == (0, [])
+    assert f"{len(gone)} files went while the others were compared" in result.stderr
 
 
 def test_a_folder_that_is_still_being_written_uses_nothing_yet(stores):
@@ -167,7 +197,13 @@ def test_a_terminal_gets_a_table_that_cuts_no_fingerprint(stores):
 
 
 @pytest.mark.parametrize(
-    "kind", ["indexes/0123", "training/distill-a-0123/train", "ctranslate2/0123", "hidden/01/23"]
+    "kind",
+    [
+        "indexes/0123456789abcdef",
+        "training/distill-a-0123456789abcdef/train",
+        "ctranslate2/0123456789abcdef",
+        "hidden/0123456789abcdef/23",
+    ],
 )
 def test_a_damaged_folder_that_has_a_seal_is_dropped(stores, kind):
     folder = Path(".cache") / kind

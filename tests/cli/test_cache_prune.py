@@ -106,10 +106,10 @@ def test_a_task_teacher_and_its_trainings_stay_while_they_are_wanted(stores):
 
 
 def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
-    index, name = Path(".cache/indexes/0123"), "distill-tiny-0123456789abcdef"
+    index, name = Path(".cache/indexes/0123456789abcdef"), "distill-tiny-0123456789abcdef"
     state = Path(f".cache/training/{name}.safetensors")
-    shard = Path(".cache/hidden/4567/89ab")
-    copy = Path(".cache/inputs/89ab")
+    shard = Path(".cache/hidden/456789abcdef0123/89ab")
+    copy = Path(".cache/inputs/89abcdef01234567")
     for folder in (index, shard, copy, state.with_suffix("")):
         folder.mkdir(parents=True)
         (folder / "part").write_bytes(b"123")
@@ -125,7 +125,7 @@ def test_indexes_and_trainings_are_pruned_by_the_names_that_list_gives(stores):
         assert state.exists()
         assert lines(cache("prune", index.name, "4567", copy.name, name, *dry_run)) == [
             [done, index.name, "search index", "3"],
-            [done, "4567", "hidden states", "3"],
+            [done, shard.parent.name, "hidden states", "3"],
             [done, copy.name, "fetched file", "3"],
             [done, name, "unfinished run", str(8 + 16)],  # the lock says which checkout it is of
         ]
@@ -192,7 +192,7 @@ def test_prune_removes_the_named_even_if_used(stores, letters):
 
 @pytest.mark.parametrize(("letters", "count"), [("", 0), ("zz", 0), ("0" * 64, 0), ("abc", 2)])
 def test_a_name_of_no_recipe_or_of_several_removes_nothing(stores, letters, count):
-    for name in ("abc1", "abc2"):
+    for name in ("abc0123456789def", "abc1123456789def"):
         shutil.copytree(stores["nothing"].folder, stores["nothing"].folder.with_name(name))
     result = cache("prune", stores["sets"].fingerprint, letters)
     assert result.exit_code == 1
@@ -206,3 +206,32 @@ def test_a_manifest_that_cannot_be_read_stops_prune(stores):
     assert result.exit_code == 1
     assert "manifest.json is no manifest; run `dvc repro -f encode@eval`" in result.stderr
     assert len(left()) == 3
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "vectors/mine/view/data.parquet",
+        "inputs/thesis/draft.txt",
+        "hidden/photos/cat.jpg",
+        "indexes/0123456789/books.txt",
+        "task_teachers/old/model.safetensors",
+        "ctranslate2/marian/model.bin",
+        "back_translation/mine/recipe.json",
+        "training/marathon.xlsx",
+        "training/long runs/plan.safetensors",
+        "gate/.partial-notes",
+    ],
+)
+def test_what_the_pipeline_did_not_write_is_neither_listed_nor_touched(stores, place):
+    cache("prune")
+    file = Path(".cache") / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("mine")
+    os.utime(file, (1e9, 1e9))
+    listed = lines(cache("list"))
+    assert not [row for row in listed if row[0] in file.as_posix() or "abandoned" in " ".join(row)]
+    assert cache("verify", "--drop").exit_code == 0
+    assert lines(cache("prune")) == []
+    found = sorted(path for path in file.parent.rglob("*"))
+    assert (file.read_text(), found) == ("mine", [file])

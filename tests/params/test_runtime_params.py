@@ -11,7 +11,22 @@ from pipeline.params.load import check, load
 
 @pytest.mark.parametrize(
     "cache",
-    ["", " ", ".", "~", "~/cache", "data", "data/cache", "./data/x", "x/../data", "reports/x", ".dvc/cache"],
+    [
+        "",
+        " ",
+        ".",
+        "~",
+        "~/cache",
+        "data",
+        "data/cache",
+        "./data/x",
+        "x/../data",
+        "reports/x",
+        ".dvc/cache",
+        "..",
+        "/",
+        "../../x/../..",
+    ],
 )
 def test_a_cache_that_others_would_empty_is_refused(folder, cache):
     with refuses("params.yaml", "runtime.cache"):
@@ -43,3 +58,9 @@ def test_a_process_keeps_to_what_the_file_says(folder, monkeypatch):
         YAML().dump(small_params(runtime={"memory": 0.7}), file)
     load(Path("params.yaml"))
     assert memory.bound() == 0.7
+
+
+def test_a_file_is_no_cache(folder):
+    (folder / "params.yaml").touch()
+    with refuses("runtime.cache", "'params.yaml' is a file", ".cache"):
+        check(small_params(runtime={"cache": "params.yaml"}), Path("params.yaml"))
