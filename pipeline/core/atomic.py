@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,10 @@ NO_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """What file systems say, of a network for one, that do not sync folders."""
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 """How the path of SCHEME://PLACE begins."""
+_MASK = os.umask(0o077)
+os.umask(_MASK)
+FILE_MODE, FOLDER_MODE = 0o666 & ~_MASK, 0o777 & ~_MASK
+"""Who may read what is written: as the user's umask says. Temporary files are for their user alone."""
 SYNCED_TOGETHER = 16
 """Files of a folder that the disk is waited for at a time: it writes them together."""
 UNTOUCHED_SECONDS = 24 * 3600
@@ -54,8 +59,9 @@ def disk_errors(path: Path) -> Iterator[None]:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else remove it.
 
-    File and rename are synced, so that a crash leaves either the old file or the whole new one. What killed
-    processes left beside it, of files of this kind, is removed.
+    File and rename are synced, so that a crash leaves either the old file or the whole new one, which those
+    may read who might read the old one. What killed processes left beside it, of files of this kind, is
+    removed.
 
     Raises:
         UserError: the disk is full, or the like; or this is a stage whose parent is gone.
@@ -69,7 +75,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
-            temporary.chmod(0o644)
+            temporary.chmod(_mode(path))
             _sync(temporary)
             parent.check(path)
             temporary.replace(path)
@@ -83,8 +89,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path, *, sealed: bool = True) -> Iterator[Path]:
     """Yield an empty temporary folder beside `path`; put it in place of `path` if the block succeeds.
 
-    All that it holds is synced before the rename, and all users may read it. What killed processes left of
-    the same folder is removed.
+    All that it holds is synced before the rename, and those may read it whom the umask lets. Where `path` is
+    a link, the folder that it leads to is replaced. What killed processes left of the same folder is removed.
 
     Args:
         path: where the folder appears.
@@ -93,8 +99,9 @@ def atomic_folder(path: Path, *, sealed: bool = True) -> Iterator[Path]:
     Raises:
         UserError: as `atomic_file`.
     """
+    path = _itself(path)
     with disk_errors(path), scratch_folder(path) as temporary:
-        temporary.chmod(0o755)
+        temporary.chmod(FOLDER_MODE)
         yield temporary
         if sealed:
             seal.write_folder(temporary)
@@ -131,21 +138,43 @@ def remove_folder(path: Path) -> None:
     Raises:
         UserError: it may not be removed.
     """
-    with disk_errors(path), scratch_folder(path) as aside, suppress(FileNotFoundError):
-        path.replace(aside)
+    there = _itself(path)
+    with disk_errors(path), scratch_folder(there) as aside, suppress(FileNotFoundError):
+        there.replace(aside)
+    if there != path:
+        path.unlink()
+
+
+def _itself(path: Path) -> Path:
+    """The folder that a link leads to; any other path as it is."""
+    return path.resolve() if path.is_symlink() else path
+
+
+def _mode(path: Path) -> int:
+    """That of the file which is replaced, as its user set it; those that DVC caches may not be written."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return FILE_MODE
+    return mode & 0o777 if stat.S_ISREG(mode) and mode & stat.S_IWUSR else FILE_MODE
 
 
 def _put(temporary: Path, path: Path) -> bool:
-    """Rename a folder to `path`, what is there aside and then away; False where another came between."""
+    """Rename a folder to `path`, and what is there aside: away, or back where that fails.
+
+    False where another folder came between.
+    """
     aside = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{path.name}-{_writer()}", dir=path.parent))
     try:
         with suppress(FileNotFoundError):
             path.replace(aside)
         temporary.replace(path)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return False
+    except BaseException as error:
+        if not path.exists() and any(aside.iterdir()):
+            aside.replace(path)
+        if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return True
@@ -160,9 +189,9 @@ def _finish_all(written: Iterator[Path]) -> None:
 
 
 def _finish(written: Path) -> None:
-    """Let all users read it, for safetensors writes for its user alone, and wait until the disk has it."""
+    """Let others read it, for safetensors writes for its user alone, and wait until the disk has it."""
     if not written.is_symlink():  # what it points to is another's
-        written.chmod(0o755 if written.is_dir() else 0o644)
+        written.chmod(FOLDER_MODE if written.is_dir() else FILE_MODE)
         _sync(written)
 
 
