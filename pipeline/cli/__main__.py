@@ -77,7 +77,7 @@ def _quiet_on_a_closed_pipe(command: Callable[..., None]) -> Callable[..., None]
         try:
             command(*args, **options)
             sys.stdout.flush()
-        except BrokenPipeError:
+        except BrokenPipeError:  # `say` raises none
             # Python writes out what is left once more when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline.cli.encoded import OFTEN, encoded
 from pipeline.cli.encoders import Runtime, open_encoders
+from pipeline.core import streams
 from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
@@ -43,10 +44,7 @@ C1 = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
 
 
 def embed(
-    student: Annotated[
-        str,
-        typer.Option(help="A student's name, or any sentence-transformers folder."),
-    ],
+    student: Annotated[str, typer.Option(help="A student's name, or any sentence-transformers folder.")],
     inputs: Annotated[
         list[Path] | None, typer.Argument(help="UTF-8 files (or .gz), a text a line; none or -: stdin.")
     ] = None,
@@ -62,8 +60,8 @@ def embed(
     precision: Annotated[
         Precision,
         typer.Option(
-            help="Of a transformer student's products; auto: bfloat16 where it is faster here, which moves a "
-            "cosine by some thousandths at most."
+            help="Of a transformer that torch runs; auto: bfloat16 where it is faster, which moves a cosine "
+            "by some thousandths at most."
         ),
     ] = "auto",
     runtime: Annotated[
@@ -174,6 +172,7 @@ def _some(inputs: Sequence[Path], around: str | None, check: Check | None) -> It
 def _opened(path: Path) -> Iterator[IO[bytes] | io.BufferedIOBase]:
     try:
         if path == STANDARD_INPUT:
+            streams.let_ctrl_c_interrupt()
             yield sys.stdin.buffer
             return
         check_regular(path)
@@ -185,13 +184,15 @@ def _opened(path: Path) -> Iterator[IO[bytes] | io.BufferedIOBase]:
 
 def _blocks(file: IO[bytes] | io.BufferedIOBase, size: int) -> Iterator[list[bytes]]:
     """Whole lines, as soon as they are there."""
-    rest = b""
+    rest: list[bytes] = []
     while block := file.read1(size):  # type: ignore[union-attr]  # of buffered files
-        *lines, rest = (rest + block).split(b"\n")
+        first, *lines = block.split(b"\n")
+        rest.append(first)
         if lines:
-            yield lines
-    if rest:
-        yield [rest]
+            yield [b"".join(rest), *lines[:-1]]
+            rest = lines[-1:]
+    if last := b"".join(rest):
+        yield [last]
 
 
 def _decoded(

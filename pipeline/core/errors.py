@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
-from pipeline.core.printable import printable
+from pipeline.core.progress import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,13 +97,13 @@ def report_user_errors(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except UserError as error:
-            sys.stderr.write(f"error: {printable(str(error))}\n")
+            say(f"error: {error}")
             sys.exit(1)
         except Exception as error:
             if (reason := refused_by_the_system(error)) is None:
                 raise
             place = getattr(error, "filename", None) or "a file"
-            sys.stderr.write(f"error: {printable(str(place))} cannot be read or written ({reason})\n")
+            say(f"error: {place} cannot be read or written ({reason})")
             sys.exit(1)
 
     return wrapped

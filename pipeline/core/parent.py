@@ -6,12 +6,12 @@ Where DVC is not among them, it is the parent alone.
 
 import os
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
 
 from pipeline.core.errors import Refused
+from pipeline.core.progress import say
 
 EVERY = 0.5
 """Seconds between two looks."""
@@ -46,7 +46,7 @@ def check(path: Path) -> None:
 def _wait() -> None:
     while not is_orphan():
         time.sleep(EVERY)
-    sys.stderr.write("what started this process is gone: it ends\n")
+    say("what started this process is gone: it ends")
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE)
     os.kill(os.getpid(), signal.SIGKILL)

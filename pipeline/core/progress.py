@@ -1,11 +1,12 @@
 """Progress of long work: a rich bar where a terminal is attached, plain lines otherwise."""
 
 import math
+import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pipeline.core.printable import printable
 
@@ -18,9 +19,16 @@ Advance = Callable[[int], None]
 
 
 def say(message: str) -> None:
-    """Print one line of information to stderr, so that stdout stays free for data."""
-    sys.stderr.write(f"{printable(message)}\n")
-    sys.stderr.flush()
+    """Print one line of information to stderr, so that stdout stays free for data.
+
+    Where stderr cannot be written, as when its reader has ended, nobody is told any more: the work goes on.
+    """
+    try:
+        sys.stderr.write(f"{printable(message)}\n")
+        sys.stderr.flush()
+    except OSError:
+        with suppress(OSError, ValueError):  # a stream of a test's has no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from pipeline.core import commits, fingerprint
+from pipeline.core import commits, fingerprint, streams
 from pipeline.core.atomic import (
     PARTIAL,
     disk_errors,
@@ -119,6 +119,7 @@ class Resumable:
                     os.close(held)
                     return False
                 say(f"{self.path.stem} is at work in another process, which is waited for")
+                streams.let_ctrl_c_interrupt()
                 fcntl.flock(held, fcntl.LOCK_EX)
             except OSError as error:
                 if error.errno not in NO_LOCKS:

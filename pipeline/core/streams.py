@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 
 
@@ -22,3 +23,11 @@ def mend() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def let_ctrl_c_interrupt() -> None:
+    """Let Ctrl-C end a system call that waits: of standard input, or for a lock.
+
+    polars, once it is imported, has such calls go on after a signal, and Python never gets to its handler.
+    """
+    signal.siginterrupt(signal.SIGINT, True)

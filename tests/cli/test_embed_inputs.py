@@ -97,3 +97,15 @@ def test_a_pipe_of_the_shell_is_read_once():
     total, blocks = embed.open_texts([Path(f"/proc/self/fd/{reader}")])
     assert (total, list(blocks)) == (None, [["one", "two \u00fc"]])
     os.close(reader)
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"a\n", b"\n\n", b"ab\ncd\n\nef", b"a\nbcdefghij\nk\n"])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_lines_are_whole_however_they_come(content: bytes, size: int):
+    class Slow(io.BytesIO):
+        def read1(self, most: int = -1) -> bytes:
+            return super().read1(min(size, most))
+
+    lines = [line for lines in embed._blocks(Slow(content), 64) for line in lines]
+    expected = content.split(b"\n")
+    assert lines == (expected if expected[-1] else expected[:-1])

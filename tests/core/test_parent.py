@@ -37,12 +37,12 @@ def start(tmp_path, repository):
     """Start a `dvc` that runs a stage; its process, and the stage's number once that runs."""
     started = []
 
-    def run(how: str, *, stubborn: bool = False, name: str = "dvc"):
+    def run(how: str, *, stubborn: bool = False, name: str = "dvc", stderr: int | None = None):
         (tmp_path / "stage.py").write_text(STAGE.format(stubborn=stubborn))
         (tmp_path / name).write_text(STARTS[how])
         (tmp_path / "torchrun").write_text(STARTS["the parent"])
         environment = {**os.environ, "PYTHONPATH": f"{repository}{os.pathsep}{tmp_path}"}
-        process = subprocess.Popen([sys.executable, name], cwd=tmp_path, env=environment)
+        process = subprocess.Popen([sys.executable, name], cwd=tmp_path, env=environment, stderr=stderr)
         started.append(process)
         until(lambda: (tmp_path / "process").exists() and (tmp_path / "process").read_text())
         return process, int((tmp_path / "process").read_text())
@@ -76,6 +76,16 @@ def test_a_stage_ends_with_the_dvc_that_started_it(tmp_path, start, how):
     until(lambda: not runs(stage))
     (tmp_path / "go").touch()
     assert not (tmp_path / "out").exists()
+
+
+def test_a_stage_that_nobody_hears_ends_all_the_same(tmp_path, start):
+    """As where `dvc repro 2>&1 | tee log` is killed."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    dvc, stage = start("the parent", stderr=writer)
+    os.close(writer)
+    dvc.kill()
+    until(lambda: not runs(stage))
 
 
 def test_what_cannot_be_stopped_at_once_publishes_nothing(tmp_path, start):
