@@ -55,7 +55,10 @@ def _table(path: Path) -> Description:
         first = pa.Table.from_batches([head])
         for column in first.schema:
             if pa.types.is_fixed_size_list(column.type) and _are_vectors(column.type, first.schema):
-                said.facts |= _geometry(column.name, _vectors(path, first, column.name))
+                there = first.filter(first[column.name].is_valid())
+                if lacking := len(first) - len(there):
+                    said.facts[f"{column.name} null"] = f"{lacking} rows"
+                said.facts |= _geometry(column.name, _vectors(path, there, column.name))
         labelled = is_labelled(first.column_names)
         shown = pl.DataFrame(first.slice(0, SHOWN))
         said.sample = _printed(with_texts(path, SHOWN) if labelled else with_places(path, shown))
@@ -166,8 +169,10 @@ def _vectors(path: Path, rows: pa.Table, name: str) -> Half:
     try:
         found = shards.column(rows, name)
     except pa.ArrowException as error:
+        is_published = (path.parent / published.MANIFEST).exists()
         text_set = path.absolute().parent.parent.name
-        raise UserError(f"{path} is damaged ({error}); run `dvc repro -f encode@{text_set}`") from None
+        again = f"run `dvc repro -f encode@{text_set}`" if is_published else "make it again"
+        raise UserError(f"{path} is damaged ({error}); {again}") from None
     return found.restored() if isinstance(found, int8.Packed) else found
 
 

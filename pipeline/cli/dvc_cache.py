@@ -7,11 +7,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.core.errors import UserError
+from pipeline.core import dvc_project
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
@@ -28,7 +27,7 @@ def files() -> dict[Path, str]:
 
     The command is empty for what no result of now needs.
     """
-    with _checkout() as repository:
+    with dvc_project.opened(Path.cwd()) as repository:
         if repository is None:
             return {}
         places = {Path(store.path) for store in (repository.cache.local, repository.cache.legacy)}
@@ -41,30 +40,8 @@ def files() -> dict[Path, str]:
 
 def objects() -> Path | None:
     """Where this checkout's cache has files, by their digests; None outside a checkout."""
-    with _checkout() as repository:
+    with dvc_project.opened(Path.cwd()) as repository:
         return Path(repository.cache.local.path) if repository else None
-
-
-@contextmanager
-def _checkout() -> Iterator["Repo | None"]:
-    """This checkout, as DVC sees it; None outside one.
-
-    Raises:
-        UserError: DVC's settings are damaged.
-    """
-    from dvc.config import ConfigError
-    from dvc.exceptions import NotDvcRepoError
-    from dvc.repo import Repo
-
-    try:
-        repository = Repo(config={"core": {"no_scm": True}})  # git is not asked
-    except NotDvcRepoError:
-        yield None
-        return
-    except ConfigError as error:
-        raise UserError(f"DVC's settings are damaged, which lie in .dvc/config: {error}") from None
-    with repository:
-        yield repository
 
 
 def is_intact(path: Path) -> bool:

@@ -40,6 +40,8 @@ COMPLETED = (CONFIG, TOKENIZER_CONFIG)
 FILLED = {"pad_token_id", "pad_token", "model_max_length", "tokenizer_class"}
 """What `onnx_folder.complete` fills in in these, where the student does not say it."""
 ROLES = ("text", "query", "document")
+MISREAD = (TypeError, AttributeError, LookupError)
+"""What libraries raise where a JSON file of a model holds what nobody expects."""
 GPU_DRIVER = Path("/proc/driver/nvidia")
 """There where torch may find a GPU; asking torch takes its seconds."""
 Encode = Callable[[Sequence[str]], NDArray[np.floating]]
@@ -100,6 +102,7 @@ def open_encoders(
         )
     if not any(folder.rglob("*.safetensors")):
         raise UserError(f"{folder} holds no .safetensors weights; distil it again")
+    _check_tokenizer(folder)
     if table:
         return _alike(_table(folder))
     device = find_device(device, "--device")
@@ -140,6 +143,16 @@ def _exported(folder: Path, name: Format, device: str, precision: Precision, *, 
             "or name --runtime torch"
         )
     return None
+
+
+def _check_tokenizer(folder: Path) -> None:
+    """Fail where a transformer's tokenizer is not there: transformers would make one up."""
+    from pipeline.data.models.locate import TOKENIZERS
+
+    if modules(folder)[0][0] not in ("Transformer", "Router"):
+        return
+    if not any(next(folder.rglob(name), None) for name in TOKENIZERS):
+        raise UserError(f"{folder} holds no tokenizer ({', '.join(TOKENIZERS)}); get the whole model again")
 
 
 def _place(folder: Path) -> Path:
@@ -227,7 +240,7 @@ def load_student(folder: Path, device: str) -> "SentenceTransformer":
 
     try:
         return SentenceTransformer(str(folder), device=device, local_files_only=True)
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError, *MISREAD) as error:
         raise _damaged(folder, device, error) from None
     except ImportError as error:
         if not (kind := lacking(folder)):
@@ -257,8 +270,8 @@ def _table(folder: Path) -> Encode:
 
 def _tells_queries_apart(folder: Path) -> bool:
     settings = folder / "config_sentence_transformers.json"
-    prompts = read_object(settings).get("prompts", {}) if settings.exists() else {}
-    return any(prompts.values()) or modules(folder)[0][0] == "Router"
+    prompts = read_object(settings).get("prompts") if settings.exists() else None
+    return (isinstance(prompts, dict) and any(prompts.values())) or modules(folder)[0][0] == "Router"
 
 
 def _runs_packed(folder: Path) -> bool:
@@ -277,7 +290,7 @@ def _batched(encode: Callable[..., NDArray[np.floating]], batch_size: int) -> En
 
 
 def _damaged(folder: Path, device: str, error: Exception) -> UserError:
-    reason = str(error).splitlines()[0]
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
     return UserError(
         f"{folder} cannot be loaded on device {device!r}: {reason}; "
         "name another --device, or export the student again"

@@ -213,8 +213,16 @@ def _folder(model: str, key: str, revision: str | None) -> Path | None:
 
 def _on_hub(model: str) -> bool:
     """Whether this names a model of the hub, and not a folder."""
-    is_hub_id = model.count("/") == 1 and model[0] not in "./~"
-    return is_hub_id and not model.startswith(PACKAGE) and not Path(model).is_dir()
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    if model.count("/") != 1 or model[0] in "./~" or model.startswith(PACKAGE) or Path(model).is_dir():
+        return False
+    try:
+        validate_repo_id(model)
+    except HFValidationError:
+        return False
+    return True
 
 
 def _in_hub_cache(model: str, revision: str | None) -> Path | None:

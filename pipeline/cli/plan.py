@@ -57,12 +57,18 @@ def plan(
     is_dvcs = params.resolve() == root / "params.yaml"
     outdated = stale.out_of_date(root) if is_dvcs else None
     found = made_plan(planned, root, outdated, every=every, price=price, shared=shares_bytes(root))
+    unkept = None
     if is_dvcs and not asked and not every and outdated is not None:
-        saved.write(found, root / saved.PLACE)
+        try:
+            saved.write(found, root / saved.PLACE)
+        except UserError as error:
+            unkept = error
     if as_json:
         typer.echo(json.dumps(as_object(found, planned), indent=2))
-        return
-    _show(found, planned)
+    else:
+        _show(found, planned)
+    if unkept:
+        raise UserError(f"{unkept}, if the report is to show this plan")
 
 
 def as_object(found: Plan, params: Params) -> dict[str, Any]:

@@ -26,7 +26,11 @@ def schema(
     """Write the JSON Schema of params.yaml."""
     wanted = render()
     if check:
-        if not out.exists() or out.read_text(encoding="utf-8") != wanted:
+        try:
+            stale = not out.exists() or out.read_bytes() != wanted.encode()
+        except OSError as error:
+            raise UserError(f"{out} cannot be read ({error.strerror}); name a file") from None
+        if stale:
             raise UserError(f"{out} is stale; run `pipeline schema --out {out}`")
         return
     write_text(out, wanted)

@@ -74,10 +74,11 @@ def search(
     place = index or Path(load(params_file).runtime.cache) / INDEXES / key[:KEY_LETTERS]
     opened = _kept(place, key)
     encoders, how = open_encoders(folder, device, batch_size, "auto", runtime), similarity(folder)
+    unkept = None
     if opened is None:
         opened = _build(encoders.documents, texts, folder, how)
         if not _is_there(place, key):  # by another, meanwhile
-            _write(place, key, opened)
+            unkept = _write(place, key, opened)
     found = []
     for _, vectors in encoded(encoders.queries, [wanted], folder):
         scores, rows = opened.search(_comparable(vectors, how), min(top, len(texts)))
@@ -87,6 +88,8 @@ def search(
             for nearest in map(zip, scores, rows)
         ]
     _show(wanted, found, with_query=len(wanted) > 1 or str(STANDARD_INPUT) in queries)
+    if unkept:
+        raise UserError(f"{unkept}; --index names another place for the index, which is made anew else")
 
 
 def _only_student(students: Path) -> str:
@@ -195,15 +198,20 @@ def _similarities(scores: NDArray[np.float32], how: Similarity) -> NDArray[np.fl
     return -scores if how == "manhattan" else scores
 
 
-def _write(place: Path, key: str, index: "faiss.Index") -> None:
+def _write(place: Path, key: str, index: "faiss.Index") -> UserError | None:
+    """Keep an index; why that cannot be done, if so: it can be searched all the same."""
     import faiss
 
     manifest = {"key": key, "texts": index.ntotal, "dim": index.d}
-    with atomic_folder(place) as temporary:
-        with (temporary / INDEX).open("wb") as file:
-            # Not by name: faiss does not say when the last bytes did not fit onto the disk.
-            faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))  # type: ignore[attr-defined]
-        (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    try:
+        with atomic_folder(place) as temporary:
+            with (temporary / INDEX).open("wb") as file:
+                # Not by name: faiss does not say when the last bytes did not fit onto the disk.
+                faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))  # type: ignore[attr-defined]
+            (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    except UserError as error:
+        return error
+    return None
 
 
 def _read(place: Path, key: str) -> "faiss.Index":

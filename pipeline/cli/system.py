@@ -70,9 +70,13 @@ def processor() -> Finding:
 
 def dvc(repository: Path) -> Finding:
     """DVC, and whether this folder is a DVC repository."""
-    version = metadata.version("dvc") if shutil.which("dvc", path=_search_path()) else ""
-    if not version:
+    command = shutil.which("dvc", path=_search_path())
+    if not command:
         return Finding("dvc", "no `dvc` command", "make setup")
+    try:
+        version = metadata.version("dvc")
+    except metadata.PackageNotFoundError:
+        return Finding("dvc", f"{command} is another environment's, and this one has no dvc", "make setup")
     if not (repository / ".dvc").is_dir():
         return Finding(
             "dvc", f"{version}, but this folder is no DVC repository", "run from the repository root"

@@ -150,6 +150,8 @@ def _fault_of_folder(folder: Path, names: Iterable[str]) -> str | None:
         listed = json_text.parse((folder / NAME).read_text(encoding="utf-8"))["files"]
     except (ValueError, LookupError, TypeError):
         return _damaged(folder / NAME)
+    if not isinstance(listed, dict) or not all(isinstance(told, str) for told in listed.values()):
+        return _damaged(folder / NAME)
     for name in names or listed:
         if not (folder / name).is_file():
             return f"{folder / name} is missing"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pipeline.core.machine import Precision
 from pipeline.params.base import Block, Count, Fraction, Name, Positive, Seed
@@ -29,10 +29,16 @@ class Replay(Block):
     """As `train.texts`, of which these are some or all; null: as they are there."""
 
 
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"names {twice[0]} twice; remove one")
+    return names
+
+
 class Contrast(Block):
     """Supervised InfoNCE with in-batch and given hard negatives (IBKD eq. 10, HPD eq. 1)."""
 
-    data: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
+    data: Annotated[tuple[Name, ...], Field(min_length=1, strict=False), AfterValidator(_once)]
     """Names under `finetune.data`."""
     epochs: Count = 1
     """Passes over the triplets."""

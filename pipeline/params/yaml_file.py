@@ -21,6 +21,13 @@ MOST_VALUES = 100_000
 MOST_BITS = 64
 """Of an integer; no library here takes longer ones."""
 COLON_IN_BRACKETS = "found unexpected ':'"
+FIXES = {
+    "another document": "remove the `---` and what follows it, for params are one document",
+    "undefined alias": "write `&` and its name before a value above it, or write the value",
+    "duplicate anchor": "give one of the two another name",
+    "unknown directive": "remove the line",
+}
+"""By what libyaml says is wrong; all else is mended by quotes."""
 NO_VALUE = (ValueError, LookupError, ArithmeticError, TypeError, AttributeError)
 """What ruamel.yaml raises where a text looks like a date or a number, or has a tag, and is none."""
 
@@ -100,7 +107,9 @@ def _unread_by_libyaml(error: "MarkedYAMLError", text: str, path: Path) -> UserE
         start = text.splitlines()[error.context_mark.line][error.context_mark.column :]
         word = re.split(r"[\s\[\]{},]", start, maxsplit=1)[0]
         return UserError(f'{line}: DVC reads no bare word with a colon within brackets; write "{word}"')
-    return UserError(f"{line}: cannot be read ({error.problem}); put texts in quotes")
+    said = f"{error.context or ''} {error.problem}"
+    fix = next((fix for fault, fix in FIXES.items() if fault in said), "put texts in quotes")
+    return UserError(f"{line}: cannot be read ({error.problem}); {fix}")
 
 
 def _unreadable(text: str, path: Path) -> UserError:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pipeline.data.teacher_parts import read_config
 from pipeline.params.search import IvfIndex
 from pipeline.params.students import Student
 from pipeline.planning.sizes import Texts
@@ -139,11 +140,11 @@ def _hidden(_item: str, work: Work) -> Bytes:
     asked = work.params.encode.hidden
     if asked is None:
         return _plain(SMALL)
-    config = work.facts.config
-    layers = len(asked.numbered(int(config["num_hidden_layers"])))
+    config = read_config(work.facts.config)
+    layers = len(asked.numbered(config.num_hidden_layers))
     tokens = min(asked.max_tokens, Texts(1, work.sizes.sets["corpus"].characters).tokens)
     rows = min(asked.texts, work.sizes.train)
-    size = round(rows * tokens * layers * (int(config["hidden_size"]) + STATE_SCALE))
+    size = round(rows * tokens * layers * (int(config.hidden_size) + STATE_SCALE))
     return Bytes(size, size, size)
 
 

@@ -23,6 +23,5 @@ def write(plan: Plan, path: Path) -> None:
         for one in plan.stages
         if one.seconds is not None
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     kept = {stage: one.model_dump() for stage, one in known.items()}
     write_text(path, seal.to_json({planned.STAGES: kept | new}))

@@ -3,18 +3,16 @@
 import tempfile
 from pathlib import Path
 
+from pipeline.core import dvc_project
+
 
 def shares_bytes(root: Path) -> bool:
     """Whether DVC links what it caches here, by its settings and by what the file system can."""
-    from dvc.exceptions import NotDvcRepoError
-    from dvc.repo import Repo
-
-    try:
-        with Repo(str(root), config={"core": {"no_scm": True}}) as repository:
-            kinds = repository.cache.local.cache_types
-            cache = Path(repository.cache.local.path)
-    except NotDvcRepoError:
-        return False
+    with dvc_project.opened(root) as repository:
+        if repository is None:
+            return False
+        kinds = repository.cache.local.cache_types
+        cache = Path(repository.cache.local.path)
     return any(kind in ("hardlink", "symlink") for kind in kinds) or (
         "reflink" in kinds and _reflinks(cache.parent)
     )
@@ -26,11 +24,11 @@ def _reflinks(folder: Path) -> bool:
 
     while not folder.is_dir():
         folder = folder.parent
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        first = Path(place) / "a"
-        first.write_bytes(b"a")
-        try:
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            first = Path(place) / "a"
+            first.write_bytes(b"a")
             reflink(str(first), str(first.with_name("b")))
-        except OSError:
-            return False
+    except OSError:  # a disk that may only be read, too
+        return False
     return True

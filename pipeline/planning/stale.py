@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pipeline.core import dvc_project
 from pipeline.core.errors import UserError
 
 
@@ -12,23 +13,17 @@ def out_of_date(root: Path) -> frozenset[str] | None:
     most that run.
 
     Raises:
-        UserError: DVC cannot read a file.
+        UserError: DVC cannot read a file, or another command of DVC's is at work.
     """
-    from dvc.exceptions import DvcException, NotDvcRepoError
-    from dvc.repo import Repo
     from dvc.repo.graph import get_subgraph_of_nodes
 
-    try:
-        repository = Repo(str(root), config={"core": {"no_scm": True}})
-    except NotDvcRepoError:
-        return None
-    with repository:
+    with dvc_project.opened(root) as repository:
+        if repository is None:
+            return None
         try:
             changed = set(repository.status())
-        except (DvcException, OSError, UnicodeError) as error:
-            raise UserError(
-                f"DVC cannot read the project's files ({error}); mend or remove what it names"
-            ) from None
+        except OSError as error:
+            raise UserError(dvc_project.unread(error)) from None
         graph = repository.index.graph  # from a stage to those that it needs
         stages = {stage.addressing: stage for stage in graph}
         first = [stages[name] for name in changed & stages.keys()]

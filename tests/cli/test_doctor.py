@@ -1,5 +1,6 @@
 import json
 import shutil
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,16 @@ def taught_by(model: str) -> dict:
             {"evaluate": {"tasks": {"mine": {"kind": "retrieval", "path": "beir"}}}},
             "files",
             "mine.path: beir does not",
+        ),
+        (
+            {"teacher": {"kind": "transformer", "model": "models/my teacher"}},
+            "teacher",
+            "teacher.model: there is no folder 'models/my teacher'",
+        ),
+        (
+            {"students": {"small": starting_from("h\u00e9llo/w--rld")}},
+            "students",
+            "students.small.init.model: there is no folder 'h\u00e9llo/w--rld'",
         ),
         (
             {"students": {"small": starting_from("models/typo/deep")}},
@@ -252,3 +263,13 @@ def test_params_that_cannot_be_read(project: Path, content: bytes | None, named:
     assert f"{path} " in result.stderr
     assert [name for name in named if name not in result.stderr] == []
     assert "Traceback" not in result.output
+
+
+def test_a_dvc_of_another_environment_is_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(system.metadata, "version", lacking)
+    found = system.dvc(project)
+    assert "another environment's" in found.found
+    assert found.fix == "make setup"

@@ -94,3 +94,15 @@ def test_what_no_result_of_now_needs_has_no_command(project):
     path.write_text("an old result")
     assert lines(verify()) == [["damaged", str(path.absolute())]]
     assert verify("--drop").exit_code == 0
+
+
+def test_files_of_dvc_that_cannot_be_read_are_told(project):
+    lock = Path("dvc.lock").read_text()
+    Path("dvc.lock").write_text(f"<<<<<<< ours\n{lock}=======\n>>>>>>> theirs\n")
+    try:
+        result = verify()
+    finally:
+        Path("dvc.lock").write_text(lock)
+    assert result.exit_code == 1
+    assert "dvc.lock" in result.stderr
+    assert "Traceback" not in result.output

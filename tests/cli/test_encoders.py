@@ -139,3 +139,36 @@ def test_a_list_of_modules_that_is_none_is_told(tmp_path, listed):
 def test_a_device_that_is_not_there_is_told(students, kind, device):
     with refuses("--device", f"'{device}'", "auto or cpu"):
         open_encoders(students / kind, device, 64)
+
+
+def copied(students, folder, kind):
+    """As of others: without a seal."""
+    copy = shutil.copytree(students / kind, folder)
+    (copy / "seal.json").unlink()
+    return copy
+
+
+@pytest.mark.parametrize("kind", ["transformer", "compact"])
+def test_a_transformer_without_its_tokenizer_is_told(students, tmp_path, kind):
+    """transformers would make one up, of five tokens."""
+    folder = copied(students, tmp_path / "copy", kind)
+    (folder / "tokenizer.json").unlink()
+    with refuses(folder, "no tokenizer", "tokenizer.json"):
+        open_encoders(folder, "cpu", 64)
+
+
+DAMAGED = {
+    "1_Pooling/config.json": None,
+    "tokenizer_config.json": "null",
+    "config.json": "[]",
+    "config_sentence_transformers.json": '{"prompts": null}',
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_file_that_is_gone_or_holds_what_nobody_expects_is_told(students, tmp_path, name):
+    folder = copied(students, tmp_path / "copy", "transformer")
+    content = DAMAGED[name]
+    (folder / name).unlink() if content is None else (folder / name).write_text(content)
+    with refuses(folder):
+        open_encoders(folder, "cpu", 64)

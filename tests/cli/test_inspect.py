@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from published_sets import write_set
@@ -11,7 +12,7 @@ from safetensors.numpy import save_file
 from small_students import vectors_of
 from typer.testing import CliRunner, Result
 
-from pipeline.cli import model_folder
+from pipeline.cli import describe, model_folder
 from pipeline.cli.__main__ import app
 from pipeline.data import teacher_parts
 from pipeline.data.common.files import metrics
@@ -205,3 +206,11 @@ def test_the_length_of_what_is_exported(tmp_path, words, shown) -> None:
         (tmp_path / "wordembedding_config.json").write_text(json.dumps(words))
     found = model_folder.max_length(tmp_path)
     assert (str(found) if found else "not limited") == shown
+
+
+def test_rows_without_a_vector_are_counted_and_left_out(tmp_path: Path) -> None:
+    rows = pa.array([[1.0, 0.0], None, [0.0, 2.0]], pa.list_(pa.float32(), 2))
+    pq.write_table(pa.table({"vector": rows}), tmp_path / "mine.parquet")
+    facts = describe.table(tmp_path / "mine.parquet").facts
+    assert facts["vector null"] == "1 rows"
+    assert facts["vector norms"].startswith("min 1.0000, median 1.5000, max 2.0000")

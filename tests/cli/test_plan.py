@@ -8,6 +8,7 @@ from ruamel.yaml import YAML
 from small_params import small_params
 from typer.testing import CliRunner, Result
 
+from pipeline.cli import plan as command
 from pipeline.cli.__main__ import app
 from pipeline.planning import saved
 
@@ -95,3 +96,13 @@ def test_faults_are_told_before_anything_is_measured(checkout):
     assert "dvc repro look" in result.stderr
     for wrong in (("--workers", "0"), ("--engine", "slurm"), ("--price", "-1")):
         assert called(*wrong).exit_code == 2
+
+
+def test_a_plan_that_cannot_be_kept_is_shown_all_the_same(checkout, monkeypatch):
+    monkeypatch.setattr(command.stale, "out_of_date", lambda root: frozenset({"prepare"}))
+    Path("data").mkdir()
+    Path("data/timings").write_text("in the way")
+    result = called("--json")
+    assert result.exit_code == 1, result.exception
+    assert [row["stage"] for row in json.loads(result.stdout)["stages"]] == ["prepare"]
+    assert "data/timings" in result.stderr

@@ -105,3 +105,10 @@ def test_the_editors_schema_of_every_params_file_resolves(repository: Path) -> N
     for path in files:
         jsonschema.validate(YAML(typ="safe").load(path), schema_of(path))
         assert "teacher" in schema_of(path)["properties"]
+
+
+def test_what_is_no_text_is_stale_and_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"caf\xe9")
+    for place, said in ((tmp_path / "latin", "is stale"), (tmp_path, "Is a directory")):
+        result = CliRunner().invoke(app, ["schema", "--check", "--out", str(place)])
+        assert (result.exit_code, said in result.stderr) == (1, True), result.output

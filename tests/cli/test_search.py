@@ -225,7 +225,9 @@ def test_a_full_disk_is_one_line_and_leaves_no_index():
     assert result.exit_code == 1
     assert "error: .cache/indexes/" in result.stderr
     assert "cannot be written (File too large)" in result.stderr
+    assert "--index names another place" in result.stderr
     assert indexes() == set()
+    assert result.stdout == search("cat").stdout != ""
 
 
 def test_a_terminal_gets_a_table_of_each_query_with_the_texts_as_they_are(monkeypatch: pytest.MonkeyPatch):

@@ -131,3 +131,9 @@ def test_a_file_without_a_place_for_a_seal_cannot_get_one(tmp_path):
     (tmp_path / "f.json").write_text("{}")
     with pytest.raises(ValueError, match="no place"):
         seal.fill(tmp_path / "f.json")
+
+
+@pytest.mark.parametrize("listed", ["3", "[1]", '{"a": 1}', "null"])
+def test_a_folders_seal_that_lists_no_digests_is_damaged(folder, listed):
+    (folder / "seal.json").write_text(f'{{"files": {listed}}}')
+    assert "seal.json is damaged" in seal.fault(folder)

@@ -112,3 +112,15 @@ def test_new_texts_that_nobody_makes_are_not_replayed():
     tiny["finetune"] = {"data": ["ours"], "replay": {"weight": 1, "texts": ["wordnet"]}}
     with refuses("students.tiny.finetune.replay.texts", "wordnet", "augment.wordnet.enabled: true"):
         check(params, Path("params.yaml"))
+
+
+@pytest.mark.parametrize("data", [["ours", "ours"], ["ours", "others", "ours"]])
+def test_data_that_are_named_twice_are_refused(data):
+    params = small_params()
+    params["finetune"]["data"] = {
+        name: {"kind": "triplets", "path": "triplets.tsv"} for name in ("ours", "others")
+    }
+    params["evaluate"]["tasks"]["dev"] = {"kind": "sts", "path": "pairs.tsv", "split": "dev"}
+    params["students"]["tiny"]["finetune"] = {"data": data}
+    with refuses("students.tiny", "finetune.data", "names ours twice; remove one"):
+        check(params, Path("params.yaml"))

@@ -79,6 +79,22 @@ def test_what_libyaml_does_not_read(folder, text, line, word):
     assert word.strip('"') in str(yaml_file.read(Path(FILE)))
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "fix"),
+    [
+        ("a: 1\n---\nb: 2\n", "line 2", "remove the `---`"),
+        ("%FOO bar\n---\na: 1\n", "line 1", "remove the line"),
+        ("a: 1\nb: *x\n", None, "undefined alias"),
+        ("a: &x 1\nb: &x 2\nc: *x\n", "line 2", "another name"),
+        ("a: 1\nb: @c\n", None, "@"),
+    ],
+)
+def test_each_fault_has_the_fix_of_its_own(folder, text, line, fix):
+    Path(FILE).write_text(text)
+    with refuses(FILE, *filter(None, [line, fix])):
+        yaml_file.read(Path(FILE))
+
+
 def test_aliases_and_brackets_of_a_usual_number_are_read(folder):
     Path(FILE).write_text(f"{bomb(3)}\nb: &b {{c: 1}}\nd: *b\ne: {[[1]] * 150}\n")
     found = yaml_file.read(Path(FILE))

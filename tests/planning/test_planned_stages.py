@@ -1,5 +1,6 @@
 """The arithmetic of a plan, and a real one of a small teacher."""
 
+import json
 import os
 import time
 from dataclasses import replace
@@ -13,9 +14,11 @@ from planned_work import params, work
 from published_sets import published_files, write_set
 from refusals import refuses
 from small_params import small_params
+from transformers import BertConfig, DistilBertConfig, GPT2Config
 
 from pipeline.data.common import texts as texts_file
 from pipeline.params.classifiers import TunedTeacher
+from pipeline.params.hidden import Hidden
 from pipeline.params.load import Params
 from pipeline.planning import disk, memory, saved, times
 from pipeline.planning.lacking import lacking
@@ -253,3 +256,17 @@ def test_a_student_of_another_model_costs_what_that_models_layers_do():
     given = replace(given, probe=replace(given.probe, parameters=1_000_000))
     six, one, cut = (given.speed(name).forward for name in inits)
     assert (six / one, cut / six) == (pytest.approx(5.5, abs=0.6), pytest.approx(1, abs=0.05))
+
+
+@pytest.mark.parametrize("config", [BertConfig, DistilBertConfig, GPT2Config])
+def test_hidden_states_are_counted_by_any_familys_config(config):
+    given = work(params())
+    hidden = Hidden(layers=(1,), texts=9, max_tokens=7)
+    encode = given.params.encode.model_copy(update={"hidden": hidden})
+    written = json.loads(config().to_json_string())  # it says hidden_size, dim or n_embd
+    given = replace(
+        given,
+        params=given.params.model_copy(update={"encode": encode}),
+        facts=given.facts.model_copy(update={"config": written}),
+    )
+    assert disk.stage_bytes("hidden", given).store == 9 * 7 * (config().hidden_size + 4)

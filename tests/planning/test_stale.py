@@ -7,6 +7,7 @@ import pytest
 from dvc.repo import Repo
 from refusals import refuses
 
+from pipeline.planning import sharing
 from pipeline.planning.sharing import shares_bytes
 from pipeline.planning.stale import out_of_date
 
@@ -61,3 +62,27 @@ def test_what_dvc_cannot_read_is_told_in_a_line(checkout, lost):
         Path("folder/b.txt").symlink_to("nowhere")
     with refuses("DVC cannot read", "mend or remove"):
         out_of_date(checkout)
+
+
+@pytest.mark.parametrize(
+    ("asked", "file", "content"),
+    [
+        (out_of_date, "dvc.lock", "<<<<<<< ours\n=======\n>>>>>>> theirs\n"),
+        (out_of_date, "dvc.yaml", "stages: {a: [}\n"),
+        (out_of_date, ".dvc/config", "[core\n"),
+        (shares_bytes, ".dvc/config", "[core\n"),
+    ],
+)
+def test_damaged_files_of_dvc_are_told_in_a_line(checkout, asked, file, content):
+    Path(file).write_text(content)
+    with refuses(file, "mend"):
+        asked(checkout)
+
+
+def test_another_command_of_dvcs_is_waited_for(checkout):
+    with Repo(str(checkout)) as repository, repository.lock, refuses("another command of DVC's is at work"):
+        out_of_date(checkout)
+
+
+def test_where_nothing_can_be_written_nothing_is_shared():
+    assert not sharing._reflinks(Path("/proc/self"))
