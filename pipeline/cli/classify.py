@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from pipeline.classifiers.saved import said as said_file
 from pipeline.classifiers.saved.said import Said
-from pipeline.cli.embed import STANDARD_INPUT, open_texts, print_lines
+from pipeline.cli.embed import STANDARD_INPUT, open_texts
 from pipeline.cli.encoded import OFTEN
+from pipeline.cli.vectors_out import print_lines
 from pipeline.core import seal
 from pipeline.core.errors import UserError
 from pipeline.core.progress import progress

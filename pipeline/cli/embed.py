@@ -2,26 +2,19 @@
 
 import gzip
 import io
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
-from numpy.typing import NDArray
 
 from pipeline.cli.encoded import OFTEN, encoded
 from pipeline.cli.encoders import Runtime, open_encoders
+from pipeline.cli.vectors_out import check_out, writer
 from pipeline.core import streams
-from pipeline.core.atomic import atomic_file
 from pipeline.core.errors import UserError
 from pipeline.core.machine import Precision
 from pipeline.core.progress import progress, say
@@ -29,7 +22,6 @@ from pipeline.data.student import student_folder
 from pipeline.data.utf8 import check_narrow, check_regular, whole_gzip
 from pipeline.export.shared.onnx_folder import is_onnx
 
-Write = Callable[[Sequence[str], NDArray[np.float32]], None]
 Check = Callable[[str], object]
 """Fails where a text is at fault; the message goes on after FILE: line NUMBER."""
 
@@ -37,10 +29,7 @@ BLOCK = 1 << 20
 """Bytes that are read at once from stdin, where so many are there."""
 FILE_BLOCK = 1 << 24
 """Bytes that are read at once from a file: texts enough for the largest chunks."""
-SUFFIXES = (".parquet", ".jsonl")
 STANDARD_INPUT = Path("-")
-C1 = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
-"""UTF-8 of the control characters that JSON leaves as they are, and that a terminal obeys."""
 
 
 def embed(
@@ -70,12 +59,12 @@ def embed(
 ) -> None:
     """Embed texts with a student: a row a text, `text` and `vector` (float32), in the order of the input."""
     folder = find_student(student, students)
-    _check_out(out)
+    check_out(out)
     total, blocks = open_texts(inputs or [STANDARD_INPUT])
     first = next(blocks)
     encode = open_encoders(folder, device, batch_size, precision, runtime).texts
     dim, label = encode(first[:1]).shape[1], f"embed with {folder.name}"
-    with _writer(out, dim) as write, progress(label, total, "texts", OFTEN) as advance:
+    with writer(out, dim) as write, progress(label, total, "texts", OFTEN) as advance:
         for chunk, vectors in encoded(encode, chain([first], blocks), folder):
             write(chunk, vectors)
             advance(len(chunk))
@@ -225,75 +214,3 @@ def _check_line(text: str, path: Path, number: int, check: Check) -> None:
 
 def _name(path: Path) -> str:
     return "stdin" if path == STANDARD_INPUT else str(path)
-
-
-def _check_out(out: Path | None) -> None:
-    if out is None:
-        return
-    if out.is_dir():
-        raise UserError(f"--out {out} is a folder; name a file in it")
-    if out.suffix not in SUFFIXES:
-        raise UserError(f"--out {out}: the name has to end in {' or '.join(SUFFIXES)}")
-
-
-@contextmanager
-def _writer(out: Path | None, dim: int) -> Iterator[Write]:
-    """Yield `write(texts, vectors)`, to stdout or to a file that appears whole or not at all.
-
-    A file is written beside the encoding of the next texts.
-    """
-    if out is None:
-        yield _print
-        return
-    parquet = out.suffix == ".parquet"
-    with (
-        atomic_file(out) as temporary,
-        _open_file(temporary, dim) if parquet else temporary.open("wb") as file,
-        ThreadPoolExecutor(1) as beside,  # innermost: what it writes ends before the file is closed
-    ):
-        write = partial(_write_table if parquet else _write_lines, file)
-        waiting: list[Future[None]] = []
-
-        def write_beside(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-            while waiting:
-                waiting.pop().result()
-            waiting.append(beside.submit(write, texts, vectors))
-
-        yield write_beside
-        while waiting:
-            waiting.pop().result()
-
-
-def _open_file(path: Path, dim: int) -> pq.ParquetWriter:
-    vector = pa.list_(pa.field("item", pa.float32(), nullable=False), dim)
-    schema = pa.schema({"text": pa.string(), "vector": vector})
-    # Vectors do not compress.
-    compression = {"text": "zstd", "vector.list.element": "none"}
-    return pq.ParquetWriter(path, schema, compression=compression, use_dictionary=False)
-
-
-def _write_table(file: pq.ParquetWriter, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-    column = pa.FixedSizeListArray.from_arrays(
-        pa.array(vectors.reshape(-1)), type=file.schema.field("vector").type
-    )
-    file.write_table(pa.Table.from_arrays([pa.array(texts), column], schema=file.schema))
-
-
-def _print(texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-    """JSON lines on stdout."""
-    lines = io.BytesIO()
-    _write_lines(lines, texts, vectors)
-    print_lines(lines)
-
-
-def print_lines(lines: io.BytesIO) -> None:
-    """JSON lines on stdout, without a character that a terminal obeys."""
-    # Not by Polars: its error for a closed pipe has no errno, and typer ends quietly by that alone.
-    sys.stdout.buffer.write(C1.sub(lambda found: b"\\u%04x" % found[0][-1], lines.getvalue()))
-    sys.stdout.buffer.flush()
-
-
-def _write_lines(file: IO[bytes], texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-    import polars as pl
-
-    pl.DataFrame({"text": texts, "vector": vectors}).write_ndjson(file)

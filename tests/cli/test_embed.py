@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from built_corpus import read_texts
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from typer.testing import CliRunner, Result
 
-from pipeline.cli import classify, encoded
+from pipeline.cli import classify, encoded, vectors_out
 from pipeline.cli import embed as command
 from pipeline.cli.__main__ import app
 from pipeline.core.errors import UserError
@@ -83,6 +84,18 @@ def test_files_to_parquet_in_chunks(
     table = pl.read_parquet(out)
     assert table["text"].to_list() == TEXTS
     np.testing.assert_allclose(table["vector"].to_numpy(), expected, rtol=1e-6)
+    assert pq.ParquetFile(out).num_row_groups == 1
+
+
+def test_a_row_group_holds_the_texts_of_many_reads(students: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(command, "BLOCK", 1)
+    monkeypatch.setattr(vectors_out, "ROW_GROUP_BYTES", 10 * DIM * 4)
+    content = b"".join(b"text %d\n" % number for number in range(25))
+    assert embed(students, "--out", str(tmp_path / "out.parquet"), stdin=content).exit_code == 0
+    found = pq.ParquetFile(tmp_path / "out.parquet")
+    groups = [found.metadata.row_group(number).num_rows for number in range(found.num_row_groups)]
+    assert groups == [10, 10, 5]
+    assert found.read()["text"].to_pylist() == content.decode().split("\n")[:-1]
 
 
 def test_a_student_by_path_to_a_jsonl_file(students: Path, tmp_path: Path) -> None:
@@ -149,10 +162,10 @@ def test_a_student_that_gives_nan_leaves_no_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "write", "is_open"),
+    ("suffix", "of", "write", "is_open"),
     [
-        ("parquet", "_write_table", lambda file: file.is_open),
-        ("jsonl", "_write_lines", lambda file: not file.closed),
+        ("parquet", vectors_out.pq.ParquetWriter, "write_table", lambda file: file.is_open),
+        ("jsonl", vectors_out, "_write_lines", lambda file: not file.closed),
     ],
 )
 def test_a_failure_waits_for_what_is_written_beside(
@@ -160,15 +173,16 @@ def test_a_failure_waits_for_what_is_written_beside(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     suffix: str,
+    of: object,
     write: str,
     is_open: Callable,
 ) -> None:
-    real, seen = getattr(command, write), []
+    real, seen = getattr(of, write), []
 
-    def slow(file: object, texts: list[str], vectors: np.ndarray) -> None:
+    def slow(file: object, *written: object) -> None:
         time.sleep(0.2)
         seen.append(is_open(file))
-        real(file, texts, vectors)
+        real(file, *written)
         seen.append(is_open(file))
 
     def failing(
@@ -177,7 +191,8 @@ def test_a_failure_waits_for_what_is_written_beside(
         yield next(blocks)[:1], np.zeros((1, DIM), np.float32)
         raise UserError("the second chunk cannot be embedded")
 
-    monkeypatch.setattr(command, write, slow)
+    monkeypatch.setattr(of, write, slow)
+    monkeypatch.setattr(vectors_out, "ROW_GROUP_BYTES", 4)
     monkeypatch.setattr(command, "encoded", failing)
     out = tmp_path / "out" / f"vectors.{suffix}"
     result = embed(students, "--out", str(out), stdin=b"one\ntwo\n")
