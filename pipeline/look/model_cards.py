@@ -20,6 +20,7 @@ from pipeline.params.teacher import (
     SingleTeacher,
     single_teachers,
 )
+from pipeline.params.yaml_file import NO_VALUE
 
 CARD = "README.md"
 SHARED = "shared.json"
@@ -134,7 +135,7 @@ def _metadata(card: str) -> dict[str, Any]:
     head = METADATA.match(card)
     try:
         found = YAML(typ="safe").load(head[1]) if head else None
-    except YAMLError:
+    except (YAMLError, *NO_VALUE):
         return {}
     return found if isinstance(found, dict) else {}
 

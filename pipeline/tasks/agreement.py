@@ -85,13 +85,14 @@ def nearest(vectors: Vectors, how: Similarity) -> NDArray[np.intp]:
     block = max(1, CELLS // len(vectors))
     for start in range(0, len(vectors), block):
         rows = np.arange(start, min(start + block, len(vectors)))
-        similarity = all_similarities(vectors[rows], vectors, how)
+        # Equal vectors differ in their last bits, by their places in a product.
+        similarity = all_similarities(vectors[rows], vectors, how).astype(np.float32)
         similarity[rows - start, rows] = -np.inf
         found[rows] = _largest(similarity, count)
     return found
 
 
-def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+def _largest(values: NDArray[np.floating], count: int) -> NDArray[np.intp]:
     """The columns of the largest values of each row, (n, m) -> (n, count); of equal ones the first."""
     columns = np.argpartition(-values, count - 1, axis=1)[:, :count]
     least = np.take_along_axis(values, columns, axis=1).min(axis=1)

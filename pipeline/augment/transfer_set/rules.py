@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipeline.augment.transfer_set.speech import Sentence, Word
-from pipeline.augment.transfer_set.unigrams import Unigrams
+from pipeline.augment.transfer_set.unigrams import Unigrams, is_i
 from pipeline.core import json_text
 from pipeline.params.augment import TransferSet
 
@@ -64,14 +64,15 @@ class Rules:
             self.tally.only_one += 1
             return word.piece
         self.tally.replaced += 1
-        return word.before + _cased(other, word.core) + word.after
+        return word.before + _cased(other, word) + word.after
 
 
-def _cased(other: str, core: str) -> str:
+def _cased(other: str, word: Word) -> str:
     """A word with the capitals of the one that it replaces."""
-    if len(core) > 1 and core.isupper():
+    if len(word.core) > 1 and word.core.isupper():
         return other.upper()
-    return other[0].upper() + other[1:] if core[0].isupper() and core != "I" else other
+    has_capital = word.core[0].isupper() and (word.begins or not is_i(word.key))
+    return other[0].upper() + other[1:] if has_capital else other
 
 
 def mask_token(tokenizer: str) -> str:

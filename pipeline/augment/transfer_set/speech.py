@@ -14,6 +14,7 @@ from pipeline.data.common.texts import WORD
 
 NOTHING, NUMBER, NAME, OTHER = "", "number", "name", "other"
 """Of what has no letter or digit; of words with a digit; of capitalised words; of words not known."""
+POSSESSIVE = "'s"
 _SIGNS = "PSZ"
 """Unicode's categories of punctuation, symbols and blanks."""
 _ENDS_SENTENCE = (".", "!", "?", ":", *(end + quote for end in ".!?" for quote in "\"'”’)"))
@@ -30,6 +31,8 @@ class Word(NamedTuple):
     """Its part of speech; NOTHING: it is no word."""
     key: str
     """How it is counted: in lower case, unless it is a name."""
+    begins: bool = False
+    """Whether it begins a sentence, where each word has a capital."""
 
 
 Sentence = tuple[Word, ...]
@@ -74,9 +77,11 @@ class Speech:
         core = bare if _key(bare) in CLASS_OF else _core(bare)  # of "'s", the apostrophe is a part
         if not core:
             return Word(piece, piece, "", "", NOTHING, "")
+        if _key(core) not in CLASS_OF and len(core) > len(POSSESSIVE) and _key(core).endswith(POSSESSIVE):
+            core = core[: -len(POSSESSIVE)]  # "the man's hat": another noun takes its place before it
         before, _, after = piece.partition(core)
         part = self._part(core, begins, allowed)
-        return Word(piece, before, core, after, part, core if part == NAME else _key(core))
+        return Word(piece, before, core, after, part, core if part == NAME else _key(core), begins)
 
     def _part(self, core: str, begins: bool, allowed: int) -> str:
         key = _key(core)

@@ -1,5 +1,6 @@
 """transfer: new rows of labelled tasks, without labels: the transfer set of Tang et al. 2019."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import texts as texts_file
 from pipeline.data.common.files import metrics as metrics_file
-from pipeline.data.common.texts import fold
+from pipeline.data.common.held_out import HeldOut
 from pipeline.params.augment import TransferSet
 from pipeline.params.classifiers import with_labels
 from pipeline.params.evaluate import Task
@@ -46,12 +47,14 @@ def main(
     mask = None
     if settings := params.augment.transfer:
         mask = mask_token(window.read(tokenizer).tokenizer)
-        pairs, known = pairs_file.read(tasks), texts_file.read_labelled(eval_texts)
+        pairs = pairs_file.read(tasks)
         speech = Speech(Readings(read_senses(wordnet)))
-        held_out = held_out_texts(pairs, known)
-        for name in spelled_out(settings, params.evaluate.tasks):
-            trained = pairs.filter(TRAINS, task=name)
-            made[name] = make(name, trained, known, held_out, (settings, mask, speech))
+        named = spelled_out(settings, params.evaluate.tasks)
+        trained = {name: pairs.filter(TRAINS, task=name) for name in named}
+        held_out = HeldOut(part["text"] for part in texts_of(pairs.filter(~TRAINS), eval_texts))
+        known = pl.concat(texts_of(pl.concat(trained.values()), eval_texts))
+        for name, rows_of_task in trained.items():
+            made[name] = make(name, rows_of_task, known, held_out, (settings, mask, speech))
     found = [one.texts for one in made.values()]
     together = pl.concat([pl.DataFrame(schema=TEXTS), *found]).unique(["text_id", "text"])
     check_ids(together)
@@ -70,16 +73,16 @@ def spelled_out(settings: TransferSet, tasks: dict[str, Task]) -> list[str]:
     return [*with_labels({name: tasks[name] for name in settings.tasks})]
 
 
-def held_out_texts(pairs: pl.DataFrame, texts: pl.DataFrame) -> pl.Series:
-    """Folded texts of all rows that evaluate, of any task.
+def texts_of(rows: pl.DataFrame, texts: Path) -> Iterator[pl.DataFrame]:
+    """The texts that rows of tasks name, some at a time.
 
     Args:
-        pairs: of all tasks, `pairs.PAIRS_SCHEMA`.
-        texts: their texts.
+        rows: `pairs.PAIRS_SCHEMA`.
+        texts: corpus/eval.parquet.
     """
-    rows = pairs.filter(~TRAINS)
     named = pl.concat([rows["left_id"], rows["right_id"], rows["negative_ids"].explode()]).drop_nulls()
-    return fold(texts.filter(pl.col("text_id").is_in(named.unique().implode()))["text"]).unique()
+    wanted = named.unique().implode()
+    return (part.filter(pl.col("text_id").is_in(wanted)) for part in texts_file.labelled(texts, {}))
 
 
 if __name__ == "__main__":

@@ -28,14 +28,20 @@ class Unigrams:
 
     def __init__(self, sentences: Iterable[Sentence]) -> None:
         counts: dict[str, Counter[str]] = {}
+        capitals: Counter[bool] = Counter()
         for sentence in sentences:
             for word in sentence:
                 if word.part:
                     counts.setdefault(word.part, Counter())[word.key] += 1
+                    if is_i(word.key):
+                        capitals[word.core[0] == "I"] += 1
+        self._writes_i = capitals[True] > capitals[False]
         self._parts = {part: _OfAPart(found) for part, found in counts.items()}
 
     def other(self, part: str, key: str, chance: float) -> str | None:
         """Another word than one that the texts have, of its part of speech; None where it is the only one.
+
+        It is in lower case, unless it is a name, or I in texts that have capitals.
 
         Args:
             part: the part of speech.
@@ -51,4 +57,10 @@ class Unigrams:
         drawn = int(chance * others)
         if drawn >= start:
             drawn += stop - start
-        return of.words[bisect_right(of.cumulative, drawn) - 1]
+        found = of.words[bisect_right(of.cumulative, drawn) - 1]
+        return "I" + found[1:] if self._writes_i and is_i(found) else found
+
+
+def is_i(key: str) -> bool:
+    """Whether a word is the pronoun I, or a contraction of it, which has a capital wherever it stands."""
+    return key == "i" or key.startswith("i'")

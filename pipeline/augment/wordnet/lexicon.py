@@ -37,7 +37,7 @@ _SCALE = 1 << 20
 LONGEST = 4
 """Words in a phrase, at most."""
 _VOWEL_SOUND = re.compile(
-    r"(?!uni(?![nmd])|unanim|ubiq|u[kr][aiou]|us[eu]|ut[eio]|eu|ewe|one(?!r)|once)[aeiou]|hour|hono|hones|heir"
+    r"(?!uni(?![nmd])|unanim|ubiq|u[kr][aeiou]|us[aeu]|ut[eio]|eu|ewe|one(?!r)|once)[aeiou]|hour|hono|hones|heir"
 )
 
 

@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 
 import polars as pl
 
@@ -13,6 +13,8 @@ from pipeline.prepare.shared.wordnet_files import Reader
 
 PENN_TAGS = {"n": "NN", "v": "VB", "a": "JJ", "r": "RB"}
 """WordNet's parts of speech as the tags that nlpaug knows."""
+REMEMBERED = 250_000
+"""Words whose senses are remembered, at most."""
 SKIPPED = "DT"
 """The tag of words that SynonymAug leaves alone."""
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -58,8 +60,8 @@ class Synonyms:
 
         self._reader = reader
         self._stop_words = ENGLISH_STOP_WORDS
-        self.predict = cache(self._predict)
-        self.tag = cache(self._tag)
+        self.predict = lru_cache(REMEMBERED)(self._predict)
+        self.tag = lru_cache(REMEMBERED)(self._tag)
 
     def pos_tag(self, tokens: list[str]) -> list[tuple[str, str]]:
         """Each word with its Penn tag."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from pipeline.augment.wordnet.lexicon import Choices, Lexicon, Word
 from pipeline.augment.wordnet.pieces import CLOSING, OPENING, Firsts, Piece, Pieces, lowered
-from pipeline.augment.wordnet.words.contexts import LOOSE, MARKS, UNKNOWN
+from pipeline.augment.wordnet.words.contexts import AFTER, BEFORE, LOOSE, MARKS, UNKNOWN
 
 _ACRONYMS = 3
 """So many words in capitals may be acronyms; more are a text in capitals."""
@@ -74,7 +74,9 @@ class Rewriter:
     def _unshouted(self, token: str) -> str:
         """A word of a text in capitals without them, unless it may be a name."""
         low = lowered(token)
-        return token if low.strip(OPENING + CLOSING) in self._lexicon.names else low
+        bare = low.strip(OPENING + CLOSING)
+        is_function_word = bare in AFTER or bare in BEFORE  # some of which WordNet has as names too
+        return token if bare in self._lexicon.names and not is_function_word else low
 
     def _substitute(
         self, keys: list[str], pieces: list[Piece], places: list[int], state: int, loose: int
@@ -138,7 +140,7 @@ class Rewriter:
         return None
 
     def variants(self, text: str, states: Sequence[int]) -> list[str]:
-        """`rewrite` by one state after another, so that no text comes twice where another can be drawn."""
+        """`rewrite` by one state after another: a text that came before is drawn again, some times."""
         made = [self.rewrite(text, states[0])]
         if made[0] == text:  # There is no substitute at any place, whatever the state.
             return made * len(states)

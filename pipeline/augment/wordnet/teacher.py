@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 from pipeline.augment.wordnet.lexicon import Choices
 from pipeline.augment.wordnet.pieces import CLOSING, OPENING
 from pipeline.augment.wordnet.rewrite import Fits
+from pipeline.core import memory
 from pipeline.data.teacher_parts import read_tokenizer, read_vocabulary
 
-_CACHED = 100_000
+REMEMBERED_BYTES = 1 << 28
+"""Of the vectors of words that are remembered."""
+ROWS_AT_A_TIME = 4096
 
 
 def teacher_context(teacher: Path, least: float) -> Fits:
@@ -29,9 +32,16 @@ def teacher_context(teacher: Path, least: float) -> Fits:
         UserError: the parts are not there, or damaged.
     """
     tokenizer, table = read_tokenizer(teacher), read_vocabulary(teacher)
-    table = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+    memory.say_if_more(
+        f"the teacher's vectors of {len(table):,} tokens take",
+        table.nbytes + REMEMBERED_BYTES,
+        "without augment.wordnet.context it takes less",
+    )
+    for start in range(0, len(table), ROWS_AT_A_TIME):
+        rows = table[start : start + ROWS_AT_A_TIME]
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
-    @lru_cache(_CACHED)
+    @lru_cache(_remembered(table.shape[1]))
     def vector(word: str) -> NDArray[np.float32]:
         ids = tokenizer.encode(word, add_special_tokens=False).ids
         return _unit(table[ids].mean(axis=0)) if ids else np.zeros(table.shape[1], np.float32)
@@ -49,6 +59,10 @@ def teacher_context(teacher: Path, least: float) -> Fits:
         return Choices(left) if (left := {word: weight for word, weight, keep in weighted if keep}) else None
 
     return fits
+
+
+def _remembered(dim: int) -> int:
+    return REMEMBERED_BYTES // (4 * dim)
 
 
 def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -50,7 +50,7 @@ def grades(column: pl.Series, path: Path) -> pl.Series:
     """
     values = numbers(column, path)
     if len(wrong := (values > HIGHEST_GRADE).arg_true()):
-        fix = "divide all grades, and round them"
+        fix = "correct it, or divide all grades and round them"
         raise _wrong(column, int(wrong[0]), path, f"above {HIGHEST_GRADE:,}", fix)
     broken = (values > 0) & (values != values.floor())
     if broken.any() and values.filter(values > 0).n_unique() > 1:

@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.data.common import texts
 from pipeline.data.common.files import metrics
 from pipeline.data.common.files.tables import write_table
-from pipeline.data.common.texts import fold
+from pipeline.data.common.held_out import HeldOut
 from pipeline.params.load import load
 from pipeline.select.gating import drift
 from pipeline.vectors.sets import published
@@ -45,13 +45,13 @@ def main(
     if gate:
         scratch = Path(params.runtime.cache) / "gate" / method
         found = _similarities(augmented, corpus_vectors, method_vectors, scratch)
-    held_out = fold(texts.read_labelled(eval_texts)["text"]).unique().implode()
+    held_out = HeldOut(part["text"] for part in texts.labelled(eval_texts, {}))
     reasons, done = [pl.Series([], dtype=REASON)], 0
     with texts.writer(texts.GATED_SCHEMA, out) as put:
         for part in texts.parts(augmented, texts.AUGMENTED_SCHEMA):
             near = _column(found, done, len(part))
             dropped = drift.reasons(near, gate) if gate else pl.lit(None, pl.String)
-            evaluated = pl.when(fold(part["text"]).is_in(held_out)).then(pl.lit("evaluation_text"))
+            evaluated = pl.when(held_out.has(part["text"])).then(pl.lit("evaluation_text"))
             judged_part = part.with_columns(near, pl.coalesce(evaluated, dropped).alias("dropped"))
             put(judged_part.filter(pl.col("dropped").is_null()))
             reasons.append(judged_part["dropped"].cast(REASON))

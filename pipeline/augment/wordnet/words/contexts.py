@@ -46,7 +46,8 @@ AFTER = {
     spelling: allowed
     for words, allowed in _RULES.items()
     for word in words.split()
-    for spelling in (word, word.capitalize(), word.replace("'", "’"))
+    for cased in (word, word.capitalize(), word.upper())
+    for spelling in (cased, cased.replace("'", "’"))
 }
 """A word as it stands in a text -> what may follow."""
 

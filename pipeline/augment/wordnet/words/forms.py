@@ -42,12 +42,16 @@ _PARTS = {
 }
 _UNCHANGED = frozenset(
     "beset bet broadcast burst bust cast cost cut fit forecast hit hurt inset knit let miscast offset "
-    "overcast preset put quit read recast reread reset rid set shed shut slit split spread sublet sweat "
-    "telecast thrust undercut upset wed wet".split()
+    "outbid overbid overcast preset put quit read recast reread reset rid set shed shut slit split spread "
+    "sublet sweat telecast thrust underbid undercut upset wed wet".split()
 )
 """Verbs whose past tense is, or may be, spelt as the base form."""
 _ALSO_REGULAR = frozenset("broadcast fit forecast kneel knit leap light sweat wed wet".split())
 """Verbs of which the irregular form is written, and the regular one known."""
+_DOUBLED = frozenset("distil enrol fulfil instil".split())
+"""Verbs of several syllables that double their last letter, and that WordNet's list may lack."""
+_INGE = frozenset("binge singe swinge tinge".split())
+"""Verbs that keep their e before -ing, for there are others without it."""
 _REGULAR_FIRST = frozenset(
     "address bless burn bypass clothe coordinate curse dream geld gild gird grip ken lean learn misspell "
     "overflow overpass pen shoe smell spell spill spoil stave transfix work".split()
@@ -75,6 +79,16 @@ _SINGULAR_S = frozenset("alias atlas bias bus canvas chaos christmas gas lens pa
 _OES = frozenset(
     "cargo domino echo embargo hero mango mosquito motto potato tomato tornado torpedo veto volcano".split()
 )
+_AGENTS = {
+    "passerby": "passersby",
+    "passer-by": "passers-by",
+    "runner-up": "runners-up",
+    "runner up": "runners up",
+    "hanger-on": "hangers-on",
+    "hanger on": "hangers on",
+    "looker-on": "lookers-on",
+}
+"""Nouns whose first part has the plural."""
 _HARD_CH = frozenset("epoch eunuch loch monarch matriarch patriarch oligarch stomach tech triptych".split())
 _NOT_MEN = ("human", "shaman", "talisman", "caiman", "german", "roman", "ottoman", "norman")
 _NESS = frozenset("business harness illness kindness likeness sickness weakness wilderness witness".split())
@@ -97,6 +111,8 @@ def inflect(lemma: str, pos: str, exceptions: Mapping[str, tuple[str, ...]]) -> 
         return {form: _each(spelt, "", space + rest) for form, spelt in _verb(head, exceptions).items()}
     if pos == ADJECTIVE:
         return _adjective(lemma, exceptions)
+    if lemma in _AGENTS:
+        return {SINGULAR: (lemma,), PLURAL: (_AGENTS[lemma],)}
     words = lemma.split(" ")
     of = next((at for at, word in enumerate(words) if at and word in _PREPOSITIONS), len(words))
     before, after = " ".join(words[: of - 1]), " ".join(words[of:])
@@ -118,6 +134,8 @@ def _verb(lemma: str, exceptions: Mapping[str, tuple[str, ...]]) -> Forms:
     doubled = [form for form in listed if form.endswith("ed")]
     irregular = [form for form in listed if form not in {*gerunds, *thirds, *doubled}]
     regular = doubled or [lemma + "d" if lemma.endswith("e") else _stem(lemma) + "ed"]
+    if lemma in _INGE:
+        gerunds = [lemma + "ing"]
     if lemma.endswith("e") and not lemma.endswith(("ee", "oe", "ye")):
         ing = lemma[:-2] + "ying" if lemma.endswith("ie") else lemma[:-1] + "ing"
     else:
@@ -141,7 +159,7 @@ def _past(lemma: str, irregular: list[str], regular: list[str]) -> tuple[list[st
         if base not in _PARTS:
             continue
         past, participle = (prefix + part for part in _PARTS[base])
-        if not prefix or past in irregular or participle in irregular:
+        if not prefix or past in irregular:
             return [past], [participle]
     if len(irregular) > 1:
         return [], []
@@ -196,14 +214,15 @@ def _stem(lemma: str, y: str = "i") -> str:
     """A lemma before -ed, -er, -est and, with `y="y"`, -ing: "tri", "stopp", "panick"."""
     if re.search(r"[^aeiou]y$", lemma):
         return lemma[:-1] + y
-    if re.fullmatch(r"(?:[^aeiou]*|qu)[aeiou][bdfgklmnprtz]|[^aeiou]+y[mnp]", lemma):
+    short = re.fullmatch(r"(?:[^aeiou]*|qu)[aeiou][bdfgklmnprtz]|[^aeiou]+y[mnp]", lemma)
+    if short or lemma in _DOUBLED:
         return lemma + lemma[-1]
     return lemma + "k" if lemma.endswith("ic") else lemma
 
 
 def _with_s(lemma: str) -> str:
     """A regular plural or third person."""
-    if re.search(r"[^aeiou]y$", lemma):
+    if re.search(r"([^aeiou]|qu)y$", lemma):
         return lemma[:-1] + "ies"
     if re.search(r"[^aeiou][aeiou]z$", lemma):
         return lemma + "zes"
