@@ -19,6 +19,7 @@ STUDENTS = ("hpd", "potion")
 FOR_A_TASK = {"prepare", "encode@eval", "gate@wordnet", "gate@back_translation"}
 """What any other task reruns before the students' stages."""
 
+TRANSFER = ("transfer", "encode@transfer")
 ROWS: dict[str, Callable[[Project], None]] = {}
 """Each row of the table, by its first cell, with its test."""
 
@@ -125,8 +126,7 @@ def a_test_task(project: Project) -> None:
     asked = ["finetune@hpd", "evaluate@potion"]
     ran, _ = project.repro(*asked)
     assert ran == {*FOR_A_TASK, "evaluate@potion"}
-    rest = {"transfer", "encode@transfer", "evaluate@hpd", *of_students("export"), *COMPARED}
-    assert would_run(project) == rest
+    assert would_run(project) == COMPARED | {*TRANSFER, "evaluate@hpd", *of_students("export")}
     del project.params["evaluate"]["tasks"]["more"]
     (project.root / "data/raw/more.tsv").unlink()
     ran, said = project.repro(*asked)
@@ -147,7 +147,7 @@ def a_classifier(project: Project) -> None:
         lines = [f"{sentence(1000 * (70 + number) + i)}\t{i % 2}" for i in range(40)]
         (project.root / file).write_text("\n".join(["text\tlabel", *lines]))
     project.params["evaluate"]["tasks"]["more"] = {"kind": "classification", **files}
-    project.repro("look", "evaluate@hpd", "evaluate@potion", "finetune@hpd", "transfer", "encode@transfer")
+    project.repro("look", "evaluate@hpd", "evaluate@potion", "finetune@hpd", *TRANSFER)
     block = {
         "student": "potion",
         "start": "distilled",
@@ -162,17 +162,16 @@ def a_classifier(project: Project) -> None:
     block["hidden"] = 16
     assert would_run(project) - before == {"classify@one", "export_classifier@one"}
     project.repro("classify@one")
-    own = {"classify@one", "export_classifier@one"}
     assert "classify@one" not in would_run(project)
     project.params["students"]["potion"]["train"]["lr"] = 2e-3  # it starts from this student
-    assert own <= would_run(project)
+    assert {"classify@one", "export_classifier@one"} <= would_run(project)
     project.params["students"]["potion"]["train"]["lr"] = 1e-3
     project.params["evaluate"]["tasks"]["others"] = project.params["evaluate"]["tasks"]["more"]
-    assert own <= would_run(project)
+    assert {"classify@one", "export_classifier@one"} <= would_run(project)
     del project.params["evaluate"]["tasks"]["others"]
     assert "classify@one" not in would_run(project)
     edit_code(project, "train/students/kinds/transformer.py")
-    assert own <= would_run(project)
+    assert {"classify@one", "export_classifier@one"} <= would_run(project)
 
 
 @row("`evaluate.agreement`")
