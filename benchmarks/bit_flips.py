@@ -175,9 +175,9 @@ def _kinds() -> dict[str, tuple[list[Path], Read]]:
         "dev tasks": ([corpus / "dev"], lambda path: repr(dev.read(path))),
         "facts": ([DATA / "teacher_facts.json"], teacher_facts.read),
         "readers": ([DATA / "vocabulary_readers.json"], lambda path: seal.read_json(path, "look")),
-        "tokenizer": ([DATA / "tokenizer"], lambda path: seal.check(path, "look again")),
+        "tokenizer": ([DATA / "tokenizer"], _sealed),
         "members": ([DATA / "members/manifest.json"], lambda path: seal.read_json(path, "members")),
-        "hidden states": ([DATA / "hidden"], lambda path: seal.check(path, "make them again")),
+        "hidden states": ([DATA / "hidden"], _sealed),
         "tuned teacher": (
             [DATA / "tuned_teacher/manifest.json"],
             lambda path: seal.read_json(path, "finetune_teacher"),
@@ -207,9 +207,17 @@ def _in(folder: str) -> list[Path]:
     return sorted((DATA / folder).glob("[!.]*"))
 
 
-def _checked(path: Path, is_intact: Callable[[Path], bool]) -> None:
+def _checked(path: Path, is_intact: Callable[[Path], bool]) -> bytes:
+    """What a file holds that passes: a flip that its check does not find is one that others would read."""
     if not is_intact(path):
         raise UserError(f"{path} is damaged")
+    return path.read_bytes()
+
+
+def _sealed(folder: Path) -> list[bytes]:
+    """As `_checked`, of a folder that a seal lists the files of."""
+    seal.check(folder, "make it again")
+    return [path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
 def _vectors(folder: Path) -> object:

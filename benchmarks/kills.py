@@ -127,10 +127,10 @@ def _one(
         said = small.log.read_text()
         sys.stderr.write(f"{kind}, of {stages}, hit: {hit}; other: {different}; the next run said:\n{said}\n")
         small.restore()
+    found.unequal += bool(different or failed)
     if hit:
         found.hits += 1
         found.lost.append(lost)
-        found.unequal += bool(different or failed)
         found.equal += not (different or failed)
         sys.stderr.write(f"{kind}: {found.hits}, {lost:.1f} s lost, {found.left} partial files left\n")
 

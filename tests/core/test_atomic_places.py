@@ -72,3 +72,22 @@ def test_what_cannot_take_its_place_leaves_what_was_there(tmp_path, monkeypatch,
     with pytest.raises((UserError, KeyboardInterrupt)), atomic_folder(place) as folder:
         (folder / "new").write_text("new")
     assert names(tmp_path) == (["precious", "precious/file"] if there else [])
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(errno.EIO, True), (errno.EINVAL, False), (errno.ENOTSUP, False)]
+)
+def test_a_disk_that_does_not_write_is_told_and_one_that_cannot_wait_is_not(
+    tmp_path, monkeypatch, number, told
+):
+    def failing(_descriptor):
+        raise OSError(number, "fsync")
+
+    monkeypatch.setattr("os.fsync", failing)
+    if told:
+        with pytest.raises(UserError, match="cannot be written"):
+            write_text(tmp_path / "file", "x")
+        assert names(tmp_path) == []
+        return
+    write_text(tmp_path / "file", "x")
+    assert (tmp_path / "file").read_text() == "x"

@@ -99,6 +99,16 @@ def test_the_measurement_leaves_threads_and_random_numbers_alone():
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.parametrize(("half", "whole"), [(1.0, 3.0), (2.0, 0.5)])
+def test_the_gain_is_the_time_in_float32_over_that_in_bfloat16(monkeypatch, half, whole):
+    def clock(_device):
+        return lambda one_pass, rows, dtype: (half if dtype == torch.bfloat16 else whole) * 1e-6
+
+    monkeypatch.setattr(machine, "_clock", clock)
+    measured = machine.gain.__wrapped__(Layer("linear", 40, 30), "cpu")  # not what is remembered
+    assert measured == pytest.approx(whole / half)
+
+
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the switch is for x86 alone")
 def test_without_avx_512_auto_is_float32_and_bfloat16_is_told():
     code = (

@@ -4,7 +4,6 @@ import subprocess
 import sys
 
 MAKE = """
-import resource
 from pathlib import Path
 import polars as pl
 from pipeline.data.common.texts import fold
@@ -15,10 +14,14 @@ rows = [f"anchor {row}\\tpositive {row}\\tone {row % 977}\\ttwo {row % 983}" for
 Path("triplets.tsv").write_text("\\n".join(["anchor\\tpositive\\tfirst\\tsecond", *rows]))
 block = TripletFile(kind="triplets", path="triplets.tsv", negatives=("first", "second"))
 held_out = fold(pl.Series([f"held out {row}" for row in range(20_000)] + [f"one {n}" for n in range(400)]))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():  # in KB; getrusage would count what the process that started this one has held
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+before = peak()
 found, reports = finetuning({"own": block}, dict, held_out)
 print(reports["own"].dropped["negative_is_evaluation_text"])
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print((peak() - before) // 1024)
 """
 
 

@@ -145,9 +145,11 @@ def test_the_front_leaves_out_a_student_that_another_beats_in_everything(sample)
     rows = [
         student(sample, "good", 0.9, 50, latency=2.0),
         student(sample, "worse", 0.9, 50, latency=3.0),
+        student(sample, "poor", 0.8, 50, latency=2.0),
         student(sample, "small", 0.5, 1, latency=9.0),
+        student(sample, "better", 0.6, 1, latency=9.0),
     ]
-    assert [row.model for row in recommend.front(rows)] == ["good", "small"]
+    assert [row.model for row in recommend.front(rows)] == ["good", "better"]
 
 
 def test_equal_students_do_not_beat_each_other(sample):
