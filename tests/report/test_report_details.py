@@ -1,6 +1,7 @@
 """Differences, what was added, budgets and examples."""
 
 import json
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from refusals import refuses
 
 from pipeline.report import added, budget, differences, heatmaps
 from pipeline.report.checked import searches, significance, sizes, student_metrics
-from pipeline.report.inputs import FinetuneMetrics
+from pipeline.report.inputs import Budget, FinetuneMetrics
 from pipeline.report.leaderboard import leaderboard
 from pipeline.report.recommend import lead, picks
 from pipeline.report.tables import markdown, summary
@@ -181,6 +182,23 @@ def test_budget_choices_leave_out_what_another_beats_at_no_more_bytes():
     ]
     assert budget.panels(students()[1]) == []
     assert budget.asymmetric(students()) == [("reverse_dictionary › hpd", ("0.413", "0.371", "0.389"))]
+
+
+def test_of_equally_many_bytes_the_better_vectors_are_chosen_and_said_to_be_trained_for():
+    def entry(average: float, *, trained: bool, megabytes: float = 64.0) -> Budget:
+        told = {
+            "dim": 64,
+            "type": "int8",
+            "megabytes_per_million": megabytes,
+            "average": average,
+            "kept": None,
+        }
+        return Budget(**told, trained=trained)
+
+    entries = [entry(0.4, trained=False), entry(0.5, trained=True), entry(0.3, trained=False, megabytes=8.0)]
+    for order in permutations(entries):
+        assert [one.average for one in budget._front(order)] == [0.5, 0.3]
+    assert [budget._shown("hpd", one).trained for one in entries] == ["no", "yes", "no"]
 
 
 def test_indexes_are_shown_once_for_the_teacher_with_their_settings():
