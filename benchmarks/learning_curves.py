@@ -1,4 +1,4 @@
-"""A figure for docs/results.md: what more texts buy in the same time, and what more time buys with the same.
+"""A figure for docs/results.md: what more texts buy in as many steps, and what more steps on the same texts.
 
 `python benchmarks/learning_curves.py` draws docs/learning_curves.svg from results/quality_curves.json, which
 `python benchmarks/quality.py curves` writes.
@@ -18,7 +18,7 @@ NAME = re.compile(r"(?P<student>.+)_(?P<thousands>\d+)k_(?P<epochs>\d+(_\d+)?)")
 ROLES = {"compact": "accent", "compact_2m": "warm", "potion": "ink"}
 KEPT = {"similarity": "kept_sts", "retrieval": "kept_retrieval"}
 ALIKE = 0.05
-"""Trainings that read as many texts, but for this share, took the same time."""
+"""Trainings that read as many texts, but for this share, took as many steps."""
 
 
 class Training(NamedTuple):
@@ -53,12 +53,12 @@ def trainings(rows: Iterable[Mapping[str, Any]]) -> list[Training]:
 
 
 def panels(found: list[Training]) -> list[Panel]:
-    """Of similarity and of retrieval, by texts and by time."""
-    texts, time = "thousand texts, read in the same time", "minutes on one core, all texts"
+    """Of similarity and of retrieval, by texts and by steps."""
+    texts, steps = "thousand texts, in as many steps", "thousand texts read, of all"
     drawn = []
     for kind, kept in KEPT.items():
         drawn.append(Panel(f"{kind} kept, by texts", by_texts(found, kept), texts, log=True))
-        drawn.append(Panel(f"{kind} kept, by time", by_time(found, kept), time, log=True))
+        drawn.append(Panel(f"{kind} kept, by steps", by_steps(found, kept), steps, log=True))
     return drawn
 
 
@@ -72,13 +72,13 @@ def by_texts(found: list[Training], kept: str) -> tuple[Line, ...]:
     return tuple(lines)
 
 
-def by_time(found: list[Training], kept: str) -> tuple[Line, ...]:
+def by_steps(found: list[Training], kept: str) -> tuple[Line, ...]:
     """Of each student, the trainings on the most texts."""
     lines = []
     for student, own in _students(found):
         most = max(one.thousands for one in own)
         whole = sorted((one for one in own if one.thousands == most), key=lambda one: one.read)
-        lines.append(_line(student, [(one.row["minutes"], one.row[kept]) for one in whole]))
+        lines.append(_line(student, [(one.read, one.row[kept]) for one in whole]))
     return tuple(lines)
 
 
