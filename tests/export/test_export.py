@@ -246,16 +246,6 @@ def test_the_program_for_transformers_js_is_javascript(ran):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_program_for_transformers_js_runs(ran):
-    ran("transformer")
-    Path("out/program.mjs").write_text(in_javascript())
-    done = subprocess.run(["node", "program.mjs"], cwd="out", capture_output=True, text=True, check=False)
-    if "ERR_MODULE_NOT_FOUND" in done.stderr:
-        pytest.skip("@huggingface/transformers is not installed; `make compat` runs the program")
-    assert done.returncode == 0, done.stderr
-    assert re.sub(r"\s", "", done.stdout) == "[2,8]"
-
-
 def test_an_export_with_other_weights_fails_by_how_much_and_leaves_nothing(work, monkeypatch):
     whole = onnx.export
 
