@@ -11,8 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from pipeline.augment.transfer_set.making import make
 from pipeline.augment.transfer_set.rules import MASK, mask_token
-from pipeline.data.common.held_out import HeldOut
-from pipeline.data.common.texts import text_ids
+from pipeline.data.common.texts import HeldOut, text_ids
 from pipeline.params.augment import TransferSet
 from pipeline.prepare.window import word_tokenizer
 

@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-from pipeline.data.common.held_out import HeldOut
-from pipeline.data.common.texts import fold
+from pipeline.data.common.texts import HeldOut, fold
 
 TEXTS = pl.Series(["The cat!", "a café", "...", "Straße", "two  words", "日本"])
 OTHERS = pl.Series(

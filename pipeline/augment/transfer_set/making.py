@@ -12,7 +12,7 @@ from pipeline.augment.transfer_set.rules import Rules
 from pipeline.augment.transfer_set.speech import Sentence, Speech
 from pipeline.augment.transfer_set.unigrams import Unigrams
 from pipeline.core.progress import progress
-from pipeline.data.common.held_out import HeldOut
+from pipeline.data.common.texts import HeldOut
 from pipeline.params.augment import TransferSet
 from pipeline.prepare.shared.cleaning import ids, normalise, say_loss
 

@@ -17,7 +17,7 @@ from pipeline.core.errors import report_user_errors
 from pipeline.core.progress import say
 from pipeline.data.common import texts as texts_file
 from pipeline.data.common.files import metrics as metrics_file
-from pipeline.data.common.held_out import HeldOut
+from pipeline.data.common.texts import HeldOut
 from pipeline.params.augment import TransferSet
 from pipeline.params.classifiers import with_labels
 from pipeline.params.evaluate import Task

@@ -108,6 +108,20 @@ def fold(texts: pl.Series) -> pl.Series:
     return folded.zip_with(folded != "", texts)
 
 
+class HeldOut:
+    """A set of texts, 8 bytes each, in which others are looked for: hashes of their folded forms."""
+
+    def __init__(self, texts: Iterable[pl.Series]) -> None:
+        hashes = [fold(part).hash().unique().to_numpy() for part in texts]
+        self._hashes = np.unique(np.concatenate([np.empty(0, np.uint64), *hashes]))
+
+    def has(self, texts: pl.Series) -> pl.Series:
+        """Whether each text is in the set but for case, accents and punctuation."""
+        hashes = fold(texts).hash().to_numpy()
+        first, after = (np.searchsorted(self._hashes, hashes, side) for side in ("left", "right"))
+        return pl.Series(after > first, dtype=pl.Boolean)
+
+
 def read_corpus(path: Path) -> pl.DataFrame:
     """Read corpus/corpus.parquet, sorted by text_id."""
     return _checked(read_table(path, CORPUS_SCHEMA, "prepare"), path, "prepare")

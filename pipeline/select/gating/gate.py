@@ -13,7 +13,7 @@ from pipeline.core.errors import UserError, report_user_errors
 from pipeline.data.common import texts
 from pipeline.data.common.files import metrics
 from pipeline.data.common.files.tables import write_table
-from pipeline.data.common.held_out import HeldOut
+from pipeline.data.common.texts import HeldOut
 from pipeline.params.load import load
 from pipeline.select.gating import drift
 from pipeline.vectors.sets import published
