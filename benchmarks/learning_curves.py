@@ -54,7 +54,7 @@ def trainings(rows: Iterable[Mapping[str, Any]]) -> list[Training]:
 
 def panels(found: list[Training]) -> list[Panel]:
     """Of similarity and of retrieval, by texts and by steps."""
-    texts, steps = "thousand texts, in as many steps", "thousand texts read, of all"
+    texts, steps = "thousand texts, in as many steps", "million texts read, of all"
     drawn = []
     for kind, kept in KEPT.items():
         drawn.append(Panel(f"{kind} kept, by texts", by_texts(found, kept), texts, log=True))
@@ -78,7 +78,7 @@ def by_steps(found: list[Training], kept: str) -> tuple[Line, ...]:
     for student, own in _students(found):
         most = max(one.thousands for one in own)
         whole = sorted((one for one in own if one.thousands == most), key=lambda one: one.read)
-        lines.append(_line(student, [(one.read, one.row[kept]) for one in whole]))
+        lines.append(_line(student, [(one.read / 1000, one.row[kept]) for one in whole]))
     return tuple(lines)
 
 

@@ -39,7 +39,8 @@ def test_lines_by_texts_have_trainings_of_one_length_and_lines_by_steps_those_on
     }
     lines = learning_curves.by_steps(found, "kept_sts")
     assert {line.name: line.values for line in lines} == {"compact": (96.0, 98.0), "potion": (90.0, 92.0)}
-    assert [line.steps for line in lines] == [pytest.approx((27.05, 108.2)), (541.0, 2164.0)]
+    steps = [line.steps for line in lines]  # millions of texts
+    assert steps == [pytest.approx((0.02705, 0.1082)), pytest.approx((0.541, 2.164))]
 
 
 def test_the_figure_names_every_student_in_each_panel(learning_curves, monkeypatch, tmp_path):
